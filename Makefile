@@ -67,7 +67,7 @@ compiled: $(VENV)/.dev
 
 # The parts that can differ between Python versions: parsing, asyncio, processes, Prefect, and installed packages.
 ESSENTIAL := $(addprefix tests/,models source sandbox buckets flows/config flows/orchestration wheel \
-  flows/engine/test_flows_pipeline.py flows/engine/test_flows_dask.py warehouse/merge/test_warehouse_merge_media.py \
+  flows/engine/test_flows_pipeline.py flows/engine/test_flows_dask.py warehouse/test_store_items.py \
   warehouse/snapshot/test_warehouse_snapshot.py security/test_security_dependencies.py e2e/sync/test_e2e_sync.py)
 essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essential PYTHON=python3.13 VENV=.venv/3.13
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not long' $(ESSENTIAL)

@@ -11,9 +11,9 @@ from flows.engine.batch_scan import sync_batch
 from flows.engine.closing import close_run, finish_run
 from flows.engine.concurrency import fail_fast_group
 from flows.engine.listing import list_accounts
+from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.run import Run, RunResources, open_run
 from flows.engine.run_request import RunRequest
-from flows.engine.upkeep import Published, publish_snapshot
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 
@@ -69,10 +69,4 @@ async def merge(run: Run) -> MergeStats:
 async def publish(run: Run) -> Published:
     """Publish the snapshot that analysts read, and renew the HTML report if there is one."""
     resources = run.resources
-    return await publish_snapshot(
-        resources.warehouse,
-        run.request,
-        resources.bucket,
-        now=run.clock.now(),
-        new_id=resources.new_id,
-    )
+    return await publish_snapshot(resources.warehouse, run.request, resources.bucket, now=run.clock.now())

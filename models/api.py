@@ -5,34 +5,34 @@ never causes the whole page to be rejected.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import from_json, to_json
 
-from models.item import find_id
-from models.mapping import BUILT_IN
 from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, cursor_of, located
 from models.page_commit import RejectedRecord
-from models.partial_json import Unreadable, certain_id, checked_members, elements, exact_text, repaired
-from models.schema.any_json import parse
+from models.partial_json import (
+    Unreadable,
+    checked_members,
+    count_elements,
+    elements,
+    has_marks,
+    mark_bytes,
+    repair,
+    show_marks,
+    unmark_bytes,
+)
 from models.text import one_line
 
 MAX_ACCOUNTS = 50
 UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
-_NOT_JSON = "The record is not JSON."
+_NOT_UTF8 = "The record has bytes that are not UTF-8."
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-# Every escape is matched, so that the second backslash of `\\` is never taken for the start of an escape.
-_ESCAPE = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
-    re.DOTALL,
-)
 
 
 class Account(BaseModel):
@@ -48,27 +48,38 @@ class Account(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AccountPage:
-    """One page of the account list (API 4.1). `body` has its records, with null for each that is not JSON."""
+    """One page of the account list (API 4.1).
+
+    `received` are its bytes as the API sent them, without the API key around its records; `records` are those of its
+    records.
+    """
 
     accounts: tuple[Account, ...]
     rejected: tuple[RejectedRecord, ...]
     next_cursor: str | None
-    items: int
     unknown_fields: frozenset[str]
-    body: str
+    received: bytes
+    records: tuple[bytes, ...]
+
+    @property
+    def items(self) -> int:
+        """Return the number of its records."""
+        return len(self.records)
 
 
 @dataclass(frozen=True, slots=True)
 class MediaPage:
     """One page of the media list (API 4.2). Its items are not decoded; `items` is their number.
 
-    `body` has the items, repaired, with null for each of the `rejected` ones. With a `cursor_fault` there is no
-    `next_cursor`, although the list may not end with this page.
+    `received` are its bytes as the API sent them, without the API key around its items. `body` has the items, with null
+    for each of the `rejected` ones, which are not UTF-8. With a `cursor_fault` there is no `next_cursor`, although the
+    list may not end with this page.
     """
 
     items: int
     next_cursor: str | None
     unknown_fields: frozenset[str]
+    received: bytes
     body: str
     rejected: tuple[RejectedRecord, ...] = ()
     cursor_fault: CursorFault | None = None
@@ -107,31 +118,32 @@ class _ErrorResponse(BaseModel):
     error: ErrorEnvelope
 
 
-_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-
-
-def repair(body: bytes) -> bytes:
-    r"""Replace unpaired surrogate escapes (such as the `\ud83d` of a truncated emoji) by `\ufffd`."""
-    if b"\\ud" not in body and b"\\uD" not in body:
-        return body
-    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], body)
-
-
 def read_error(body: bytes) -> ErrorEnvelope | None:
     """Parse the error envelope (API 2). Return None if the body is not one, such as a proxy's HTML page."""
-    body = body.removeprefix(_BYTE_ORDER_MARK)
-    for text in (body, repair(body)):
-        with suppress(ValidationError):
-            return _ErrorResponse.model_validate_json(text).error
+    with suppress(ValidationError):
+        return _ErrorResponse.model_validate_json(repair(body.removeprefix(_BYTE_ORDER_MARK))).error
     return None
 
 
-def read_account_page(body: bytes) -> AccountPage:
-    """Parse a page of accounts (API 2). Malformed accounts become rejected records, also those that are not JSON.
+Hide = Callable[[bytes], bytes]
 
-    Raises Unreadable if the envelope itself is invalid.
+
+def read_account_page(body: bytes, hide: Hide = bytes) -> AccountPage:
+    """Parse a page of accounts (API 2). Malformed accounts, also those that are not UTF-8, become rejected records.
+
+    What is around the list of accounts is received as `hide` returns it. Raises Unreadable if the envelope itself is
+    invalid.
     """
-    page = checked_members(body.removeprefix(_BYTE_ORDER_MARK))
+    text = body.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        return _account_page(text, text, hide)
+    except (Unreadable, UnicodeDecodeError):
+        marked = mark_bytes(text)
+    return _account_page(repair(marked), marked, hide)
+
+
+def _account_page(text: bytes, marked: bytes, hide: Hide) -> AccountPage:
+    page = checked_members(text)
     if missing := {"items", "next_cursor"} - page.keys():
         raise Unreadable(f"it has no {min(missing)}")
     cursor = cursor_of(page["next_cursor"])
@@ -140,78 +152,80 @@ def read_account_page(body: bytes) -> AccountPage:
     raw = elements(page["items"])
     if len(raw) > MAX_ACCOUNTS:
         raise Unreadable(f"it has more than {MAX_ACCOUNTS} items")
-    read = list(map(_read, raw))
-    records = [
-        _not_json(position, raw[position]) if one is None else _account(position, one[0].decode(), one[1])
-        for position, one in enumerate(read)
-    ]
+    records = [_account(position, one) for position, one in enumerate(raw)]
     accounts = tuple(record for record in records if isinstance(record, Account))
     unknown = {f"items[].{name}" for account in accounts for name in account.model_extra or ()} | page.keys()
     return AccountPage(
         accounts,
         tuple(record for record in records if isinstance(record, RejectedRecord)),
         cursor,
-        len(raw),
         frozenset(unknown - {"items", "next_cursor"}),
-        _page_of(_list_of(read), cursor),
+        _received(text, marked, page["items"], hide),
+        tuple(raw),
     )
 
 
-def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS) -> MediaPage:
+def _received(text: bytes, marked: bytes, items: bytes, hide: Hide) -> bytes:
+    """Return a page as it was received, but what is around its list of items as `hide` returns it."""
+    begin = text.index(items)
+    end = begin + len(items)
+    return unmark_bytes(hide(marked[:begin]) + marked[begin:end] + hide(marked[end:]))
+
+
+def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide = bytes) -> MediaPage:
     """Parse a page of media, whose shape is not published (API 4.2). `paths` says where its list and cursor are.
 
-    Items that are not JSON are repaired if the result is certain, and `rejected` otherwise. Raises Unreadable if the
-    list of items is not found, or does not end.
+    Items with bytes that are not UTF-8 are `rejected`. What is around the list of items is received as `hide` returns
+    it. Raises Unreadable if the page is not JSON, or its list of items is not found.
     """
-    items, cursor, others = located(body.removeprefix(_BYTE_ORDER_MARK), paths)
+    text = body.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        return _media_page(text, text, paths, hide, may_have_marks=False)
+    except (Unreadable, UnicodeDecodeError):
+        marked = mark_bytes(text)
+    return _media_page(repair(marked), marked, paths, hide, may_have_marks=True)
+
+
+def _media_page(text: bytes, marked: bytes, paths: PagePaths, hide: Hide, *, may_have_marks: bool) -> MediaPage:
+    items, cursor, others = located(text, paths)
+    received = _received(text, marked, items, hide)
     fault = cursor if isinstance(cursor, CursorFault) else None
     next_cursor = cursor if isinstance(cursor, str) else None
-    number, text, rejected = _media_items(items, next_cursor)
-    return MediaPage(number, next_cursor, others, text, rejected, fault)
-
-
-def _media_items(items: bytes, next_cursor: str | None) -> tuple[int, str, tuple[RejectedRecord, ...]]:
-    """Return the number of items of a list, a page that has null for those that are not JSON, and these."""
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return len(_raw_items(items)), _page_of(items, next_cursor), ()
+    if not may_have_marks:
+        page = _page_of(items, next_cursor)
+        return MediaPage(count_elements(items), next_cursor, others, received, page, (), fault)
     raw = elements(items)
-    read = list(map(_read, raw))
-    rejected = tuple(_not_json(position, raw[position]) for position, one in enumerate(read) if one is None)
-    return len(raw), _page_of(_list_of(read), next_cursor), rejected
+    rejected = tuple(_not_utf8(position, one) for position, one in enumerate(raw) if has_marks(one))
+    page = _page_of(_without_marked(raw), next_cursor)
+    return MediaPage(len(raw), next_cursor, others, received, page, rejected, fault)
 
 
-def _list_of(records: Sequence[tuple[bytes, Any] | None]) -> bytes:
-    return b"[" + b",".join(b"null" if one is None else one[0] for one in records) + b"]"
+def _without_marked(records: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(b"null" if has_marks(one) else one for one in records) + b"]"
 
 
 def _page_of(items: bytes, cursor: str | None) -> str:
     return (b'{"items":' + items + b',"next_cursor":' + to_json(cursor) + b"}").decode()
 
 
-def _read(raw: bytes) -> tuple[bytes, Any] | None:
-    """Return a record, repaired if it is not JSON and the result is certain, with its value; None if it is not JSON."""
-    with suppress(ValueError):
-        return raw, from_json(raw, allow_inf_nan=False)
-    text = repair(repaired(raw))
-    with suppress(ValueError, RecursionError):
-        # The parser above limits the digits of an integer.
-        value = parse(text.decode())
-        # Repaired, different ids may be equal.
-        return None if "\N{REPLACEMENT CHARACTER}" in (find_id(value, BUILT_IN) or "") else (text, value)
-    return None
+def _not_utf8(position: int, raw: bytes, account_id: str | None = None) -> RejectedRecord:
+    return RejectedRecord(position, _NOT_UTF8, show_marks(raw), account_id)
 
 
-def _not_json(position: int, raw: bytes) -> RejectedRecord:
-    account_id = certain_id(raw)
-    is_valid = account_id is not None and re.fullmatch(UUID, account_id)
-    return RejectedRecord(position, _NOT_JSON, exact_text(raw), account_id if is_valid else None)
-
-
-def _account(position: int, payload: str, value: Any) -> Account | RejectedRecord:  # noqa: ANN401 - JSON
+def _account(position: int, raw: bytes) -> Account | RejectedRecord:
+    try:
+        value: Any = from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        return RejectedRecord(position, one_line(str(error)), show_marks(raw))
+    if has_marks(raw):
+        account_id = value.get("id") if isinstance(value, dict) else None
+        is_valid = isinstance(account_id, str) and re.fullmatch(UUID, account_id)
+        return _not_utf8(position, raw, account_id if is_valid else None)
     try:
         return Account.model_validate(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
+    payload = raw.decode()
     reason = one_line("; ".join(": ".join([*map(str, at["loc"]), at["msg"]]) for at in details))
     wrong = [at["loc"] for at in details]
     if not isinstance(value, dict) or ("id",) in wrong:

@@ -1,10 +1,19 @@
 """Time as an argument: the interface of a clock."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 CLOCK_STEP: Final = timedelta(minutes=15)
 """A smaller difference does not make a clock wrong: NTP may step it, and a run's times continue after the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Stored times that are in the future: how many, and the last."""
+
+    count: int
+    last: datetime
 
 
 class Clock(Protocol):

@@ -18,7 +18,7 @@ class Feed:
 
     `noun` is the word for one item, and the name that for several. `operation` is the API's own name of the request,
     whose `path` is below the address of the service and has a place for the `{account_id}`; `parameters` are sent with
-    each. All feeds of an account share its rate-limit scope. `table`, of schema `core`, has the items.
+    each. All feeds of an account share its rate-limit scope.
 
     `may_be_ordered`: items may be listed newest first. Once that was observed, a recent scan may stop at known ones.
     `lifetime`: the age from which the API lists an item no more; None: items do not expire.
@@ -29,7 +29,6 @@ class Feed:
     operation: str
     path: str
     parameters: tuple[tuple[str, str], ...] = ()
-    table: str = "media"
     may_be_ordered: bool = False
     lifetime: timedelta | None = None
 

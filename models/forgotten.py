@@ -36,19 +36,19 @@ def without_forgotten(page: AccountPage, forgotten: Forgotten) -> tuple[AccountP
     A rejected record is left out if its text contains such an id.
     """
     valid, rejected = iter(page.accounts), {record.position: record for record in page.rejected}
-    records: list[Account | RejectedRecord] = [rejected.get(position) or next(valid) for position in range(page.items)]
-    marks = [forgotten.marks_in(one.id if isinstance(one, Account) else one.payload) for one in records]
+    read: list[Account | RejectedRecord] = [rejected.get(position) or next(valid) for position in range(page.items)]
+    marks = [forgotten.marks_in(one.id if isinstance(one, Account) else one.payload) for one in read]
     if not any(marks):
         return page, set()
-    kept = [record for record, found in zip(records, marks, strict=True) if not found]
-    items = [one.model_dump() if isinstance(one, Account) else None for one in kept]
+    kept = [(one, raw) for one, raw, found in zip(read, page.records, marks, strict=True) if not found]
+    records = tuple(raw for _, raw in kept)
     without = replace(
         page,
-        accounts=tuple(one for one in kept if isinstance(one, Account)),
+        accounts=tuple(one for one, _ in kept if isinstance(one, Account)),
         rejected=tuple(
-            replace(one, position=position) for position, one in enumerate(kept) if isinstance(one, RejectedRecord)
+            replace(one, position=position) for position, (one, _) in enumerate(kept) if isinstance(one, RejectedRecord)
         ),
-        items=len(kept),
-        body=to_json({"items": items, "next_cursor": page.next_cursor}, inf_nan_mode="null").decode(),
+        received=b'{"items":[' + b",".join(records) + b'],"next_cursor":' + to_json(page.next_cursor) + b"}",
+        records=records,
     )
     return without, set().union(*marks)

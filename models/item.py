@@ -35,7 +35,7 @@ from models.fields import FieldType
 from models.mapping import ADDRESSES, Mapping, Reading
 from models.pointer import Keys, to_keys, to_pointer
 from models.readings import BIGINT, READ, Scalar, as_count, as_text, exact
-from models.record import RejectedItem, check_depth, decode_record
+from models.record import RejectedItem, decode_record
 from models.times import is_instant
 
 # The number of the rules above; it is part of every content hash, and stored in the warehouse.
@@ -272,12 +272,12 @@ class _Draft:
 
     def _is_in_column(self, place: _Place, value: Any) -> bool:  # noqa: ANN401 - JSON
         """Add a value to the mapped columns that have none or a worse one; return whether there are any."""
-        is_in_one = False
-        owners = self.owners
+        is_in_one, owners = False, self.owners
         for name, rank, read, part in place.columns:
-            if (name in owners and owners[name][0] < rank) or (found := read(value)) is None:
+            owner = owners.get(name)
+            if (owner is not None and owner[0] < rank) or (found := read(value)) is None:
                 continue
-            if name in owners:
+            if owner is not None:
                 self._leave(name)
             owners[name] = rank, place, value
             is_in_one = True
@@ -304,54 +304,80 @@ class _Draft:
             self.counts[path] = count
             self.types[path] = _LONG if abs(count) > _EXACT else _INTEGER
             return
-        if type(value) is list or type(value) is dict:
-            check_depth(value, path.count("/"))
-        self.fields[path], self.types[path] = _field_of(value)
-        if not place.is_ignored and (stable := _stable(value, place)) is not None:
+        kind = type(value)
+        self.fields[path], self.types[path] = _FIELD.get(kind, _digits_field)(value)
+        if not place.is_ignored and (stable := _STABLE.get(kind, _by_value)(value, place)) is not None:
             self.content[place.stable_path] = stable
 
 
-def _by_value(value: Any) -> Any:  # noqa: ANN401 - a scalar or a time
+def _by_value(value: Any, *_: _Place) -> Any:  # noqa: ANN401 - a scalar or a time
     kind = type(value)
     if kind is str:
         return value if value.isascii() else unicodedata.normalize("NFC", value)
     return exact(value) if kind is float else value
 
 
-def _stable(value: Any, place: _Place) -> Any:  # noqa: ANN401 - JSON
-    """Return the content of a value in canonical form; None if it has none."""
-    kind = type(value)
-    if kind is str:
-        return None if not value or (value.startswith(_ADDRESS) and not place.is_content) else _by_value(value)
-    if kind is list:
-        elements = place.elements
-        return [_stable(each, elements) for each in value] or None
-    if kind is not dict:
-        return _by_value(value)
+def _stable_text(value: str, place: _Place) -> str | None:
+    if not value or (value.startswith(_ADDRESS) and not place.is_content):
+        return None
+    return value if value.isascii() else unicodedata.normalize("NFC", value)
+
+
+def _stable_list(value: list[Any], place: _Place) -> list[Any] | None:
+    elements = place.elements
+    return [_STABLE.get(type(each), _by_value)(each, elements) for each in value] or None
+
+
+def _stable_object(value: dict[str, Any], place: _Place) -> dict[str, Any] | None:
     found = {}
     for key, each in value.items():
         here = place[key]
         if here.is_ignored or (here.is_count and as_count(each) is not None):
             continue
-        if (stable := _stable(each, here)) is not None:
+        if (stable := _STABLE.get(type(each), _by_value)(each, here)) is not None:
             found[here.key] = stable
     return found or None
 
 
-def _field_of(value: Any) -> tuple[Scalar, FieldType]:  # noqa: ANN401 - JSON
-    """Return the value of a field's column, and its type."""
-    kind = type(value)
-    if kind is str:
-        return value, _TIME if value[4:5] == "-" and is_instant(value) else _TEXT
-    if kind is bool:
-        return value, _BOOLEAN
-    if kind is float:
-        return (int(value), _INTEGER) if value.is_integer() and abs(value) <= _EXACT else (value, _NUMBER)
-    if kind is int and value in BIGINT:
-        return value, _INTEGER if -_EXACT <= value <= _EXACT else _LONG
-    if kind is list or kind is dict:
-        return _canonical(value).decode(), _LIST
-    return str(as_text(value)), _TEXT
+# The content of a value in canonical form, by its type; None if it has none. Any other is a scalar.
+_STABLE: Map[type, Callable[[Any, _Place], Any]] = {
+    str: _stable_text,
+    list: _stable_list,
+    dict: _stable_object,
+}
+
+
+def _text_field(value: str) -> tuple[Scalar, FieldType]:
+    return value, _TIME if value[4:5] == "-" and is_instant(value) else _TEXT
+
+
+def _number_field(value: float) -> tuple[Scalar, FieldType]:
+    return (int(value), _INTEGER) if value.is_integer() and abs(value) <= _EXACT else (value, _NUMBER)
+
+
+def _integer_field(value: int) -> tuple[Scalar, FieldType]:
+    if value not in BIGINT:
+        return str(value), _TEXT
+    return value, _INTEGER if -_EXACT <= value <= _EXACT else _LONG
+
+
+def _list_field(value: list[Any] | dict[str, Any]) -> tuple[Scalar, FieldType]:
+    return _canonical(value).decode(), _LIST
+
+
+def _digits_field(value: msgspec.Raw) -> tuple[Scalar, FieldType]:
+    return bytes(value).decode(), _TEXT
+
+
+# The value of a field's column, and its type.
+_FIELD: Map[type, Callable[[Any], tuple[Scalar, FieldType]]] = {
+    str: _text_field,
+    bool: lambda value: (value, _BOOLEAN),
+    float: _number_field,
+    int: _integer_field,
+    list: _list_field,
+    dict: _list_field,
+}
 
 
 def member_types(text: str) -> Iterator[tuple[str, FieldType]]:
@@ -374,4 +400,4 @@ def _member_types(members: Map[str, Any], above: str, depth: int) -> Iterator[tu
         if isinstance(value, dict) and depth < _DEEPEST_COLUMN:
             yield from _member_types(value, path, depth + 1)
         elif value not in (None, "", [], {}):
-            yield path, _field_of(value)[1]
+            yield path, _FIELD.get(type(value), _digits_field)(value)[1]

@@ -5,13 +5,12 @@ The schema of media items is not published (API 2), so every column has candidat
 
 import re
 from collections.abc import Mapping as Map
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 
 from models.pointer import to_keys
-from models.schema.fields import MEDIA
 
 
 class Reading(StrEnum):
@@ -47,11 +46,10 @@ class ColumnMapping:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """How the items of a table are read. `count_words` are the last keys of paths to counts, in snake_case.
+    """How media items are read. `count_words` are the last keys of paths to counts, in snake_case.
 
-    `volatile_parameters` are patterns of the parameters of signed URLs. `ignore` are JSON Pointers to fields that are
-    not content, and `content` those of fields whose addresses are; a key of theirs may contain `*`. Elements of lists
-    have the path of their list.
+    `ignore` are JSON Pointers to fields that are not content, and `content` those of fields whose addresses are; a key
+    of theirs may contain `*`. Elements of lists have the path of their list.
     """
 
     media_id: tuple[str, ...]
@@ -59,21 +57,12 @@ class Mapping:
     children: tuple[str, ...]
     child_columns: tuple[ColumnMapping, ...]
     count_words: tuple[str, ...]
-    volatile_parameters: tuple[str, ...]
     ignore: tuple[str, ...] = ()
-    table: str = MEDIA
     content: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         """Return a hash of the ids alone: that of all columns takes longer than reading an item."""
         return hash(self.media_id)
-
-    def of(self, table: str) -> "Mapping":
-        """Return how the items of another table are read: of their columns only the time of publication is mapped."""
-        if table == self.table:
-            return self
-        columns = tuple(column for column in self.columns if column.column == "published_at")
-        return replace(self, table=table, columns=columns, children=(), child_columns=())
 
     def to_json(self) -> str:
         """Return the mapping as one line of JSON, the same for equal mappings."""
@@ -83,26 +72,6 @@ class Mapping:
     def from_json(cls, text: str) -> "Mapping":
         """Return the mapping that `to_json` wrote."""
         return msgspec.json.decode(text, type=cls)
-
-    def reads_like(self, other: "Mapping") -> bool:
-        """Return whether both mappings read the same values. They may differ in how values are compared."""
-        as_compared = replace(self, volatile_parameters=other.volatile_parameters, ignore=other.ignore)
-        return replace(as_compared, content=other.content) == other
-
-    @property
-    def signed_url_pattern(self) -> str:
-        """Return the pattern of a signed URL that is a whole text or a JSON string; group 1 ends before its query."""
-        parameters = "|".join(self.volatile_parameters)
-        before = r'((?:^|")(?:https?:)?\\?/\\?/[^\s"?#]*)'
-        return rf'(?i){before}\?(?:[^\s"#]*(?:[&;]|\\u0026))?(?:{parameters})=[^\s"]*'
-
-    @property
-    def ignored_pattern(self) -> str | None:
-        """Return the pattern of the paths of fields that are not compared, those below them included; None if none."""
-        if not self.ignore:
-            return None
-        paths = (re.escape(path).replace(r"\*", '[^/"]*') for path in self.ignore)
-        return "(?:" + "|".join(paths) + ')(?:/[^"]*)?'
 
     @property
     def count_key_pattern(self) -> str:
@@ -151,15 +120,6 @@ _COLUMNS = (
     ),
 )
 
-# A signed URL has new signature parameters in every response, although the picture is the same. One of these shows
-# that a URL is signed; upper and lower case are the same.
-_VOLATILE_PARAMETERS = _words(
-    """
-    _nc_[a-z0-9_]+ ccb edm efg ig_cache_key oe oh stp x-(?:amz|goog)-[a-z]+ x-(?:expires|signature) AWSAccessKeyId
-    GoogleAccessId Expires Signature Key-Pair-Id se sig token access_token auth_key hdn[a-z]+ hmac sign
-    """
-)
-
 _CHILDREN = _words(
     """
     /children/data /children/items /children /carousel_media /carouselMedia /carousel/items /carousel/children
@@ -182,4 +142,4 @@ _COUNT_WORDS = _words(
     """
 )
 
-BUILT_IN = Mapping(_MEDIA_ID, _COLUMNS, _CHILDREN, _CHILD_COLUMNS, _COUNT_WORDS, _VOLATILE_PARAMETERS)
+BUILT_IN = Mapping(_MEDIA_ID, _COLUMNS, _CHILDREN, _CHILD_COLUMNS, _COUNT_WORDS)

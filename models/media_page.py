@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from models.partial_json import Unreadable, checked_members, elements, members
+from models.partial_json import REPLACED, Unreadable, checked_members, elements, has_marks, members
 from models.pointer import to_keys
 
 MAX_CURSOR = 1024
@@ -144,10 +144,9 @@ def located(body: bytes, paths: PagePaths) -> tuple[bytes, str | CursorFault | N
 
 def cursor_of(raw: bytes) -> str | CursorFault | None:
     """Return the value of a page's `next_cursor`, or why it is no cursor."""
-    try:
-        cursor = msgspec.json.decode(raw.decode())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return CursorFault("cursor_invalid", "next_cursor is not JSON")
+    if has_marks(raw) or REPLACED in raw:
+        return CursorFault("cursor_invalid", "next_cursor is not UTF-8")
+    cursor = msgspec.json.decode(raw.decode())
     if cursor is None:
         return None
     if cursor == "":

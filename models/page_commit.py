@@ -30,9 +30,7 @@ class RejectedRecord:
 class ReceivedPage:
     """A page as the API sent it, with the data that identifies its request.
 
-    A page that cannot be parsed has no items and an empty `scan_id`: it is `rejected` as a whole. `page` is its number
-    in the scan, from 1. `unknown_fields` are paths that the contract does not define. `token_expired`: the account's
-    token had expired, so the listing may lack items.
+    `page` is its number in the scan, from 1. A page that cannot be parsed has an empty `scan_id`.
     """
 
     partition: Partition
@@ -41,10 +39,7 @@ class ReceivedPage:
     page: int
     received_at: datetime
     correlation_id: str | None
-    body: str
-    rejected: tuple[RejectedRecord, ...] = ()
-    unknown_fields: tuple[str, ...] = ()
-    token_expired: bool = False
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +65,6 @@ class PageCommit:
     cooldown: ScopeCooldown | None = None
 
 
-# An item's order key is the landing number of its page, shifted by this, plus its position on the page. A body has at
-# most 64 MB and an item at least two bytes, so a page has fewer than 2^26 items.
 POSITION_BITS = 26
 
 
@@ -85,16 +78,10 @@ class Landing(NamedTuple):
     commit: PageCommit
     body: bytes = b""
 
-    @property
-    def partition(self) -> Partition | None:
-        """The partition whose page or checkpoint it contains; None if it contains neither."""
-        of = self.commit.page or self.commit.checkpoint
-        return None if of is None else of.partition
-
 
 def landing(seq: int, commit: PageCommit) -> Landing:
-    """Return a page commit as it lands. Raises UnicodeEncodeError for lone surrogates."""
+    """Return a page commit as it lands."""
     page = commit.page
     if page is None:
         return Landing(seq, commit)
-    return Landing(seq, replace(commit, page=replace(page, body="")), page.body.encode())
+    return Landing(seq, replace(commit, page=replace(page, body=b"")), page.body)

@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 
-from models.feeds import FEEDS
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Partition:
     """The account catalogue, or one feed of one account (API 4.1, 4.2).
 
-    `resource` is the table of its records. `account_id` and `surface`, the name of the feed, are empty strings for the
+    `resource` is accounts or media. `account_id` and `surface`, the name of the feed, are empty strings for the
     catalogue, so that a partition can be a key in SQL, where NULL never equals NULL.
     """
 
@@ -25,5 +23,5 @@ CATALOGUE = Partition("accounts")
 
 
 def media(account_id: str, surface: str) -> Partition:
-    """Return the partition of one account's feed of this name. Raises KeyError if the feed is not declared."""
-    return Partition(FEEDS[surface].table, account_id, surface)
+    """Return the partition of one account's feed of this name."""
+    return Partition("media", account_id, surface)

@@ -51,6 +51,7 @@ identity = Table(
     _required("schema_number", Integer, "The number of this file's schema."),
     _required("token", Text, "Random, new whenever the files are opened for writing; empty before the first time."),
     _required("last_seq", Integer, "The last landing number; it never falls."),
+    _required("salt", Text, "Random, never changes: the salt of the hashes of hidden values in snapshots."),
     _optional("base_url", Text, "Address of the API that the data comes from, without /api/v1; NULL before any page."),
     comment="The file itself: one row.",
 )
@@ -87,6 +88,18 @@ runs = Table(
     _optional("version", Text, "The version of gramhouse that ran it."),
     _optional("published_at", Instant, "When its snapshot was published; NULL before."),
     comment="Runs, one row each, and the last command that was not a run.",
+)
+
+run_warnings = Table(
+    "run_warnings",
+    STATE,
+    _key("run_id", Text, "The run."),
+    _key("code", Text, "Kind of warning; a run has at most one of each kind."),
+    _required("count", Integer, "How many records, accounts or values it concerns."),
+    _required("detail", Text, "What happened, one line."),
+    _optional("hint", Text, "What to do about it, one line; NULL if there is nothing to do."),
+    _required("makes_partial", Boolean, "Whether the run is partial because of it."),
+    comment="Warnings of runs, one row each.",
 )
 
 checkpoints = Table(

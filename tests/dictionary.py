@@ -1,15 +1,14 @@
 """`make dictionary`: the data dictionary in docs/, from an empty snapshot and the views' keys and joins."""
 
+import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.queries.reader import open_snapshot
 from models.views import Join, Relation, View, views
+from tests.warehouse.days import opened_days
 
 _TABLES = """# Data dictionary: tables
 
@@ -51,7 +50,7 @@ Columns = dict[str, list[dict[str, Any]]]
 
 def is_stored(view: View) -> bool:
     """Return whether its rows are those of tables of the warehouse, instead of computed from other views."""
-    return "FROM core." in view.select
+    return re.search(r"(FROM|JOIN) core\.", view.select) is not None
 
 
 def _type(column: dict[str, Any]) -> str:
@@ -104,9 +103,8 @@ def _section(view: View, columns: Columns) -> Iterator[str]:
 def pages() -> dict[str, str]:
     """Return the pages of the data dictionary as Markdown, by their names in docs/."""
     with TemporaryDirectory() as folder:
-        snapshot = Path(folder, "snapshot.duckdb")
-        with connect(Path(folder, "warehouse.duckdb")) as connection:
-            publish(connection, snapshot, at=datetime.now(UTC), version="")
+        with opened_days(Path(folder)) as days:
+            snapshot = days.publish()
         with open_snapshot(snapshot) as opened:
             columns = {name: opened.columns(name) for name in views()}
             # As `gramhouse describe` says it.

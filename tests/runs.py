@@ -73,7 +73,7 @@ async def open_run_resources(
 
 
 async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
-    return await resources.warehouse.write(lambda c: c.db.execute(sql).fetchall())
+    return await resources.warehouse.write(lambda db: db.execute(sql).fetchall())
 
 
 async def synced(folder: Path, api: ListedApi, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest

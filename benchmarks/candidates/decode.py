@@ -1,38 +1,33 @@
-"""Decodes all stored items of a warehouse and discards them: what a rebuild takes at least. Prints seconds as JSON.
+"""Reads the raw store of a warehouse and all items in it: what a rebuild takes at least. Prints seconds as JSON.
 
     python -m benchmarks.candidates.decode WAREHOUSE
 
-Reading the raw store and starting Python are not included.
+Starting Python is not included.
 """
 
 import json
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
-
-from connectors.warehouse.ingest.decode import Decoder
-from connectors.warehouse.raw.reading import stored_payloads
-from connectors.warehouse.schema.field_registry import own_names, read_mapping, read_registry
-from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.storage.connection import open_warehouse
+from connectors.warehouse.storage.identity import read_id, read_mapping, read_merged
+from models.item import read_item
+from models.mapping import BUILT_IN
 
 
 def main() -> None:
-    """Decode the items and print the seconds."""
-    seconds, items, now = 0.0, 0, datetime.now(UTC)
-    with connect(Path(sys.argv[1])) as connection, connection.begin():
-        mapping, registry = read_mapping(connection), read_registry(connection)
-        own = own_names(mapping)
-        for rows in stored_payloads(connection, "core.media", "changed_at"):
-            order_keys, payloads = rows["order_key"].to_pylist(), rows["payload"].cast(pa.binary()).to_pylist()
-            began = time.perf_counter()
-            decoder = Decoder(mapping, registry, own, lambda _: now)
-            decoder.add(order_keys, payloads)
-            items += decoder.finish().media.num_rows
-            seconds += time.perf_counter() - began
-    print(json.dumps({"items": items, "seconds": seconds}))
+    """Read the items and print the seconds."""
+    path = Path(sys.argv[1])
+    with open_warehouse(path) as db:
+        folder, merged_seq, mapping = path.parent / "raw" / read_id(db), read_merged(db), read_mapping(db) or BUILT_IN
+    began, items = time.perf_counter(), 0
+    for rows in read_parts(folder, merged_seq=merged_seq):
+        for payload in rows["payload"].to_pylist():
+            read_item(payload, mapping)
+            items += 1
+    print(json.dumps({"items": items, "seconds": time.perf_counter() - began}))
 
 
 if __name__ == "__main__":

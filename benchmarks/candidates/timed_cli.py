@@ -54,7 +54,7 @@ def main() -> None:
     prepare_process()
     # With the commit of the merge.
     merge.install("flows.engine.warehouse:Warehouse", "_merge")
-    publish.install("connectors.warehouse.snapshot.publish", "publish")
+    publish.install("connectors.warehouse.publish.publish", "publish")
     try:
         run()
     finally:

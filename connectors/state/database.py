@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from secrets import token_hex
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -189,7 +190,8 @@ def _prepare(path: Path, engine: Engine) -> None:
         if number is None:
             STATE.create_all(connection)
             connection.exec_driver_sql(
-                "INSERT INTO identity (schema_number, token, last_seq) VALUES (?, '', 0)", (1 + len(steps),)
+                "INSERT INTO identity (schema_number, token, last_seq, salt) VALUES (?, '', 0, ?)",
+                (1 + len(steps), token_hex(32)),
             )
     if number:
         for step in steps:

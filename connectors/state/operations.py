@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert
 
 from connectors.state.inbox import count_landings
-from models.tables import operations
+from models.tables import identity, operations
 
 _of = operations.c
 
@@ -23,6 +23,13 @@ def begin_operation(connection: Connection, kind: str, detail: str = "{}", *, no
 def read_operations(connection: Connection) -> dict[str, str]:
     """Return the detail of each operation that is under way or was interrupted, by its kind."""
     return {row.kind: row.detail for row in connection.execute(select(_of.kind, _of.detail))}
+
+
+def operation_numbers(connection: Connection, kind: str) -> range:
+    """Return the landing numbers that an interrupted operation may have taken; empty if there is none."""
+    first = connection.execute(select(_of.seq).where(_of.kind == kind)).scalar_one_or_none()
+    last = connection.execute(select(identity.c.last_seq)).scalar_one()
+    return range(0) if first is None else range(first, last + 1)
 
 
 def end_operation(connection: Connection, kind: str) -> None:

@@ -33,13 +33,6 @@ def read_checkpoints(
     return {checkpoint.partition: checkpoint for checkpoint in found}
 
 
-def read_open_scans(connection: Connection) -> list[Checkpoint]:
-    """Return the checkpoints of the scans of feeds that have begun and are not closed."""
-    is_open = _of.state.in_([ScanState.SCANNING, ScanState.ABANDONED])
-    rows = connection.execute(select(checkpoints).where(_of.surface != "", is_open, _of.pages > 0))
-    return [_checkpoint(row) for row in rows.mappings()]
-
-
 def _checkpoint(row: RowMapping) -> Checkpoint:
     partition = Partition(row["resource"], row["account_id"], row["surface"])
     return Checkpoint(partition=partition, state=ScanState(row["state"]), **{name: row[name] for name in _FIELDS})

@@ -1,13 +1,14 @@
 """Runs: one row each, and one for the last command that was not a run."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from models.runs import Run, RunState, resumed_runs
-from models.tables import runs
+from models.runs import Run, RunState, RunWarning, resumed_runs
+from models.tables import run_warnings, runs
 
 # The number of last runs among which the chain of unfinished runs to resume is searched.
 _RECENT = 1000
@@ -137,10 +138,22 @@ def read_runs(connection: Connection, *, limit: int | None = None) -> list[Row]:
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
+def read_run_numbers(connection: Connection) -> dict[str, int]:
+    """Return the number of each run, by its id."""
+    return {run_id: seq for run_id, seq in connection.execute(select(_of.run_id, _of.seq)) if run_id is not None}
+
+
+def warn(connection: Connection, run_id: str, warnings: Iterable[RunWarning]) -> None:
+    """Record the warnings of a run."""
+    for warning in warnings:
+        connection.execute(insert(run_warnings).values(run_id=run_id, **asdict(warning)))
+
+
 def delete_runs(connection: Connection, run_ids: Collection[str]) -> None:
     """Delete the rows of these runs."""
     for run_id in run_ids:
         connection.execute(delete(runs).where(_of.run_id == run_id))
+        connection.execute(delete(run_warnings).where(run_warnings.c.run_id == run_id))
 
 
 def redact_texts(connection: Connection, redacted: Callable[[str], str]) -> None:
@@ -154,3 +167,7 @@ def redact_texts(connection: Connection, redacted: Callable[[str], str]) -> None
         after = {name: text and redacted(text) for name, text in texts.items()}
         if after != texts:
             connection.execute(update(runs).where(_of.number == row.number).values(**after))
+    of = run_warnings.c
+    for row in connection.execute(select(run_warnings)).fetchall():
+        this = update(run_warnings).where(of.run_id == row.run_id, of.code == row.code)
+        connection.execute(this.values(detail=redacted(row.detail), hint=row.hint and redacted(row.hint)))

@@ -1,1 +1,1 @@
-"""DuckDB: landing, merging, the run ledger, and the analysts' snapshot."""
+"""The writer's DuckDB file and its raw store: opened, filled by merges, and read for what scans need to know."""

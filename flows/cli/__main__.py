@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+from importlib.abc import MetaPathFinder
 
 from flows.cli import SIGNALLED
 from flows.cli.output.streams import keep_usable
@@ -14,7 +15,7 @@ from flows.cli.output.streams import keep_usable
 # Optional modules whose import is prevented to save time. DuckDB imports pandas, if it is installed, to check types of
 # values, and pyarrow imports numpy; together they take a second. httpx imports its own command line with its
 # dependencies, and works without it.
-_LEFT_OUT = ("pandas", "numpy", "httpx._main")
+_LEFT_OUT = frozenset({"pandas", "numpy", "httpx._main"})
 
 
 # The new objects after which Python looks for cycles. With its default, 700, that takes a twentieth of a sync.
@@ -22,6 +23,14 @@ _OBJECTS = 10_000
 
 # glibc's parameter for the size in bytes from which an allocation has its own mapping, and the size that is set.
 _MMAP_THRESHOLD, _LARGE = -3, 1024 * 1024
+
+
+class _WithoutOptionalModules(MetaPathFinder):
+    """Finds no optional module. None in `sys.modules` prevents an import too, but pyarrow takes it for a module."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002 - its signature
+        if fullname in _LEFT_OUT:
+            raise ModuleNotFoundError(fullname, name=fullname)
 
 
 def _return_large_allocations() -> None:
@@ -49,8 +58,7 @@ def prepare_process() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     _return_large_allocations()
     gc.set_threshold(_OBJECTS)
-    for name in _LEFT_OUT:
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _WithoutOptionalModules())
 
 
 def run() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from connectors.buckets.address import BucketError
-from connectors.warehouse.storage.errors import OtherService, WarehouseBusy, WarehouseError
+from connectors.warehouse.storage.errors import OtherService, SnapshotHides, WarehouseBusy, WarehouseError
 from flows.cli.command_table import COMMANDS, Commands
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped, ended_by_signals
@@ -35,6 +35,7 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     SelectionError: ExitCode.WRONG_USAGE,
     OtherService: ExitCode.WRONG_USAGE,
     WarehouseBusy: ExitCode.BUSY,
+    SnapshotHides: ExitCode.PARTIAL,
     WarehouseError: ExitCode.FAILED,
     TrackerUnreachable: ExitCode.FAILED,
     ProcessError: ExitCode.FAILED,

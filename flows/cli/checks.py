@@ -17,9 +17,8 @@ from connectors.source.base_url import normalized
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.source.network import Network
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
-from connectors.warehouse.maintenance.pending import OPERATION, UNFINISHED
-from connectors.warehouse.snapshot.ownership import of_another_warehouse
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.publish.replaceable import another_warehouse
+from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseError
 from connectors.warehouse.storage.holder import holder
 from flows.cli.current import current, current_snapshot
@@ -27,12 +26,14 @@ from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings, prefect_api_url
-from flows.engine.resources import check_places, unwritable_folders
+from flows.engine.publishing import publication
+from flows.engine.resources import build_request, check_clock, check_places, unwritable_folders
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, several, span
 from models.api import AccountPage
 from models.checkpoint import mostly_rejected
+from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
 from models.identity import NEW, Identity, service_refusal
 from models.media_page import PagePaths
@@ -98,23 +99,33 @@ class _Facts:
 
 
 def _inspected(settings: Settings, now: datetime, *, is_whole: bool = False) -> tuple[Inspection, _Facts]:
-    """Inspect the warehouse and the state. Raises WarehouseUnusable, also if they do not belong together."""
-    inspected = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, pause=time.sleep)
-    if is_whole:
-        found = inspected(raw=settings.raw_folder(), publishing=(settings.snapshot_file(), settings.hide))
-    else:
-        found = inspected()
+    """Inspect the warehouse and the state.
+
+    Raises WarehouseUnusable, also if they do not belong together, or if the clock is behind.
+    """
     from connectors.state.database import state_path
     from connectors.state.identity import read_identity, read_service
-    from connectors.state.operations import read_operations
+    from connectors.state.inbox import Inbox
+    from connectors.state.operations import operation_numbers, read_operations
     from connectors.state.progress import read_cooldowns
     from flows.engine.files import check_pair, open_existing_state
 
+    inspected = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, pause=time.sleep)
     with open_existing_state(settings.warehouse) as state:
+        if is_whole:
+            inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
+            if state is not None:
+                inbox |= {*state.read(operation_numbers, "rebuild")}
+            published = publication(build_request(settings), at=now)
+            place = settings.snapshot_file()
+            found = inspected(raw=settings.raw_folder(), snapshot=place, publication=published, inbox=inbox)
+        else:
+            found = inspected()
         of_state = Identity(NEW, 0) if state is None else state.read(read_identity)
         check_pair(state_path(settings.warehouse), of_state, settings.warehouse, found.identity)
         if state is None:
             return found, _Facts()
+        state.read(check_clock, now=now)
         cooldowns = state.read(read_cooldowns, now=now)
         return found, _Facts(state.read(read_service), cooldowns, OPERATION in state.read(read_operations))
 
@@ -216,7 +227,7 @@ def _warehouse(settings: Settings) -> Finding:
     if not file.exists():
         snapshot = settings.snapshot_file()
         if settings.snapshot_url() is None and snapshot.exists():
-            text = f"{file} does not exist yet, so {of_another_warehouse(str(snapshot))}"
+            text = f"{file} does not exist yet, so {another_warehouse(str(snapshot))}"
             return Finding("warehouse", "bad", text)
         return Finding("warehouse", "note", f"{file} does not exist yet: the first sync creates it.")
     found, facts = _inspected(settings, SystemClock().now(), is_whole=True)
@@ -224,12 +235,12 @@ def _warehouse(settings: Settings) -> Finding:
         return Finding("warehouse", "bad", UNFINISHED)
     if ahead := found.ahead:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
-        fix = "check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`"
+        fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
         return Finding("warehouse", "bad", f"{text}. Fix: {fix}.")
     if settings.base_url and (refusal := service_refusal(facts.base_url, normalized(settings.base_url))):
         return Finding("warehouse", "bad", refusal)
-    if found.publish_refusal is not None:
-        return Finding("warehouse", "bad", f"its data cannot be published: {found.publish_refusal}")
+    if found.refused is not None:
+        return Finding("warehouse", "bad", f"its data cannot be published: {found.refused}")
     bound = f"; filled from {facts.base_url}" if facts.base_url else ""
     return Finding("warehouse", "ok", f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
 
@@ -243,7 +254,7 @@ def _bucket(settings: Settings) -> Iterator[Finding]:
     bucket, is_writer = open_snapshot_bucket(url), settings.warehouse.exists()
     if is_writer:
         asyncio.run(bucket.check())
-    has_snapshot = asyncio.run(bucket.pointer()) is not None
+    has_snapshot = asyncio.run(bucket.newest()) is not None
     if is_writer:
         yield Finding("bucket", "ok", f"{url} can be written{'' if has_snapshot else ', and has no snapshot yet'}")
     elif has_snapshot:
@@ -340,14 +351,14 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 
 def repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]:
-    """Move times in the future back, and lift long cooldowns if `lift`, called with what they are, says so."""
+    """Move times in the future to now, and lift long cooldowns if `lift`, called with what they are, says so."""
     from flows.engine.upkeep import lift_now, repair_now
 
     moved = asyncio.run(repair_now(settings))
     text = "no stored time lies in the future: nothing to repair"
     if moved:
         what = f"{count(moved.count, 'time')} in the future, up to {moment(moved.last)} UTC"
-        text = f"moved back {what}; cooldowns among them start now"
+        text = f"moved back {what}, to now; cooldowns among them start now"
     yield Finding("repair", "ok", text)
     now = datetime.now(UTC)
     if (long := _long(_inspected(settings, now)[1].cooldowns, now)) is not None:

@@ -47,14 +47,14 @@ _GROUPS: Mapping[str, Mapping[str, Command]] = {
         "changes": Command("List what the last run, or the runs since then, found.", "changes --since 2d"),
         "explain": Command("Show what is known of an item or account, in order of time.", "explain paper.market"),
         "describe": Command("List the snapshot's tables and views, or the columns of one.", "describe media"),
-        "export": Command("Export the snapshot as Parquet files with a manifest.", "export parquet"),
+        "export": Command("Export the snapshot as Parquet files.", "export parquet"),
         "report": Command(
             "Create a self-contained HTML report with charts and tables.", "report --account paper.market"
         ),
     },
     "Maintain": {
         "publish": Command("Merge landed pages and publish a snapshot, without requests.", "publish --busy-wait 60"),
-        "rebuild": Command("Decode raw store and quarantine again with the current mapping.", "rebuild"),
+        "rebuild": Command("Read raw store and quarantine again with the current mapping.", "rebuild"),
         "compact": Command("Rewrite the warehouse file, compacted and sorted.", "compact"),
         "forget": Command("Erase an account everywhere; syncs do not import it again.", "forget paper.market"),
         "quarantine": Command("List records in quarantine, newest first.", "quarantine --limit 5"),

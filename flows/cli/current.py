@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import look
 from connectors.warehouse.storage.paths import real
@@ -33,11 +33,9 @@ def current_snapshot(settings: Settings) -> Path:
     url, file = settings.snapshot_url(), settings.snapshot_file()
     if url is not None and not settings.warehouse.exists():
         from connectors.buckets.address import open_snapshot_bucket
-        from connectors.warehouse.snapshot.ownership import download_refusal
-        from connectors.warehouse.snapshot.publish import draft_of
+        from connectors.warehouse.publish.replaceable import check_snapshot
 
-        if (refused := download_refusal(file, draft_of(file))) is not None:
-            raise WarehouseUnusable(str(refused))
+        check_snapshot(file)
         asyncio.run(open_snapshot_bucket(url).fetch(file))
     return file
 
@@ -100,8 +98,8 @@ def current(settings: Settings) -> Current:
         return Current(None, f"{what}: interrupted runs cannot be shown. The next run creates it.")
     from connectors.state.operations import read_operations
     from connectors.state.runs import last_command
-    from connectors.warehouse.maintenance.pending import OPERATION
     from flows.engine.files import open_existing_state
+    from models.erasure import OPERATION
 
     try:
         with open_existing_state(settings.warehouse) as state:

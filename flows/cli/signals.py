@@ -89,14 +89,14 @@ def _watch(reader: int, last_words: Callable[[Stopped], None]) -> None:
 
 
 @contextmanager
-def _watched(last_words: Callable[[Stopped], None]) -> Iterator[None]:
+def _watched(last_words: Callable[[Stopped], None]) -> Iterator[int]:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     watcher = Thread(target=_watch, args=(reader, last_words), name="signals", daemon=True)
     watcher.start()
     try:
-        yield
+        yield writer
     finally:
         signal.set_wakeup_fd(before)
         os.close(writer)
@@ -128,10 +128,20 @@ def ended_by_signals(last_words: Callable[[Stopped], None]) -> Iterator[list[int
 def ended_at_once(last_words: Callable[[Stopped], None]) -> Iterator[None]:
     """Make another thread call `last_words` and end the process at a signal.
 
-    Nothing is raised in the block: for output that must not be cut off in the middle.
+    Nothing is raised in the block: for output that must not be cut off in the middle. Raises Stopped before it if a
+    signal came already, and a library discarded the exception.
     """
-    with _watched(last_words), _Handler(lambda _: None, 0, 0).installed():
-        yield
+    around = signal.getsignal(signal.SIGTERM)
+    if isinstance(around, _Handler) and around.received:
+        raise Stopped(around.received[0])
+    with _watched(last_words) as watched:
+
+        def tell(number: int) -> None:
+            # A signal just before the block has told the watcher of what is around it, which would write its own end.
+            os.write(watched, bytes([number]))
+
+        with _Handler(tell, 0, 0).installed():
+            yield
 
 
 def run_until_signalled(

@@ -15,6 +15,8 @@ from models.views import own_columns
 
 
 def _path(text: str) -> str:
+    if "\0" in text:
+        raise ValueError(f"{text!r} is not a path: it contains a NUL")
     return to_pointer(to_keys(text))
 
 
@@ -27,13 +29,7 @@ def _column_name(name: str) -> str:
     return name
 
 
-def _parameter(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.~-]+", name):
-        raise ValueError(f"{name!r} is not a valid name of a URL parameter")
-    return re.escape(name)
-
-
-def _ignored(text: str) -> str:
+def _any_path(text: str) -> str:
     path = (text if text.startswith(("/", "$.")) else f"$.{text}").replace("*", _ANY_KEY)
     return _path(path).replace(_ANY_KEY, "*")
 
@@ -43,7 +39,7 @@ _ANY_KEY = "\uffff"
 
 Path = Annotated[str, AfterValidator(_path)]
 ColumnName = Annotated[str, AfterValidator(_column_name)]
-Parameter = Annotated[str, AfterValidator(_parameter)]
+AnyPath = Annotated[str, AfterValidator(_any_path)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]
 
 _CLOSED = ConfigDict(extra="forbid", frozen=True)
@@ -69,8 +65,8 @@ class MappingSettings(BaseModel):
     columns: dict[ColumnName, ColumnSetting] = {}
     child_columns: dict[ColumnName, ColumnSetting] = {}
     count_words: list[Word] = []
-    volatile_parameters: list[Parameter] = []
-    ignore: list[Annotated[str, AfterValidator(_ignored)]] = []
+    ignore: list[AnyPath] = []
+    content: list[AnyPath] = []
     items: list[Path] = []
     next_cursor: list[Path] = []
     missing_cursor: MissingCursor = DEFAULT_PATHS.missing_cursor
@@ -106,8 +102,8 @@ class MappingSettings(BaseModel):
             columns=_columns(self.columns, BUILT_IN.columns),
             child_columns=_columns(self.child_columns, BUILT_IN.child_columns),
             count_words=_first(self.count_words, BUILT_IN.count_words),
-            volatile_parameters=_first(self.volatile_parameters, BUILT_IN.volatile_parameters),
             ignore=_first(self.ignore, ()),
+            content=_first(self.content, ()),
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
-from connectors.warehouse.runs.closed_scans import closed_scans, known_items
+from connectors.warehouse.merge.known import closed_scans, known_items
 from flows.engine.batches import Batch, ListedAccount
 from flows.engine.concurrency import fail_fast_group
 from flows.engine.paging import AccountScan
@@ -62,7 +62,8 @@ def _why_not(account: ListedAccount, *, scan_expired: bool) -> tuple[OutcomeKind
     if account.is_forgotten:
         return OutcomeKind.SKIPPED, FORGOTTEN, FORGOTTEN
     if account.unknown_status is not None:
-        detail = f"The catalogue lists it with the status {account.unknown_status}."
+        # Without the status itself: it is data, which may be anything, such as the API key.
+        detail = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
         return OutcomeKind.FAILED, UNKNOWN_STATUS, detail
     if account.expired and not scan_expired:
         detail = "Its access token must be renewed; the next sync after that scans it again."

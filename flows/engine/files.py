@@ -1,4 +1,4 @@
-"""Opens the two files that belong together, the state and the warehouse, under one lock."""
+"""Opens the files that belong together, the state, the warehouse and the raw store, under one lock."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,30 +10,49 @@ from uuid import uuid4
 from connectors.state.database import State, StateError, open_state, open_state_read_only, state_path
 from connectors.state.identity import read_identity, write_token
 from connectors.state.inbox import Inbox
+from connectors.state.operations import end_operation, operation_numbers
 from connectors.state.progress import forget_order
-from connectors.state.runs import mark_interrupted, read_runs
-from connectors.warehouse.maintenance.compact import remove_left_over
-from connectors.warehouse.maintenance.opening import adopt_mapping
-from connectors.warehouse.merge.landed import merge_landed
-from connectors.warehouse.raw.recovery import hold_store, recover_parts
-from connectors.warehouse.runs.copied import copy_runs
-from connectors.warehouse.storage import connection as warehouse_file
-from connectors.warehouse.storage.connection import Connection, connect, explained
+from connectors.state.runs import mark_interrupted, read_run_numbers
+from connectors.warehouse.maintenance.compact_file import remove_left_over
+from connectors.warehouse.merge.inbox import Reading, merge_landed
+from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.raw.parts import delete_unmerged_parts
+from connectors.warehouse.storage import identity as of_warehouse
+from connectors.warehouse.storage.connection import Database, explained, open_warehouse, transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from models.identity import NEW, Identity, find_mismatch
 from models.mapping import BUILT_IN, Mapping
+from models.media_page import DEFAULT_PATHS, PagePaths
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The state and the warehouse, open for writing. `recovered_runs` had landed pages that opening merged."""
+    """The state and the warehouse, open for writing, and the folder of its raw store.
+
+    `recovered_runs` had landed pages that opening merged.
+    """
 
     state: State
     inbox: Inbox
-    connection: Connection
-    recovered_runs: tuple[str, ...]
+    db: Database
+    path: Path
+    raw: Path
+    reading: Reading
+    recovered_runs: tuple[str, ...] = ()
+
+    def merge(self, db: Database, last: int) -> MergeStats:
+        """Merge what landed up to this number, with this connection; return what it changed. Raises duckdb.Error."""
+        return merge_landed(
+            db,
+            self.raw,
+            self.reading,
+            after=self.inbox.after,
+            run_seqs=self.state.read(read_run_numbers),
+            last=last,
+            on_merged=self.inbox.delete,
+        )
 
 
 @contextmanager
@@ -69,6 +88,12 @@ def lock_state(warehouse: Path, activity: str, *, now: datetime, pause: Callable
         yield state
 
 
+def check_exists(warehouse: Path) -> None:
+    """Raise WarehouseUnusable if there is no warehouse, because opening it would create one."""
+    if not warehouse.exists():
+        raise WarehouseUnusable(f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it.")
+
+
 def check_pair(state: Path, of_state: Identity, warehouse: Path, of_warehouse: Identity) -> None:
     """Raise WarehouseUnusable, with the fix, if the two files do not belong together."""
     if (wrong := find_mismatch(of_state, of_warehouse)) is not None:
@@ -79,48 +104,46 @@ def check_pair(state: Path, of_state: Identity, warehouse: Path, of_warehouse: I
 def open_pair(
     state: State,
     path: Path,
-    activity: str,
     *,
-    now: datetime,
-    pause: Callable[[float], None],
     raw: Path | None = None,
-    new_id: Callable[[], str] = lambda: uuid4().hex,
     mapping: Mapping = BUILT_IN,
+    paths: PagePaths = DEFAULT_PATHS,
 ) -> Iterator[Files]:
     """Open the warehouse of a state that is open and locked, finish what a killed process left, and merge its pages.
 
-    `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
-    Media are read with `mapping`, unless stored rows were read differently.
+    `raw` is the folder of raw stores, each in a folder named by its warehouse's id; default: `raw` next to the file.
+    Media are read with `mapping`, unless stored rows were read differently. `paths` lead to the items in a page.
 
     Raises WarehouseBusy and WarehouseUnusable, also if the files do not belong together; then nothing is changed.
     """
-    with explained_state(), connect(path, raw, new_id=new_id) as connection, explained(path):
-        with connection.begin():
-            before, theirs = state.read(read_identity), warehouse_file.read_identity(connection)
+    with explained(path):
+        remove_left_over(path)
+    with explained_state(), open_warehouse(path) as db:
+        before, theirs = state.read(read_identity), of_warehouse.read_identity(db)
         check_pair(state.path, before, path, theirs)
-        with hold_store(connection, activity, since=now.isoformat(timespec="seconds"), pause=pause):
-            recover_parts(connection, now=now)
-            remove_left_over(connection.path)
-            # A kill in between leaves the state with the token that the warehouse knows as the one before.
-            token = uuid4().hex
-            with connection.begin():
-                warehouse_file.write_token(connection, token, before=before.token)
-            state.write(write_token, token)
-            state.write(mark_interrupted)
-            inbox = Inbox(state)
-            inbox.delete(theirs.seq)
-            with connection.begin():
-                warehouse_file.write_token(connection, token, before=None)
-                copy_runs(connection, state.read(read_runs))
-                if adopt_mapping(connection, mapping):
-                    state.write(forget_order)
-            yield Files(state, inbox, connection, _merge_left_over(connection, inbox))
+        store = (raw or real(path).parent / "raw") / of_warehouse.read_id(db)
+        inbox = Inbox(state)
+        # A rebuild that a kill rolled back wrote a part of its own.
+        waiting = {landing.seq for landing in inbox.after(theirs.seq)} | {*state.read(operation_numbers, "rebuild")}
+        delete_unmerged_parts(store, merged_seq=theirs.seq, raw_seq=of_warehouse.read_raw_seq(db), inbox=waiting)
+        # A kill in between leaves the state with the token that the warehouse knows as the one before.
+        token = uuid4().hex
+        of_warehouse.write_token(db, token, before=before.token)
+        state.write(write_token, token)
+        of_warehouse.write_token(db, token, before=None)
+        state.write(mark_interrupted)
+        state.write(end_operation, "rebuild")
+        inbox.delete(theirs.seq)
+        with transaction(db):
+            if of_warehouse.adopt_mapping(db, mapping):
+                state.write(forget_order)
+            if of_warehouse.is_content_rule_old(db):
+                # Imported here, because it imports pyarrow, and a release rarely has another rule.
+                from connectors.warehouse.maintenance.rebuild import recompute_hashes  # noqa: PLC0415
 
-
-def _merge_left_over(connection: Connection, inbox: Inbox) -> tuple[str, ...]:
-    """Merge what a killed process landed; return the ids of the runs that landed it."""
-    pages = (landing.commit.page for landing in inbox.after(0))
-    runs = tuple(dict.fromkeys(page.run_id for page in pages if page is not None))
-    if last := inbox.last():
-        merge_landed(connection, inbox.after, inbox.delete, last)
-    return runs
+                recompute_hashes(db, store)
+            reading = Reading(of_warehouse.read_mapping(db) or mapping, paths)
+        runs = tuple(dict.fromkeys(each.commit.page.run_id for each in inbox.after(0) if each.commit.page is not None))
+        files = Files(state, inbox, db, path, store, reading, runs)
+        files.merge(db, inbox.last())
+        yield files

@@ -2,38 +2,34 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from connectors.buckets.address import BucketError, open_snapshot_bucket
+from connectors.buckets.address import BucketError
 from connectors.state.database import SqlConnection, State, open_state, state_path
 from connectors.state.forgotten import mark_forgotten, read_forgotten, unmark_forgotten
 from connectors.state.operations import begin_operation, end_operation, read_operations
 from connectors.state.progress import delete_progress
-from connectors.state.runs import read_runs, redact_texts
-from connectors.warehouse.maintenance.compact import rewrite_file
-from connectors.warehouse.maintenance.forget import count_items, erase, find_account, redactor
-from connectors.warehouse.maintenance.opening import check_exists
-from connectors.warehouse.maintenance.pending import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
-from connectors.warehouse.maintenance.traces import Found, files_of, search
-from connectors.warehouse.raw.parts import store_of
-from connectors.warehouse.runs.copied import copy_runs
-from connectors.warehouse.storage.connection import Connection
+from connectors.state.runs import redact_texts
+from connectors.warehouse.maintenance.compact_file import check_room, rewrite_file
+from connectors.warehouse.maintenance.forget import count_items, erase, find_account
+from connectors.warehouse.maintenance.traces import NOT_SEARCHED, Found, files_of, search
 from connectors.warehouse.storage.errors import WarehouseError
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings
-from flows.engine.files import explained_state, lock_state, open_existing_state, open_pair
+from flows.engine.files import Files, check_exists, explained_state, lock_state, open_existing_state, open_pair
 from flows.engine.resources import check_writable, wait_for_turn
 from flows.engine.upkeep import open_existing, publish_opened
 from flows.reporting.page.write import is_report
 from flows.reporting.progress import notices
 from flows.reporting.recording import recorded_start
+from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
 
 NOT_REACHED = (
     "exports, reports written to other files, and copies of the snapshot on other machines",
@@ -49,27 +45,23 @@ NOT_REACHED = (
 class Receipt:
     """What was erased, the files that were written again without it, and where its ids and names were searched for.
 
-    `removed_files` are those that were deleted; in a bucket, the keys are not known.
+    `removed_files` are those that were deleted.
     """
 
     erased: Erasure
     rewritten: tuple[str, ...]
     removed_files: tuple[str, ...]
-    bucket_files: int
     searched: Mapping[Path, Found]
 
     @property
     def found(self) -> Mapping[Path, Found]:
-        """Return the files in which something was found."""
+        """Return the files in which something was found, or that could not be searched."""
         return {path: found for path, found in self.searched.items() if found}
 
-
-@contextmanager
-def _opened(settings: Settings, state: State, now: datetime) -> Iterator[Connection]:
-    mapping = settings.media_mapping()
-    path, raw = settings.warehouse, settings.raw
-    with open_pair(state, path, ACTIVITY, now=now, pause=time.sleep, raw=raw, new_id=new_id, mapping=mapping) as files:
-        yield files.connection
+    @property
+    def looked_into(self) -> list[Path]:
+        """Return the files that were searched."""
+        return [path for path, found in self.searched.items() if not any(key.startswith(NOT_SEARCHED) for key in found)]
 
 
 def _locked(settings: Settings, now: datetime) -> AbstractContextManager[State]:
@@ -77,17 +69,21 @@ def _locked(settings: Settings, now: datetime) -> AbstractContextManager[State]:
     return lock_state(settings.warehouse, ACTIVITY, now=now, pause=time.sleep)
 
 
-def _find(state: State, connection: Connection, text: str) -> tuple[Erasure, Account]:
-    before = from_text(state.read(read_operations).get(OPERATION))
-    return before, find_account(connection, text, before, state.read(read_forgotten))
+def _opened(settings: Settings, state: State) -> AbstractContextManager[Files]:
+    mapping, paths = settings.media_mapping(), settings.page_paths()
+    return open_pair(state, settings.warehouse, raw=settings.raw, mapping=mapping, paths=paths)
+
+
+def _find(files: Files, text: str) -> tuple[Erasure, Account]:
+    before = from_text(files.state.read(read_operations).get(OPERATION))
+    return before, find_account(files.db, text, before, files.state.read(read_forgotten))
 
 
 def find_now(settings: Settings, text: str) -> tuple[Account, int]:
     """Return the account that would be forgotten, and the number of its items. Raises as `forget_now` does."""
-    now = SystemClock().now()
-    with _locked(settings, now) as state, _opened(settings, state, now) as connection:
-        _, account = _find(state, connection, text)
-        return account, count_items(connection, account)
+    with _locked(settings, SystemClock().now()) as state, _opened(settings, state) as files:
+        _, account = _find(files, text)
+        return account, count_items(files.db, account)
 
 
 async def forget_now(settings: Settings, text: str) -> Receipt:
@@ -108,8 +104,8 @@ async def forget_now(settings: Settings, text: str) -> Receipt:
 def _forget_in_state(state: SqlConnection, erasure: Erasure, *, now: datetime) -> Erasure:
     for account in erasure.accounts:
         mark_forgotten(state, account.account_id, new_id(), at=now)
-    redact_texts(state, redactor(erasure))
-    erasure = erasure.with_removed(delete_progress(state, [account.account_id for account in erasure.accounts]))
+    redact_texts(state, erasure.redact)
+    erasure = erasure.with_removed(delete_progress(state, erasure.ids))
     begin_operation(state, OPERATION, to_text(erasure), now=now)
     return erasure
 
@@ -117,20 +113,17 @@ def _forget_in_state(state: SqlConnection, erasure: Erasure, *, now: datetime) -
 def _erase(settings: Settings, text: str, now: datetime) -> tuple[Erasure, Path]:
     """Erase an account, and what an interrupted erasure has left; return what, and the folder of the raw store."""
     with _locked(settings, now) as state:
-
-        def save(erasure: Erasure) -> None:
-            state.write(begin_operation, OPERATION, to_text(erasure), now=now)
-
-        with _opened(settings, state, now) as connection:
-            before, account = _find(state, connection, text)
-            accounts = {one.account_id: one for one in (account, *before.accounts)}
+        with _opened(settings, state) as files:
+            before, account = _find(files, text)
+            check_room(settings.warehouse)
+            accounts = {one.account_id: one for one in (*before.accounts, account)}
             erasure = state.write(_forget_in_state, Erasure(tuple(accounts.values()), before.removed), now=now)
-            with connection.begin():
-                copy_runs(connection, state.read(read_runs))
-            erasure = erase(connection, erasure, now=now, on_counted=save)
-            folder = store_of(connection).folder
+            erased = erase(
+                files.db, files.raw, erasure,
+                on_counted=lambda counted: state.write(begin_operation, OPERATION, to_text(counted), now=now),
+            )  # fmt: skip
         rewrite_file(settings.warehouse)
-        return erasure, folder
+        return erased, files.raw
 
 
 async def _forget(settings: Settings, text: str) -> Receipt:
@@ -142,13 +135,11 @@ async def _forget(settings: Settings, text: str) -> Receipt:
         erased, raw_folder = await asyncio.to_thread(_erase, settings, text, now)
     # A draft that a killed or running download of the old snapshot writes.
     snapshot.with_name(f".{snapshot.name}.download").unlink(missing_ok=True)
-    had_report, bucket_files = is_report(report), 0
+    had_report, url = is_report(report), settings.snapshot_url()
     async with open_existing(settings, ACTIVITY) as opened:
         published = await publish_opened(opened, settings, report=report if had_report else None)
         if had_report and published.report is None:
             report.unlink()
-        if (url := settings.snapshot_url()) is not None:
-            bucket_files = await open_snapshot_bucket(url).delete_superseded()
     with hold(warehouse, ACTIVITY, since=now.isoformat(timespec="seconds"), pause=time.sleep):
         with explained_state(), open_state(state_path(real(warehouse))) as state:
             state.write(end_operation, OPERATION)
@@ -159,7 +150,6 @@ async def _forget(settings: Settings, text: str) -> Receipt:
         erased,
         tuple(str(each) for each in written if each is not None),
         (str(report),) if had_report and published.report is None else (),
-        bucket_files,
         searched,
     )
 

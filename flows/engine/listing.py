@@ -9,8 +9,8 @@ from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest, Response
 from connectors.source.errors import ApiError
 from connectors.source.retry import Send
 from connectors.state.forgotten import read_forgotten
-from connectors.warehouse.runs.closed_scans import closed_scans
-from connectors.warehouse.runs.progress import listed, stored_statuses
+from connectors.warehouse.merge.known import closed_scans
+from connectors.warehouse.queries.progress import listed, stored_statuses
 from flows.engine.batches import ListedAccount
 from flows.engine.paging import scan_partition
 from flows.engine.run import Run
@@ -23,6 +23,8 @@ from models.partition import CATALOGUE, media
 from models.runs import Outcome, OutcomeKind
 
 _EXPIRED = "token_expired"
+# The statuses that the contract defines (API 2).
+_STATUSES = ("active", _EXPIRED)
 
 
 async def list_accounts(run: Run) -> Outcome:
@@ -45,8 +47,10 @@ async def list_accounts(run: Run) -> Outcome:
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         run.add(
-            ListedAccount(listed_as or account_id, status == _EXPIRED, surfaces, unknown_status=unknown_status)
-            for account_id, status, listed_as, unknown_status in await warehouse.read(listed, scan.checkpoint.scan_id)
+            ListedAccount(
+                listed_as, status == _EXPIRED, surfaces, unknown_status=None if status in _STATUSES else status
+            )
+            for listed_as, status in await warehouse.read(listed, scan.checkpoint)
         )
     rejected: list[RejectedRecord] = []
     # From the pages that this run receives of such a scan. They count if listing the catalogue again fails.
@@ -87,7 +91,7 @@ def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
         except ApiError as error:
             # The text of a malformed page would go to quarantine.
             failure = error.failure
-            if failure.body is not None and forgotten.marks_in(failure.body):
+            if failure.body is not None and forgotten.marks_in(failure.body.decode(errors="replace")):
                 raise ApiError(replace(failure, body=None), error.retry_after) from None
             raise
         if not isinstance(response.page, AccountPage):
@@ -102,15 +106,21 @@ def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
 async def _known(
     warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[str, ...]
 ) -> list[ListedAccount]:
-    """Return known accounts whose record was rejected: they get outcomes; an unknown one is only in quarantine."""
+    """Return accounts that get outcomes although their record was rejected.
+
+    They are known, or only their status is unknown. Any other is only in quarantine.
+    """
     by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
     known = await warehouse.read(stored_statuses, by_id) if by_id else {}
+    statuses = {**known, **{key: record.unknown_status for key, record in by_id.items() if record.unknown_status}}
     return [
         ListedAccount(
-            record.account_id or "", known[account_id] == _EXPIRED, surfaces, unknown_status=record.unknown_status
+            by_id[account_id].account_id or "",
+            status == _EXPIRED,
+            surfaces,
+            unknown_status=None if status in _STATUSES else status,
         )
-        for account_id, record in by_id.items()
-        if account_id in known
+        for account_id, status in statuses.items()
     ]
 
 

@@ -229,10 +229,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         page=scan.checkpoint.pages + 1,
         received_at=now,
         correlation_id=response.correlation_id,
-        body=page.body,
-        rejected=page.rejected,
-        unknown_fields=tuple(sorted(page.unknown_fields)),
-        token_expired=scan.start.token_expired,
+        body=page.received,
     )
     try:
         _follow(scan, response, posts)

@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
-from connectors.state.identity import move_times
+from connectors.state.database import SqlConnection
+from connectors.state.identity import newest_time
 from connectors.state.operations import read_operations
 from connectors.state.runs import delete_failed_starts
-from connectors.warehouse.maintenance.future_times import Ahead, check_clock
-from connectors.warehouse.maintenance.opening import check_exists
-from connectors.warehouse.maintenance.pending import ACTIVITY, OPERATION, UNFINISHED
-from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
@@ -31,12 +28,14 @@ from flows.config.release import release
 from flows.config.setting_sources import PREFIX, origin
 from flows.config.settings import Settings
 from flows.engine.concurrency import Slots
+from flows.engine.files import check_exists
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.progress import notices
 from flows.reporting.schedules import Schedule
 from flows.reporting.words import span
 from models.clock import CLOCK_STEP, Clock
+from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 from models.feeds import LIFETIMES
 
 if TYPE_CHECKING:
@@ -117,8 +116,13 @@ def check_places(settings: Settings) -> None:
     snapshot, warehouse = settings.snapshot_file(), settings.warehouse
     if real(snapshot) == real(warehouse):
         raise SettingsError(f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path.")
-    if (refused := file_refusal(snapshot)) is not None:
-        raise SettingsError(str(refused))
+    # Imported here, because it imports DuckDB.
+    from connectors.warehouse.publish.replaceable import check_file  # noqa: PLC0415
+
+    try:
+        check_file(snapshot)
+    except WarehouseUnusable as error:
+        raise SettingsError(str(error)) from None
     if settings.report is None:
         return
     # Imported here because most runs do not write a report.
@@ -173,14 +177,25 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
 
         def opened() -> Awaitable[Warehouse]:
             opening = open_warehouse(
-                settings.warehouse, activity, now=clock.now(), raw=settings.raw, new_id=new_id, mapping=mapping
+                settings.warehouse,
+                activity,
+                now=clock.now(),
+                raw=settings.raw,
+                mapping=mapping,
+                paths=settings.page_paths(),
             )
             return stack.enter_async_context(opening)
 
         warehouse = await _patiently(settings, clock, opened)
-        if activity != ACTIVITY and OPERATION in await warehouse.read_state(read_operations):
-            notices.warning(UNFINISHED)
+        if activity != ACTIVITY:
+            await warehouse.read_state(say_unfinished)
         yield warehouse
+
+
+def say_unfinished(state: SqlConnection) -> None:
+    """Warn if an erasure was interrupted: every command that writes says so."""
+    if OPERATION in read_operations(state):
+        notices.warning(UNFINISHED)
 
 
 async def wait_for_turn(settings: Settings, activity: str, *, clock: Clock | None = None) -> None:
@@ -198,23 +213,26 @@ async def wait_for_turn(settings: Settings, activity: str, *, clock: Clock | Non
     await _patiently(settings, clock, held)
 
 
-async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:
-    """Return a clock that continues after the times in the warehouse.
+def check_clock(state: SqlConnection, *, now: datetime) -> datetime | None:
+    """Return the newest stored time, if any. Raises WarehouseUnusable if the clock is behind it."""
+    newest = newest_time(state)
+    if newest is not None and newest - now > CLOCK_STEP:
+        raise WarehouseUnusable(
+            f"This machine's clock is behind: it shows {now:%Y-%m-%d %H:%M:%S} UTC, but the last run ended, or received"
+            f" a page, at {newest:%Y-%m-%d %H:%M:%S} UTC. Nothing was requested or changed. Fix: set this machine's"
+            " clock; if it is correct, run `gramhouse doctor --repair`."
+        )
+    return newest
 
-    Times too far in the future are left for `repair`. Raises WarehouseUnusable if the clock is behind.
+
+async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:
+    """Return a clock that continues after the times that were stored.
+
+    Raises WarehouseUnusable if the clock is behind.
     """
     now = clock.now()
-    found = await warehouse.read(lambda connection: check_clock(connection.db, now))
-    if not found or found.last - now > CLOCK_STEP:
-        return SteadyClock(clock, now)
-    return SteadyClock(clock, found.last + timedelta(microseconds=1))
-
-
-async def move_back(warehouse: Warehouse, ahead: Ahead | None, now: datetime) -> None:
-    """Move the times of the state back after those of the warehouse were."""
-    if ahead is not None and ahead.moved_to is not None:
-        await warehouse.write_state(move_times, now=now, to=ahead.moved_to)
-        await warehouse.copy_runs()
+    newest = await warehouse.read_state(check_clock, now=now)
+    return SteadyClock(clock, now if newest is None or newest < now else newest + timedelta(microseconds=1))
 
 
 @asynccontextmanager

@@ -15,19 +15,17 @@ from connectors.source.request_rate import RequestRate
 from connectors.source.retry import Send
 from connectors.state.identity import bind_service, read_service
 from connectors.state.progress import read_cooldowns
-from connectors.state.runs import begin_run, end_run
-from connectors.warehouse.maintenance.future_times import repair_future_times
-from connectors.warehouse.merge.run_counts import of_runs
-from connectors.warehouse.runs.closed_scans import full_scans_due
-from connectors.warehouse.runs.progress import listed_spellings, seen
-from connectors.warehouse.runs.selection import chosen
-from connectors.warehouse.schema.field_registry import read_mapping
+from connectors.state.runs import begin_run, end_run, read_runs
+from connectors.warehouse.merge.known import full_scans_due
+from connectors.warehouse.merge.run_counts import RunCounts, read_counts
+from connectors.warehouse.queries.progress import listed_spellings, seen
+from connectors.warehouse.queries.selection import chosen
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
 from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.concurrency import Pacer, Slots
 from flows.engine.paging import ScanAccount, scan_account
-from flows.engine.resources import move_back, steady_clock
+from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Beginning, RequestsSpent, ScanContext
 from flows.engine.warehouse import Warehouse
@@ -117,7 +115,7 @@ class Run:
         """Return the ids that a scan has received, if it is unfinished."""
         if last is None or last.state is not ScanState.SCANNING or not last.pages:
             return frozenset()
-        return frozenset(await self.resources.warehouse.read(seen, last.scan_id))
+        return frozenset(await self.resources.warehouse.read(seen, last))
 
     async def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""
@@ -140,7 +138,7 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
     if request.schedule is not None:
         progress.next_run = now + request.schedule.interval(now)
     resumed = await _begin(request, warehouse, run_id, now)
-    mapping, incremental = await warehouse.read(read_mapping), await _incremental(request, warehouse, now)
+    mapping, incremental = warehouse.mapping, await _incremental(request, warehouse, now)
     scans = ScanContext(
         request,
         Beginning(run_id, now, resumed, mapping, incremental),
@@ -205,7 +203,7 @@ async def _selected(selection: Selection, page_size: int, warehouse: Warehouse) 
 
 async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: datetime) -> tuple[str, ...]:
     """Write the run to the state; return the interrupted runs that it resumes."""
-    resumed = await warehouse.write_state(
+    return await warehouse.write_state(
         begin_run,
         run_id,
         request.kind,
@@ -218,15 +216,22 @@ async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: da
         base_url=request.base_url,
         accept_removals=request.accept_removals,
     )
-    # Only after deciding which runs are resumed, because runs that began in the future must not be.
-    await warehouse.copy_runs()
-    await move_back(warehouse, await warehouse.write(repair_future_times, run_id, now=now), now)
-    return resumed
+
+
+async def of_runs(warehouse: Warehouse, run_ids: Sequence[str]) -> tuple[RunCounts, ...]:
+    """Return what these runs landed and changed, in the order in which they began."""
+    counts = await warehouse.read(read_counts, run_ids)
+    rows = await warehouse.read_state(read_runs)
+    return tuple(
+        RunCounts(row["run_id"], row["kind"], RunState(row["state"]), row["started_at"], *counts.get(row["run_id"], ()))
+        for row in reversed(rows)
+        if row["run_id"] in run_ids
+    )
 
 
 async def _report_resumed(resumed: Sequence[str], warehouse: Warehouse) -> None:
     if resumed:
-        (last,) = await warehouse.read(of_runs, resumed[:1])
+        [last] = await of_runs(warehouse, resumed[:1])
         text = f"Run {last.run_id} ended but was not published; its completed scans will not be repeated."
         if last.state is RunState.INTERRUPTED:
             text = f"Resuming interrupted run {last.run_id}; saved pages will not be fetched again."

@@ -24,7 +24,7 @@ from models.clock import Clock
 from models.feeds import FEEDS
 from models.incremental import FeedProgress, FullReason, Incremental, Post
 from models.mapping import BUILT_IN, Mapping
-from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
+from models.page_commit import PageCommit, ReceivedPage
 from models.partition import CATALOGUE, Partition
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind, began_within
 
@@ -266,7 +266,7 @@ def _described(failure: Failure) -> dict[str, Any]:
 
 
 def keep_failure(run: ScanContext, scan: Scan, error: Failure) -> ReceivedPage | None:
-    """Log an error; if a page could not be parsed, return what to land: no items, and its body for quarantine."""
+    """Log an error; if a page could not be parsed, return what to land: its body goes to quarantine."""
     _log.warning("%s: %s", scan.partition, error, extra={**scan.about, **error.facts})
     if error.body is None:
         return None
@@ -277,8 +277,7 @@ def keep_failure(run: ScanContext, scan: Scan, error: Failure) -> ReceivedPage |
         page=scan.checkpoint.pages + 1,
         received_at=run.clock.now(),
         correlation_id=error.correlation_id,
-        body='{"items":[],"next_cursor":null}',
-        rejected=(RejectedRecord(None, f"The page cannot be read: {error.message}", error.body),),
+        body=error.body,
     )
 
 

@@ -6,26 +6,25 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
-from uuid import uuid4
 
 from connectors.state.database import SqlConnection
+from connectors.state.identity import read_salt
 from connectors.state.inbox import count_landings
-from connectors.state.progress import read_checkpoints, read_open_scans
-from connectors.state.runs import read_runs
-from connectors.warehouse.merge.landed import merge_landed
+from connectors.state.progress import read_checkpoints
+from connectors.state.published import read_published
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.runs.copied import copy_open_scans, copy_runs
-from connectors.warehouse.storage.connection import Connection, checkpoint, explained, open_sibling
-from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
+from connectors.warehouse.publish.publish import Publication, StateRows, publish
+from connectors.warehouse.storage.connection import Database, checkpoint, explained, transaction
 from flows.engine.backlog import Backlog
 from flows.engine.files import Files, explained_state, lock_state, open_pair
 from models.checkpoint import Checkpoint, RunKind
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
+from models.media_page import DEFAULT_PATHS, PagePaths
 from models.page_commit import PageCommit
 from models.partition import Partition
 
@@ -44,20 +43,15 @@ _MERGE_BYTES = 16 * 1024 * 1024
 _LOG_BYTES = 96 * 1024 * 1024
 
 
-def _checkpoint(connection: Connection) -> None:
-    with on_all_cores(connection.db):
-        checkpoint(connection)
-
-
 @dataclass(frozen=True, slots=True)
 class _Worker:
     """Runs functions with a connection to the file at `path`, one after the other, on a thread."""
 
     path: Path
-    connection: Connection
+    db: Database
     thread: ThreadPoolExecutor
 
-    async def do(self, work: Callable[[Connection], T]) -> T:
+    async def do(self, work: Callable[[Database], T]) -> T:
         """Run `work` on the worker's thread. Raises WarehouseError when DuckDB fails, and what `work` raises.
 
         If the caller is cancelled, submitted work still runs to its end.
@@ -65,7 +59,7 @@ class _Worker:
 
         def run() -> T:
             with explained(self.path), explained_state():
-                return work(self.connection)
+                return work(self.db)
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
 
@@ -80,9 +74,13 @@ class Warehouse:
     def __init__(self, files: Files, landing: _Worker, merging: _Worker, *, merge_bytes: int) -> None:
         self.recovered_runs = files.recovered_runs
         """The ids of the runs whose pages a killed process had landed, and which opening merged."""
-        self._path = files.connection.path
-        self._state = files.state
-        self._inbox = files.inbox
+        self.path = files.path
+        """The warehouse's file."""
+        self.raw = files.raw
+        """The folder of its raw store."""
+        self.mapping = files.reading.mapping
+        """The mapping with which its items were read."""
+        self._files = files
         self._landing = landing
         self._merging = merging
         self._backlog = Backlog(merge_bytes)
@@ -126,7 +124,7 @@ class Warehouse:
             self._committing = None
 
     async def _make_durable(self, landings: Sequence[PageCommit]) -> int:
-        return await self._landing.do(lambda _: self._inbox.land(landings))
+        return await self._landing.do(lambda _: self._files.inbox.land(landings))
 
     async def _make_room(self) -> None:
         """Wait for the running merge if a full batch has landed during it, so that a slow disk slows down the scans."""
@@ -140,15 +138,15 @@ class Warehouse:
         self._backlog.forget(last)
         if self._log_bytes() >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
-            await self._landing.do(_checkpoint)
+            await self._landing.do(checkpoint)
 
     def _log_bytes(self) -> int:
-        log = self._path.with_name(self._path.name + ".wal")
+        log = self.path.with_name(self.path.name + ".wal")
         return log.stat().st_size if log.exists() else 0
 
-    def _merge(self, connection: Connection) -> tuple[int, MergeStats]:
-        last = self._inbox.last()
-        return last, merge_landed(connection, self._inbox.after, self._inbox.delete, last)
+    def _merge(self, db: Database) -> tuple[int, MergeStats]:
+        last = self._files.inbox.last()
+        return last, self._files.merge(db, last)
 
     async def _merge_has_ended(self) -> None:
         """Wait for the running merge, if any. Raises its exception."""
@@ -162,28 +160,25 @@ class Warehouse:
             if task.done() and self._merge_under_way is task:
                 self._merge_under_way = None
 
-    async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)` on merged data in its own transaction, after the running merge."""
+    async def write(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(db, ...)` on merged data in its own transaction, after the running merge."""
         if (under_way := self._merge_under_way) is not None:
             await asyncio.wait([under_way])
         return await self.read(work, *args, **kwargs)
 
-    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)` on merged data in its own transaction, without waiting for the running merge."""
+    async def read(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(db, ...)` on merged data in its own transaction, without waiting for the running merge."""
 
-        def run(connection: Connection) -> T:
-            def transaction() -> T:
-                with connection.begin():
-                    return work(connection, *args, **kwargs)
-
-            return in_enough_memory(connection.db, transaction)
+        def run(db: Database) -> T:
+            with transaction(db):
+                return work(db, *args, **kwargs)
 
         return await self._landing.do(run)
 
-    async def alone(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)`, which begins its own transactions, while no merge runs; raise if one failed."""
+    async def alone(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(db, ...)`, which begins its own transactions, while no merge runs; raise if one failed."""
         await self._merge_has_ended()
-        return await self._landing.do(lambda connection: work(connection, *args, **kwargs))
+        return await self._landing.do(lambda db: work(db, *args, **kwargs))
 
     async def checkpoints(
         self, account_ids: Collection[str], run_kind: RunKind = "sync"
@@ -196,23 +191,24 @@ class Warehouse:
 
     async def read_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction that reads the state."""
-        return await self._landing.do(lambda _: self._state.read(work, *args, **kwargs))
+        return await self._landing.do(lambda _: self._files.state.read(work, *args, **kwargs))
 
     async def write_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction that writes the state."""
-        return await self._landing.do(lambda _: self._state.write(work, *args, **kwargs))
+        return await self._landing.do(lambda _: self._files.state.write(work, *args, **kwargs))
 
     def take_numbers(self, count: int) -> int:
         """Take this many landing numbers; return the number before the first of them. On the landing thread."""
-        return self._state.write(count_landings, count)
+        return self._files.state.write(count_landings, count)
 
-    async def copy_runs(self) -> None:
-        """Copy the runs from the state to the warehouse."""
-        await self.write(copy_runs, await self.read_state(read_runs))
+    async def publish(self, snapshot: Path, publication: Publication) -> int:
+        """Replace the snapshot with all merged data and the present state; return its size in bytes.
 
-    async def copy_open_scans(self) -> None:
-        """Copy the scans that are not closed from the state to the warehouse. Everything that landed must be merged."""
-        await self.write(copy_open_scans, await self.read_state(read_open_scans))
+        Raises what `connectors.warehouse.publish.publish.publish` does.
+        """
+        rows = StateRows(*await self.read_state(read_published))
+        salted = replace(publication, raw_folder=self.raw, salt=await self.read_state(read_salt))
+        return await self.alone(publish, self.path, snapshot, rows, salted)
 
     async def merge(self) -> MergeStats:
         """Merge everything that has landed. Return the counts of all merges since the last call."""
@@ -248,15 +244,14 @@ async def open_warehouse(
     merge_bytes: int = _MERGE_BYTES,
     pause: Callable[[float], None] = time.sleep,
     raw: Path | None = None,
-    new_id: Callable[[], str] = lambda: uuid4().hex,
     mapping: MediaMapping = BUILT_IN,
+    paths: PagePaths = DEFAULT_PATHS,
 ) -> AsyncIterator[Warehouse]:
     """Open the warehouse and its state for writing, and merge the pages that a killed process left.
 
     No other process can open it until the block ends.
 
-    `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
-    Media are read with `mapping`, unless stored rows were read differently.
+    `raw`, `mapping` and `paths` are as for `open_pair`.
 
     Raises WarehouseBusy, which names the holder, and WarehouseUnusable.
     """
@@ -269,10 +264,9 @@ async def open_warehouse(
 
         def enter() -> Warehouse:
             state = stack.enter_context(lock_state(path, activity, now=now, pause=pause))
-            opening = open_pair(state, path, activity, now=now, pause=pause, raw=raw, new_id=new_id, mapping=mapping)
-            files = stack.enter_context(opening)
-            sibling = _Worker(path, open_sibling(files.connection), merging)
-            return Warehouse(files, _Worker(path, files.connection, landing), sibling, merge_bytes=merge_bytes)
+            files = stack.enter_context(open_pair(state, path, raw=raw, mapping=mapping, paths=paths))
+            sibling = _Worker(path, files.db.cursor(), merging)
+            return Warehouse(files, _Worker(path, files.db, landing), sibling, merge_bytes=merge_bytes)
 
         try:
             warehouse = await loop.run_in_executor(landing, enter)

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from connectors.warehouse.runs.selection import choose
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.queries.selection import chosen
 from flows.config.settings import Settings
 from flows.reporting.words import count, join, moment
 from models.selection import Selection
@@ -23,13 +23,7 @@ def forecast(settings: Settings, selection: Selection, *, now: datetime) -> list
     `pages` the estimated number of requests. Raises SelectionError, SnapshotMissing and WarehouseUnusable.
     """
     with open_snapshot(settings.snapshot_file()) as snapshot:
-        accounts = choose(
-            lambda query, values: snapshot.query(query, values).rows,
-            "",
-            selection,
-            settings.page_size,
-            scan_expired=settings.scan_expired,
-        )
+        accounts = chosen(snapshot.db, selection, settings.page_size, scan_expired=settings.scan_expired)
         cooldowns = dict(snapshot.query(_COOLDOWNS).rows)
     found = []
     for account in accounts:

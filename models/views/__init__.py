@@ -3,7 +3,7 @@
 The comment at the top of a file describes the view, and the comment after a selected column describes the column. Lines
 `-- key: ` and `-- join: ` name the view's key, and views that can be joined. The snapshot has no constraints: tests
 check keys and joins. Parts in braces are filled when a snapshot is published
-(`connectors/warehouse/snapshot/contents.py`), `{inferred}` with the columns of fields that the API's contract does not
+(`connectors/warehouse/publish/contents.py`), `{inferred}` with the columns of fields that the API's contract does not
 specify. `{surfaces}` is the list of the declared feeds: views of how fresh data are leave out others.
 
 Columns of items may have any name, but names of inferred columns begin with no underscore, except before a digit. So a
@@ -18,7 +18,8 @@ from graphlib import TopologicalSorter
 from importlib.resources import files
 
 from models.feeds import SURFACES
-from models.schema.table_schemas import CHILDREN
+
+MEDIA, CHILDREN = "media", "media_children"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,23 @@ _COLUMN = re.compile(r"(\w+),?  -- (.+(?:\n {5,}-- .+)*)$", re.MULTILINE)
 _COMMENT = re.compile(r"\s+-- .+$", re.MULTILINE)
 
 # Columns of items that no view has.
-_INTERNAL = frozenset({"overflow", "payload_hash", "raw_landed", "written_at", "written_seq", "first_run_seq"})
+_INTERNAL = frozenset(
+    {
+        *("overflow", "content_hash", "payload_hash", "raw_landed", "raw_position", "first_run_seq"),
+        *("seen_seq", "present_seq", "missed_at", "confirmed_by", "content", "changed"),
+    }
+)
+
+# What statements of the merge call their own columns, beside those of fields.
+_OF_MERGES = frozenset(
+    {
+        *("n", "row", "seq", "began_seq", "received_at", "position", "listing", "counts", "before", "content_before"),
+        *("is_new", "is_content", "is_changed", "is_last", "is_same_id", "is_missed", "is_removed"),
+        *("stored_counts", "stored_hash", "stored_time", "stored_permalink", "stored_run_seq"),
+        *("first_at", "first_by", "present_from", "last_changed_at", "last_content_at", "changed_by", "landed"),
+        *("placed", "is_first"),
+    }
+)
 
 
 def _relation(tags: list[re.Match[str]]) -> Relation:
@@ -95,15 +112,9 @@ def _read(name: str, text: str) -> View:
 
 
 @cache
-def views(folder: str = "") -> Mapping[str, View]:
-    """Return the views by name, in the order in which they can be created: each after those that it reads.
-
-    Those in the `folder` replace others of the same name.
-    """
-    places = [files(__package__), *([files(__package__) / folder] if folder else [])]
-    texts = {
-        path.name: path.read_text("utf-8") for place in places for path in place.iterdir() if path.name.endswith(".sql")
-    }
+def views() -> Mapping[str, View]:
+    """Return the views by name, in the order in which they can be created: each after those that it reads."""
+    texts = {path.name: path.read_text("utf-8") for path in files(__package__).iterdir() if path.name.endswith(".sql")}
     found = [_read(name.removesuffix(".sql"), text) for name, text in sorted(texts.items())]
     by_name = {view.name: view for view in found}
     order = TopologicalSorter({view.name: [one for one in view.reads if one in by_name] for view in found})
@@ -111,7 +122,7 @@ def views(folder: str = "") -> Mapping[str, View]:
 
 
 def own_columns(resource: str) -> set[str]:
-    """Return the column names of a table of items, or a child table, that columns of fields must not use."""
+    """Return the column names of the items, or of their children, that columns of fields must not use."""
     names = (resource, f"{resource}_superseded", f"{resource}_history")
     found = {column for name in names if name in views() for column in views()[name].columns}
-    return found if resource == CHILDREN else found | _INTERNAL
+    return found if resource == CHILDREN else found | _INTERNAL | _OF_MERGES

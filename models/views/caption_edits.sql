@@ -12,7 +12,7 @@ WITH versions AS (
         valid_from,
         caption,
         lag(caption) OVER earlier AS old_caption,
-        row_number() OVER earlier AS version
+        lag(columns) OVER earlier AS columns
     FROM media_history
     WINDOW earlier AS (PARTITION BY account_id, surface, media_id ORDER BY valid_from, valid_to NULLS LAST)
 )
@@ -25,4 +25,4 @@ SELECT
     old_caption,  -- The caption before; NULL or empty if it had none.
     caption AS new_caption  -- The caption since; NULL or empty if it was removed.
 FROM versions
-WHERE version > 1 AND nullif(nfc_normalize(caption), '') IS DISTINCT FROM nullif(nfc_normalize(old_caption), '')
+WHERE list_contains(columns, 'caption')

@@ -1,38 +1,17 @@
--- What each run found of items, one row for each item, run and kind of change. A change of counts of
--- children alone has no row.
+-- What each run found of items, one row for each item, run and kind of change.
 -- key, not unique: account_id, surface, media_id, run_seq or NULL, change
 -- join: media by account_id, surface, media_id
 -- join: accounts by account_id
-WITH _version AS (
-    SELECT account_id, surface, media_id, valid_from, valid_to, run_seq, raw_landed{content}
-    FROM {versions}
-    UNION ALL BY NAME
-    SELECT account_id, surface, media_id, content_changed_at AS valid_from, raw_landed{content}
-    FROM {items}
-    SEMI JOIN {versions} USING (account_id, surface, media_id)
-),
-_old AS (
-    SELECT
-        *,
-        lead(_version) OVER (
-            PARTITION BY account_id, surface, media_id ORDER BY valid_from, valid_to NULLS LAST, raw_landed
-        ) AS _new
-    FROM _version
-),
-gh_all AS (
+WITH gh_all AS (
     SELECT account_id, surface, media_id, first_run_seq AS run_seq, first_seen_at AS changed_at, 'new' AS change,
         NULL::VARCHAR[] AS columns
-    FROM {items}
+    FROM core.media
     UNION ALL
-    SELECT account_id, surface, media_id, run_seq, removed_at, removal, NULL FROM {items} WHERE removed_at IS NOT NULL
+    SELECT account_id, surface, media_id, run_seq, changed_at, event, NULL FROM core.events
     UNION ALL
-    SELECT account_id, surface, media_id, run_seq, changed_at, event, NULL FROM core.events WHERE resource = '{resource}'
+    SELECT account_id, surface, media_id, run_seq, valid_to, 'changed', columns FROM media_superseded
     UNION ALL
-    SELECT account_id, surface, media_id, run_seq, valid_to, 'changed', {changed_columns}
-    FROM _old
-    WHERE valid_to IS NOT NULL
-    UNION ALL
-    SELECT account_id, surface, media_id, run_seq, observed_at, 'counted', NULL FROM {metrics}
+    SELECT account_id, surface, media_id, run_seq, observed_at, 'counted', NULL FROM core.media_counts
 ),
 gh_row AS (
     SELECT account_id, surface, media_id, run_seq, change, max(changed_at) AS changed_at, flatten(list(columns)) AS columns
@@ -46,14 +25,14 @@ SELECT
     gh_run.run_id,  -- Its id; NULL if it is unknown or no longer listed.
     gh_row.changed_at,  -- When it was found; for removed and expired items, removed_at of that removal.
     gh_row.account_id,  -- The account's id, a UUID in lower case.
-    gh_lookup.ig_username,  -- The account's current name on the social network.
+    gh_account.ig_username,  -- The account's current name on the social network.
     gh_row.surface,  -- Where the item was listed, such as posts or stories.
     gh_row.media_id,  -- The item's id, always text.
     gh_row.change,  -- new, changed (its content), counted (only its counts changed), removed, expired, or returned (listed
                     -- again after it was removed or expired).
     CASE WHEN gh_row.change = 'changed' THEN list_sort(list_distinct(gh_row.columns)) END
-        AS columns  -- For changed items, the columns whose content changed; empty if only children, hidden columns or
-                    -- fields without a column changed.
+        AS columns  -- For changed items, the columns whose content changed; empty if only hidden columns or fields
+                    -- without a column changed.
 FROM gh_row
 LEFT JOIN core.runs AS gh_run ON gh_run.seq = gh_row.run_seq
-LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id
+LEFT JOIN core.accounts AS gh_account ON gh_account.account_id = gh_row.account_id

@@ -20,7 +20,12 @@ SELECT
                    -- and 1 at first, so that full scans of the accounts are spread; 1 after one that was due.
     coalesce(m.items, 0)::BIGINT
         AS items_missing  -- Items that the last closed scans did not list, and another one must confirm as removed.
-FROM core.completed_scans AS w
+FROM core.closed_scans AS w
 LEFT JOIN (
-    SELECT account_id, surface, count(missing_since) AS items FROM core.missing_items GROUP BY account_id, surface
-) AS m ON m.account_id = w.account_id AND m.surface = w.surface
+    SELECT 'media' AS resource, account_id, surface, count(*) AS items
+    FROM core.media
+    WHERE missed_at IS NOT NULL AND removed_at IS NULL
+    GROUP BY account_id, surface
+    UNION ALL
+    SELECT 'accounts', '', '', count(*) FROM core.accounts WHERE missed_at IS NOT NULL AND removed_at IS NULL
+) AS m ON m.resource = w.resource AND m.account_id = w.account_id AND m.surface = w.surface

@@ -5,11 +5,11 @@
 SELECT
     account_id,  -- The account's id, a UUID in lower case.
     surface,  -- The feed, such as posts or stories.
-    since,  -- When the scan began that left the gap.
+    started_at AS since,  -- When the scan began that left the gap.
     cursor,  -- Cursor of the page that it would request next; NULL if the API refused it.
     pages,  -- Pages it landed.
-    read_down_to,  -- Publication time of the last post that it received: newer ones were read; NULL for stories.
+    read_to AS read_down_to,  -- Publication time of the last post that it received: newer ones were read; NULL for stories.
     known_from,  -- Publication time of the newest item that a closed scan has seen: older ones are known; NULL if there is
                  -- none.
     reason  -- Why it ended: an error code, or interrupted.
-FROM core.open_gaps
+FROM core.open_checkpoints

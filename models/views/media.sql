@@ -6,7 +6,7 @@ SELECT
     gh_row.account_id,  -- The account's id, a UUID in lower case.
     gh_row.surface,  -- Where the item was listed, such as posts or stories.
     gh_row.media_id,  -- The item's id, always text.
-    gh_lookup.ig_username,  -- The account's current name on the social network.
+    gh_account.ig_username,  -- The account's current name on the social network.
     gh_row.media_type,  -- Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM.
     {kind} AS kind,  -- image, video, carousel or reel, from media_type and similar fields; NULL if they do not say it.
     gh_row.caption,  -- The caption as published.
@@ -16,18 +16,7 @@ SELECT
     gh_row.like_count,  -- Likes when last seen; NULL if the API sent none, for example because the account hides them.
     gh_row.comments_count,  -- Comments when last seen; NULL if the API sent none.
     gh_row.first_seen_at,  -- When a sync first saw it.
-    CASE
-        WHEN gh_row.removed_at IS NOT NULL THEN gh_row.written_at
-        ELSE coalesce(
-            {missing: gh_missing.last_seen_at,}
-            greatest(
-                gh_row.written_at,
-                {recent_at}
-                CASE gh_row.surface {complete_at} END
-            )
-        )
-    END AS last_seen_at,  -- When a scan last saw it. With incremental scans, it falls back to the last full scan when a
-                          -- post leaves their window.
+    gh_row.last_seen_at,  -- When a scan last saw it.
     gh_row.changed_at,  -- When its content or a count last changed.
     gh_row.content_changed_at,  -- When its content, without counts, last changed.
     gh_row.removed_at,  -- When the first scan that did not list it ended; NULL if it is not marked as removed.
@@ -35,7 +24,4 @@ SELECT
     gh_row.run_seq  -- The run that last changed this row, apart from media URLs, as seq in runs; NULL if unknown.
     {inferred}
 FROM core.media AS gh_row
-LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id
-{missing: LEFT JOIN core.missing_items AS gh_missing
-    ON gh_missing.account_id = gh_row.account_id AND gh_missing.surface = gh_row.surface
-   AND gh_missing.media_id = gh_row.media_id}
+LEFT JOIN core.accounts AS gh_account ON gh_account.account_id = gh_row.account_id

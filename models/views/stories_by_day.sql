@@ -3,24 +3,23 @@
 -- without a story has no row.
 -- key: account_id, day
 -- join: accounts by account_id
-WITH story AS (
-    SELECT account_id, ig_username, coalesce(published_at, first_seen_at) AS began_at, last_seen_at, removal
-    FROM media
-    WHERE surface = 'stories'
-),
-judged AS (
+WITH judged AS (
     SELECT
-        t.account_id,
-        t.ig_username,
-        (t.began_at AT TIME ZONE 'UTC')::DATE AS day,
+        m.account_id,
+        a.ig_username,
+        (coalesce(m.published_at, m.first_seen_at) AT TIME ZONE 'UTC')::DATE AS day,
         CASE
-            WHEN t.removal IS NOT NULL THEN t.removal
-            WHEN t.last_seen_at >= w.complete_at AND s.snapshot_at < t.began_at + INTERVAL 24 HOURS THEN 'live'
+            WHEN m.removal IS NOT NULL THEN m.removal
+            WHEN m.missed_at IS NULL AND m.seen_seq >= w.began_seq
+                AND p.snapshot_at < coalesce(m.published_at, m.first_seen_at) + INTERVAL 24 HOURS THEN 'live'
             ELSE 'unconfirmed'
         END AS fate
-    FROM story AS t
-    CROSS JOIN published AS s
-    LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = t.account_id AND w.surface = 'stories'
+    FROM core.media AS m
+    CROSS JOIN core.published AS p
+    LEFT JOIN core.accounts AS a ON a.account_id = m.account_id
+    LEFT JOIN core.closed_scans AS w
+        ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = 'stories'
+    WHERE m.surface = 'stories'
 )
 SELECT
     account_id,  -- The account's id.

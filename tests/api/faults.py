@@ -189,6 +189,17 @@ def _cursor(choose: Callable[[Page, Scene], object]) -> Callable[[Page, Scene], 
 TAMPERINGS: dict[str, Callable[[Page, Scene], Page]] = {
     "malformed_account": _malformed_account,
     "item_without_id": _item_without_id,
+    # Another item, or an account with another status, has the id of the first one.
+    "shared_id": lambda page, scene: {
+        **page,
+        "items": [
+            *page["items"],
+            *(
+                {**item, "id": page["items"][0]["id"]} if scene.media else {**item, "status": "paused"}
+                for item in page["items"][-1:]
+            ),
+        ],
+    },
     "item_twice": lambda page, _: {**page, "items": page["items"] + page["items"][:1]},
     "extra_item_field": lambda page, _: {
         **page, "items": [{**item, "sandbox_extra": "not in the contract"} for item in page["items"]]
@@ -216,7 +227,7 @@ def items_taken(kind: str, limit: int) -> int:
     """Return how many items of the catalogue a page has if `limit` were requested, so that it keeps its length."""
     if kind == "too_many_items":
         return MAX_LIMIT + 1
-    return max(1, limit - (kind in ("malformed_account", "item_without_id", "item_twice")))
+    return max(1, limit - (kind in ("malformed_account", "item_without_id", "item_twice", "shared_id")))
 
 
 def spoil(rendered: bytes, scene: Scene) -> bytes:

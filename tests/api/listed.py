@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
+from connectors.sandbox.data.catalogue import Account
 from connectors.sandbox.data.draw import Draw
-from connectors.sandbox.data.population import Account
 from connectors.sandbox.http.cursors import Cursors
 from connectors.sandbox.http.keys import Credential
 from connectors.sandbox.http.replies import PageRequest, Reply, Resource

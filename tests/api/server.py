@@ -19,14 +19,15 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self
 
+from starlette.types import Message, Receive, Scope, Send
+
 from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES, Error
-from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Catalogue, owner
+from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Account, Catalogue, owner
 from connectors.sandbox.data.draw import Draw
 from connectors.sandbox.data.items import Item
-from connectors.sandbox.data.population import Account
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.cursors import Cursors
-from connectors.sandbox.http.replies import Message, PageRequest, Receive, Refused, Reply, Resource, Scope, Send
+from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.asked import Asked

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.merge import steps
+from connectors.warehouse.merge import merge
 from tests.api.server import Api
 from tests.e2e.processes import EIGHT_ACCOUNTS, KEY, Operator, OperatorHere, start_sandboxes
 
@@ -49,8 +49,8 @@ def operator(tmp_path: Path, environment: dict[str, str]) -> Operator:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a second scan confirm removals at once, because the syncs of a test are seconds apart."""
-    for name in ("confirm_after_hours", "confirm_accounts_after_hours"):
-        monkeypatch.setitem(steps._CONSTANTS, name, 0)  # noqa: SLF001
+    for name in ("confirm_after", "confirm_accounts_after"):
+        monkeypatch.setitem(merge._CONFIRM, name, 0)  # noqa: SLF001
 
 
 @pytest.fixture

@@ -17,13 +17,13 @@ import duckdb
 import pytest
 
 from connectors.sandbox.settings import SandboxSettings
-from connectors.warehouse.raw.listed import add_raw_media, listed_parts, mentions_raw_media
-from connectors.warehouse.storage.connection import connect
+from connectors.state.database import open_state_read_only, state_path
+from connectors.state.inbox import Inbox
+from connectors.warehouse.queries.raw_media import add_raw_media, mentions_raw_media
 from flows.cli.app import main
 from flows.reporting.progress import notices
 from models.page_commit import Landing
 from tests.api.server import Api
-from tests.landed import unmerged
 
 KEY = "sandbox-demo-key"
 COMMAND_LINE = ("-m", "flows.cli")
@@ -95,18 +95,18 @@ class Operator:
     def ask(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with duckdb.connect(str(self.snapshot), read_only=True) as db:
             if mentions_raw_media(query):
-                add_raw_media(db, listed_parts(db))
+                add_raw_media(db)
             return db.execute(query, parameters).fetchall()
 
     def inside(self, query: str) -> list[tuple[Any, ...]]:
         """Query the warehouse itself; no other process may have it open."""
-        with connect(self.warehouse) as connection:
-            return connection.db.execute(query).fetchall()
+        with duckdb.connect(str(self.warehouse), read_only=True) as db:
+            return db.execute(query).fetchall()
 
     def landed(self) -> list[Landing]:
-        """Return what landed and is not merged; no other process may have the warehouse open."""
-        with connect(self.warehouse) as connection:
-            return unmerged(connection)
+        """Return what landed and is not merged."""
+        with open_state_read_only(state_path(self.warehouse)) as state:
+            return [] if state is None else list(Inbox(state).after(0))
 
 
 class OperatorHere(Operator):

@@ -4,22 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.snapshot import stored_views
+from connectors.warehouse.publish import contents, publish
 from models.views import View
 from tests.cli_runner import Cli, use_empty_folder
 
-_creating = stored_views.creating
+_create_view = contents.create_view
 
 
 def _without_comments(view: View) -> Iterator[str]:
-    return islice(_creating(view), 1)
+    return islice(_create_view(view), 1)
 
 
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Run tests in an empty folder, and publish views without comments, which take most of the time of publishing."""
     use_empty_folder(tmp_path, monkeypatch)
-    monkeypatch.setattr(stored_views, "creating", _without_comments)
+    monkeypatch.setattr(publish, "create_view", _without_comments)
 
 
 @pytest.fixture

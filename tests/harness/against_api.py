@@ -39,28 +39,18 @@ def differences(
     depths: dict[str, datetime] = dict(
         ask("SELECT account_id, covered_from FROM freshness WHERE surface = 'posts' AND recent_at IS NOT NULL")
     )
-    ends: dict[str, datetime] = dict(
-        ask(
-            "SELECT account_id || surface, greatest(complete_at, coalesce(recent_at, complete_at)) FROM completed_scans"
-        )
-    )
 
     def is_covered(key: Key, at: datetime | None) -> bool:
         depth = depths.get(key[0]) if key[1] == "posts" else None
         return depth is None or (at is not None and at > depth)
 
     names = [name for name in _COLUMNS if name not in hidden]
-    columns = f"account_id, surface, media_id, last_seen_at, published_at, {', '.join(names)}"
-    rows = ask(f"SELECT {columns} FROM media WHERE removed_at IS NULL")
-    held = {
-        row[:3]: row[5:]
-        for row in rows
-        if accounts.get(row[0]) == "active"
-        and is_covered(row[:3], row[4])
-        and row[3] >= ends.get(row[0] + row[1], row[3])
-    }
+    columns = f"account_id, surface, media_id, published_at, {', '.join(names)}"
+    listed_now = "SEMI JOIN (FROM core.media WHERE missed_at IS NULL) AS m USING (account_id, surface, media_id)"
+    rows = ask(f"SELECT {columns} FROM media {listed_now} WHERE removed_at IS NULL")
+    held = {row[:3]: row[4:] for row in rows if accounts.get(row[0]) == "active" and is_covered(row[:3], row[3])}
     expected = {
-        key: tuple(canonical(item, name) for name in names)
+        key: tuple(None if (value := canonical(item, name)) == "" else value for name in names)
         for key, item in listed.items()
         if accounts.get(key[0]) == "active" and is_covered(key, published(item))
     }

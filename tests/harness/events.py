@@ -59,7 +59,12 @@ class Landed:
     cooldown: str | None = None
 
 
-Event = Sent | Answered | Cancelled | Landed
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A run has decided, at its end, which of the missing items and accounts are removed."""
+
+
+Event = Sent | Answered | Cancelled | Landed | Decided
 
 
 def scope_of(partition: Partition) -> str:

@@ -5,12 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connectors.state.inbox import Inbox
+from connectors.warehouse.merge.removals import Removals, remove_missing
+from flows.engine import closing as closing_of_runs
 from models.page_commit import PageCommit
-from tests.harness.events import Landed, Page, Run
+from tests.harness.events import Decided, Landed, Page, Run
 
 
 def runs(warehouse: Path) -> list[Run]:
@@ -20,7 +23,10 @@ def runs(warehouse: Path) -> list[Run]:
         return []
     columns = "run_id, kind, state, started_at, resumes, published_at IS NOT NULL"
     with closing(sqlite3.connect(state)) as db:
-        found = db.execute(f"SELECT {columns} FROM runs WHERE run_id IS NOT NULL ORDER BY seq DESC").fetchall()
+        # A process may be killed before the file has tables.
+        has_runs = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'runs'").fetchone() == (1,)
+        query = f"SELECT {columns} FROM runs WHERE run_id IS NOT NULL ORDER BY seq DESC"
+        found = db.execute(query).fetchall() if has_runs else []
     return [
         Run(run_id, kind, state, datetime.fromisoformat(started_at), resumes, bool(published))
         for run_id, kind, state, started_at, resumes, published in found
@@ -28,9 +34,9 @@ def runs(warehouse: Path) -> list[Run]:
 
 
 @contextmanager
-def observed(landed: Callable[[Landed], None], time: Callable[[], float]) -> Iterator[None]:
+def observed(landed: Callable[[Landed | Decided], None], time: Callable[[], float]) -> Iterator[None]:
     """Call `landed` with what becomes durable in this block, before the process goes on."""
-    real = Inbox.land
+    real, remove = Inbox.land, remove_missing
 
     def land(self: Inbox, commits: Sequence[PageCommit]) -> int:
         last = real(self, commits)
@@ -43,6 +49,12 @@ def observed(landed: Callable[[Landed], None], time: Callable[[], float]) -> Ite
             landed(Landed(time(), where, page, state, cooldown))
         return last
 
+    def decide(*args: Any, **options: Any) -> Removals:  # noqa: ANN401 - as remove_missing
+        removals = remove(*args, **options)
+        landed(Decided())
+        return removals
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Inbox, "land", land)
+        patch.setattr(closing_of_runs, "remove_missing", decide)
         yield

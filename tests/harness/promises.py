@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from tests.harness.events import Answered, Cancelled, Event, Landed, Sent, scope_of
+from tests.harness.events import Answered, Cancelled, Decided, Event, Landed, Sent, scope_of
 from tests.harness.oracle.feed import LOOKBACK
 from tests.harness.oracle.landing import Warehouse, is_account, listed, parsed, shown
 from tests.harness.oracle.tables import CATALOGUE, Partition, Scan
@@ -19,6 +19,7 @@ _JUST = 1e-5
 # A page is requested so often in a row, unless the service says when.
 _TRIES = 6
 _KINDS = {403: "denied", 404: "not_found", 429: "deferred"}
+_STATUSES = ("active", "token_expired")
 _UNFINISHED = {"deferred", "denied", "not_found", "failed"}
 
 
@@ -53,6 +54,7 @@ class Session:
     begun: datetime
     mode: str = "full_refresh"
     max_requests: int | None = None
+    accepts_removals: bool = False
     chain: Sequence[int] = ()
     full: dict[Partition, str | None] = field(default_factory=dict)
     known: dict[Partition, set[str]] = field(default_factory=dict)
@@ -73,12 +75,16 @@ class Session:
 
 @dataclass
 class Promises:
-    """Checks every event of every run, and passes landed pages to the oracle's `warehouse`."""
+    """Checks every event of every run, and passes landed pages to the oracle's `warehouse`.
+
+    `is_rebuilt`: a rebuild began, which reads addresses as they were when the item last changed.
+    """
 
     warehouse: Warehouse = field(default_factory=Warehouse)
     scans: dict[tuple[Partition, str], Scan] = field(default_factory=dict)
     cooldowns: dict[str, float] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
+    is_rebuilt: bool = False
 
     def begin(self, session: Session) -> None:
         """Start a run. Accounts that a resumed scan of the catalogue has listed belong to it, too."""
@@ -92,7 +98,7 @@ class Promises:
             session.listed = self.warehouse.accounts.present()
             return
         scan = self.scans.get((CATALOGUE, session.kind))
-        if scan is None or session.begun - scan.started > WITHIN or scan.abandoned:
+        if session.accepts_removals or scan is None or session.begun - scan.started > WITHIN or scan.abandoned:
             return
         if not scan.closed or scan.ended_in in session.chain:
             rows = self.warehouse.accounts.rows.items()
@@ -110,6 +116,9 @@ class Promises:
                     session.in_flight.pop(scope_of(event.partition), None)
                 case Landed():
                     self._landed(session, event)
+                case Decided():
+                    accepts, lists = session.accepts_removals, session.kind == "sync"
+                    self.warehouse.end_run(session.number, accepts=accepts, lists=lists)
 
     def _sent(self, session: Session, asked: Sent) -> None:
         scope, where = scope_of(asked.partition), asked.partition
@@ -139,7 +148,7 @@ class Promises:
             session.stuck.add(where)
 
     def _may_begin(self, session: Session, scan: Scan, asked: Sent) -> bool:
-        if scan.restarts or scan.abandoned:
+        if scan.restarts or scan.abandoned or (session.accepts_removals and asked.partition == CATALOGUE):
             return True
         if not scan.closed:
             # An old scan that cannot be continued.
@@ -185,10 +194,9 @@ class Promises:
                 continue
             known = self.warehouse.accounts.rows.get(account_id)
             # A known account whose record is malformed is scanned with its last valid status.
-            if is_account(item):
-                to.setdefault(account_id, item["status"])
-            elif known:
-                to.setdefault(account_id, known.status)
+            status = item["status"] if is_account(item) else known.status if known else None
+            if status is not None and to.get(account_id) not in _STATUSES:
+                to[account_id] = status
 
     def _landed(self, session: Session, landed: Landed) -> None:
         where = landed.partition
@@ -252,6 +260,7 @@ class Promises:
             return
         # A run that is killed before the outcome has landed is resumed before this page.
         scan.seen |= failed.seen
+        scan.decides &= failed.decides
         if answer.partition == CATALOGUE:
             self._list_accounts(session, scan, parsed(answer.body)["items"])
             for row in self.warehouse.accounts.rows.values():
@@ -296,8 +305,8 @@ class Promises:
 
     def _outcome(self, session: Session, partition: Partition) -> str:
         """Return the expected outcome of a partition: complete, recent, skipped, or unfinished."""
-        if partition != CATALOGUE and self._accounts(session)[partition[0]] != "active":
-            return "skipped"
+        if partition != CATALOGUE and (status := self._accounts(session)[partition[0]]) != "active":
+            return "skipped" if status == "token_expired" else "unfinished"
         scan = self.scans.get((partition, session.kind))
         if scan is None or not scan.closed or not self._is_done(session, partition, scan):
             return "unfinished"
@@ -305,8 +314,13 @@ class Promises:
             return "unfinished"
         return "recent" if scan.recent else "complete"
 
-    def check_outcomes(self, session: Session, outcomes: Mapping[Partition, Outcome], state: str) -> None:
-        """Check a run's outcomes and its state."""
+    def check_outcomes(
+        self, session: Session, outcomes: Mapping[Partition, Outcome], state: str, *, is_refused: bool
+    ) -> None:
+        """Check a run's outcomes and its state. `is_refused`: its snapshot would have shown what the last one hid."""
+        # A cooldown lasts longer than the run that was asked for it.
+        for scope, until in session.cooldowns.items():
+            self.cooldowns[scope] = max(self.cooldowns.get(scope, 0.0), until)
         partitions = {(one, surface) for one in self._accounts(session) for surface in SURFACES}
         partitions |= {CATALOGUE} if session.kind == "sync" else set()
         require(outcomes.keys() == partitions, f"outcomes missing or too many: {outcomes.keys() ^ partitions}")
@@ -325,7 +339,7 @@ class Promises:
         if any(_stops(answer) for answer in session.received):
             expected = "failed"
         elif kinds <= {"complete", "recent", "skipped"}:
-            expected = "partial" if self.warehouse.accounts.lacks_many and session.kind == "sync" else "complete"
+            expected = "partial" if self.warehouse.lacks_many or is_refused else "complete"
         else:
             expected = "partial" if kinds & {"complete", "recent", "deferred"} else "failed"
         require(state == expected, f"the run is {state}, and should be {expected} with {sorted(kinds)}")
@@ -348,7 +362,8 @@ def _count_failure(session: Session, answer: Answered) -> None:
     where, status = answer.partition, answer.status
     if b"api_invalid_cursor" in answer.body or status == 429 or "retry-after" in answer.headers:
         session.failures[where] = 0
-    elif status == 0 or status >= 500 or status in (408, 425):
+    elif status == 0 or status >= 500 or status in (408, 425) or (status >= 400 and b'"error"' not in answer.body):
+        # What has no envelope is a gateway's word, which counts as a lost connection.
         session.failures[where] += 1
     elif status >= 400:
         session.over[where] = status

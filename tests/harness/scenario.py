@@ -80,6 +80,7 @@ class Day:
     upkeep: tuple[Upkeep, ...] = ()
     restores: Restored | None = None
     hides: bool = False
+    accepts_removals: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,14 @@ HOSTILE = tuple(
 )
 
 
+def _odd(item: bytes, page: bytes) -> bytes:
+    """Add a record that cannot be read as an item."""
+    return page.replace(b'{"items":[', b'{"items":[' + item + b",", 1).replace(b",]", b"]", 1)
+
+
+_ODD = (b'{"id":"odd 1","n":1e400}', b'{"id":"odd 2","n":' + b"[" * 250 + b"]" * 250 + b"}", b'{"id":1.5e3,"n":1}')
+
+
 def _simple(kind: str) -> Callable[[Random], Action]:
     return lambda _: Action(kind)
 
@@ -181,6 +190,7 @@ _ACTIONS: tuple[Callable[[Random], Action], ...] = (
     *[_from_proxy] * 2,
     *[lambda random: Action("page", change=random.choice((_cut_json, _empty, _marked, _garbled, _with_others)))] * 2,
     *[lambda random: Action("page", change=partial(_hostile, random.randrange(len(HOSTILE))))] * 2,
+    lambda random: Action("page", change=partial(_odd, random.choice(_ODD))),
     *(
         _simple(kind)
         for kind in (
@@ -255,6 +265,7 @@ def _day(random: Random, number: int) -> Day:
         upkeep=_upkeep(random),
         restores=random.choice(("together", "warehouse", "raw")) if random.random() < 0.08 else None,
         hides=random.random() < 0.1,
+        accepts_removals=random.random() < 0.1,
     )
 
 

@@ -22,7 +22,7 @@ from tests.harness.against_api import by_key, differences
 from tests.harness.compare import Snapshot, compare, compare_raw
 from tests.harness.events import Event, Run, Sent
 from tests.harness.oracle.feed import EVERY, LOOKBACK
-from tests.harness.oracle.reading import Item
+from tests.harness.oracle.reading import Item, canonical
 from tests.harness.oracle.tables import Key, Partition
 from tests.harness.points import Crash
 from tests.harness.process import Ended, Machine, instant
@@ -58,6 +58,7 @@ class Simulation:
     days: int = 0
     ended: int = 0
     recent: int = 0
+    is_refused: bool = False
     trace: Any = field(default_factory=hashlib.sha256)
 
     def __post_init__(self) -> None:
@@ -96,7 +97,7 @@ class Simulation:
             state = self._run_day(day)
             if day in days:
                 continue
-            due = "partial" if self.promises.warehouse.accounts.lacks_many else "complete"
+            due = "partial" if self.promises.warehouse.lacks_many or self.is_refused else "complete"
             require(state == due, f"a day without faults ended {state}")
             with Snapshot(self.snapshot) as snapshot:
                 self._check_against_api(snapshot)
@@ -109,8 +110,10 @@ class Simulation:
             self._restore(day, random)
         session = Session(day.number, "backfill" if day.backfill else "sync", instant(self.machine.now), day.mode)
         session.max_requests = None if day.backfill else day.max_requests
+        session.accepts_removals = day.accepts_removals and not day.backfill
         session.chain = self._chain(session)
         state = self._sync(day, session, random)
+        self._show(day, random)
         for upkeep in day.upkeep if self.warehouse.exists() else ():
             self._keep_up(day, upkeep, random)
         # If the run has not published one, that of an earlier run again.
@@ -158,6 +161,8 @@ class Simulation:
             options = (*options, "--incremental")
         if session.max_requests is not None:
             options = (*options, "--max-requests", f"{session.max_requests}")
+        if session.accepts_removals:
+            options = (*options, "--accept-removals")
         ended = self._command(day, random, *options, crash=day.crash)
         log = list(self._log)
         for run in landings.runs(self.warehouse):
@@ -177,10 +182,29 @@ class Simulation:
                 require(not self.ended, "the snapshot is gone")
             return None
         self.ended += 1
+        self.is_refused = self._show(day, random)
         self._check_report(day, session, report, ended.code, log)
         return str(report["state"])
 
-    def _check_report(self, day: Day, session: Session, report: Any, code: int, log: list[Event]) -> None:  # noqa: ANN401
+    def _show(self, day: Day, random: Random) -> bool:
+        """Show what the last snapshot hid, if the day does not hide it; return whether it was hidden."""
+        if day.hides or not self.snapshot.exists():
+            return False
+        with Snapshot(self.snapshot) as snapshot:
+            if snapshot.rows("SELECT hidden FROM published") == [(None,)]:
+                return False
+        ended = self._command(day, random, "publish", "--show-hidden")
+        require(ended.code == 0, f"what was hidden cannot be shown: {ended.code} {ended.err}")
+        return True
+
+    def _check_report(
+        self,
+        day: Day,
+        session: Session,
+        report: Any,  # noqa: ANN401 - any JSON
+        code: int,
+        log: list[Event],
+    ) -> None:
         with Snapshot(self.snapshot) as snapshot:
             rows = snapshot.rows(_OUTCOMES.format(report["run_id"]))
             outcomes = {(row[0], row[1]): row[2:] for row in rows}
@@ -188,7 +212,7 @@ class Simulation:
             require(sum(report["outcomes"].values()) == len(rows), f"{len(rows)} outcomes, and {report['outcomes']}")
             # A forgotten account that is listed is skipped, under another id.
             outcomes = {where: found for where, found in outcomes.items() if found[1] != "forgotten"}
-            self.promises.check_outcomes(session, outcomes, report["state"])
+            self.promises.check_outcomes(session, outcomes, report["state"], is_refused=self.is_refused)
             require(_CODES[report["state"]] == code, f"exit code {code} for {report['state']}")
             sent = sum(isinstance(event, Sent) for event in log)
             require(report["requests"] == sent, f"{report['requests']} requests reported, {sent} sent")
@@ -205,6 +229,12 @@ class Simulation:
 
     def _compare(self, day: Day, snapshot: Snapshot) -> None:
         compare(self.promises, snapshot, self.of_runs, hides=day.hides)
+        if day.hides:
+            written = self.snapshot.read_bytes()
+            rows = self.promises.warehouse.media.rows.values()
+            texts = {canonical(row.shown, name) for row in rows for name in _HIDDEN} - {None}
+            shown = [text for text in texts if len(text) > 12 and text.encode() in written]
+            require(not shown, f"what is hidden is in the snapshot's file: {shown[:3]}")
         compare_raw(self.promises, self.folder / "raw")
 
     def _listed(self) -> dict[Key, Item]:
@@ -247,6 +277,7 @@ class Simulation:
                 return
             account = random.choice(present)
             arguments = ("forget", account, "--yes")
+        self.promises.is_rebuilt |= upkeep.command == "rebuild"
         ended = self._command(day, random, *arguments, crash=upkeep.crash)
         if upkeep.crash is not None and ended.code != 0 and (account or random.random() < 0.5):
             # What was interrupted is run again; else the next run must find its way.

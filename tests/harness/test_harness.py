@@ -51,7 +51,7 @@ def test_a_failing_scenario_is_reduced_to_what_it_needs() -> None:
 
 
 def test_scenarios_have_every_kind_of_fault_command_and_feed() -> None:
-    scenarios = [generate(seed) for seed in range(200)]
+    scenarios = [generate(seed) for seed in range(400)]
     days = [day for scenario in scenarios for day in scenario.days]
     crashes = [day.crash for day in days if day.crash]
     assert {(crash.steps, crash.dies) for crash in crashes} == {(True, True), (False, True), (False, False)}

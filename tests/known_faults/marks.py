@@ -7,7 +7,6 @@ def _mended_by(title: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=title)
 
 
-CORE_1 = _mended_by("Core 1: one canonical item, and the pipeline's state in SQLite")
 CORE_2 = _mended_by("Core 2: sightings on the row, one straight merge, views that publish by a copy")
 CORE_3 = _mended_by("Core 3: maintenance, source, sandbox and bucket at half their size")
 FLOWS = _mended_by("Flows that a Prefect user would have written, and scale by prefect-dask")

@@ -10,7 +10,9 @@ from itertools import count
 from threading import Thread
 from typing import Any
 
-from connectors.sandbox.http.replies import PageRequest, Receive, Reply, Scope, Send
+from starlette.types import Receive, Scope, Send
+
+from connectors.sandbox.http.replies import PageRequest, Reply
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.server import Api, OddReply
 

@@ -9,7 +9,6 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import CORE_2, CORE_3
 from tests.known_faults.service import Answer, Page, Service, failure, is_media, items_of
 
 SECRET = "a caption that must stay hidden"
@@ -20,7 +19,6 @@ def renamed(page: Page, *names: str) -> Page:
     return {**page, "items": accounts}
 
 
-@CORE_3
 def test_forgetting_an_account_keeps_what_is_of_the_one_that_took_its_name(operator: Operator) -> None:
     service = operator.connect(Service(accounts=2, posts=6))
     service.respond = lambda request, page: None if request.account else renamed(page, "alpha", "beta")
@@ -47,7 +45,6 @@ def test_forgetting_an_account_keeps_what_is_of_the_one_that_took_its_name(opera
     assert [operator.ask(query) for query in kept] == before
 
 
-@CORE_3
 @pytest.mark.parametrize("name", ["warehouse.duckdb.bak.gz", "analytics.duckdb.zip"])
 def test_the_receipt_names_what_it_did_not_look_into(operator: Operator, name: str) -> None:
     service = operator.connect(Service(accounts=2, posts=1))
@@ -63,7 +60,6 @@ def test_the_receipt_names_what_it_did_not_look_into(operator: Operator, name: s
 WRITING = (["sync"], ["backfill", "--all"], ["publish"], ["rebuild"], ["compact"])
 
 
-@CORE_3
 def test_every_writing_command_says_that_an_erasure_is_unfinished(operator: Operator) -> None:
     service = operator.connect(Service(accounts=2, posts=1))
     operator.sync()
@@ -74,7 +70,6 @@ def test_every_writing_command_says_that_an_erasure_is_unfinished(operator: Oper
     assert silent == []
 
 
-@CORE_3
 def test_forgetting_looks_for_space_before_it_deletes(operator: Operator) -> None:
     service = operator.connect(Service(accounts=2, posts=3))
     operator.sync()
@@ -88,7 +83,6 @@ def test_forgetting_looks_for_space_before_it_deletes(operator: Operator) -> Non
     assert "completely erased" not in done.text
 
 
-@CORE_3
 @pytest.mark.parametrize("name", ["the", "a"])
 def test_forgetting_an_account_whose_name_is_a_word_changes_no_text(operator: Operator, name: str) -> None:
     def respond(request: PageRequest, page: Page) -> Answer:
@@ -121,7 +115,6 @@ def sync_hidden(operator: Operator, hide: str = "caption") -> Service:
     return service
 
 
-@CORE_2
 @pytest.mark.parametrize(("command", "value"), [("rebuild", None), ("forget", None), ("sync", " "), ("publish", None)])
 def test_what_the_last_snapshot_hid_is_not_shown_in_silence(
     operator: Operator, command: str, value: str | None
@@ -134,7 +127,6 @@ def test_what_the_last_snapshot_hid_is_not_shown_in_silence(
     assert "GRAMHOUSE_HIDE" in done.text
 
 
-@CORE_2
 def test_values_within_json_are_hidden_under_every_key_of_the_column(operator: Operator) -> None:
     keys = "ｃａｐｔｉｏｎ", "caption\t", "cap\ntion", '"caption"', "captionText", "text"  # noqa: RUF001 - full width
     hidden = [{key: f"{SECRET} {number}"} for number, key in enumerate(keys)]
@@ -148,7 +140,6 @@ def test_values_within_json_are_hidden_under_every_key_of_the_column(operator: O
     assert [key for number, key in enumerate(keys) if f"{SECRET} {number}" in shown] == []
 
 
-@CORE_2
 def test_a_hidden_public_id_is_not_in_what_a_person_chose(operator: Operator) -> None:
     service = operator.connect(Service(accounts=2, posts=1))
     public_id = next(service.catalogue.accounts(0)).public_id
@@ -159,7 +150,6 @@ def test_a_hidden_public_id_is_not_in_what_a_person_chose(operator: Operator) ->
     assert [file.name for file in Path("data").glob("*.json") if public_id in file.read_text()] == []
 
 
-@CORE_3
 def test_repairing_a_clock_moves_the_times_of_the_raw_store_too(operator: Operator) -> None:
     operator.connect(Service(accounts=1, posts=3))
     operator.clock.days(365)

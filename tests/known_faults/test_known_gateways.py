@@ -49,21 +49,19 @@ def test_doctor_is_not_content_with_a_gateway(operator: Operator, status: int) -
 
 
 @pytest.mark.parametrize(
-    ("coding", "times", "after"),
+    ("coding", "is_gzip", "after"),
     [
-        ("none", 0, b""),
-        ("utf-8", 0, b""),
-        ("gzip, identity", 1, b""),
-        ("gzip, gzip", 2, b""),
-        ("gzip", 1, b"\0\0"),
-        ("gzip", 1, b"\n"),
+        ("none", False, b""),
+        ("utf-8", False, b""),
+        ("gzip, identity", True, b""),
+        ("gzip", True, b"\0\0"),
+        ("gzip", True, b"\n"),
     ],
 )
-def test_encodings_that_httpx_and_curl_read(operator: Operator, coding: str, times: int, after: bytes) -> None:
+def test_encodings_that_httpx_and_curl_read(operator: Operator, coding: str, after: bytes, *, is_gzip: bool) -> None:
     def encode(_: PageRequest, page: Page) -> Answer:
         body = json.dumps(page).encode()
-        for _time in range(times):
-            body = gzip.compress(body)
+        body = gzip.compress(body) if is_gzip else body
         return OddReply(
             200,
             body + after,

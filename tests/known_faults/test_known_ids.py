@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import CORE_1
 from tests.known_faults.service import Page, Service, is_media, items_of
 
 
@@ -32,7 +31,6 @@ def test_an_integer_of_any_size_is_an_id(operator: Operator) -> None:
     assert operator.ask("SELECT media_id FROM media") == [("178414000000000000000000000001",)]
 
 
-@CORE_1
 def test_items_of_a_scan_that_share_an_id_and_are_others_are_a_finding(operator: Operator) -> None:
     service = operator.connect(Service(accounts=1, posts=12))
     operator.sync()
@@ -41,7 +39,6 @@ def test_items_of_a_scan_that_share_an_id_and_are_others_are_a_finding(operator:
     assert operator.count("media", "removed_at IS NOT NULL") == 0
 
 
-@CORE_1
 @pytest.mark.parametrize("path", ["uid", "meta.id"])
 def test_ids_that_are_equal_once_they_are_repaired_are_none(operator: Operator, path: str) -> None:
     (operator.folder / "gramhouse.toml").write_text(f'[mapping]\nmedia_id = ["$.{path}"]\n')

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import COMMANDS, CORE_3, FLOWS, NEW
+from tests.known_faults.marks import COMMANDS, FLOWS, NEW
 from tests.known_faults.service import Answer, Page, Service, failure, is_media, items_of
 
 
@@ -37,7 +37,6 @@ def test_a_query_that_is_not_utf_8_is_one_line(operator: Operator, query: bytes)
     assert len(done.err.splitlines()) == 1
 
 
-@CORE_3
 def test_polars_reads_the_surface_of_exported_items(operator: Operator) -> None:
     operator.connect(Service(accounts=1, posts=3, stories=2))
     operator.run("sync")

@@ -60,7 +60,6 @@ def test_a_run_that_can_start_no_more_threads_ends_with_one_line(
     assert operator.sync().code == 0
 
 
-@CORE_2
 @pytest.mark.parametrize("error", ["Resource temporarily unavailable", "Cannot allocate memory"])
 def test_no_advice_to_restore_a_backup_unless_the_file_is_damaged(operator: Operator, error: str) -> None:
     operator.connect(Service(accounts=1, posts=1))

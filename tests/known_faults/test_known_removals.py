@@ -7,7 +7,6 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import CORE_2
 from tests.known_faults.service import Answer, Page, Service, is_media, items_of
 
 REMOVED = "removed_at IS NOT NULL"
@@ -26,7 +25,6 @@ def other_ids(request: PageRequest, page: Page) -> Answer:
     return items_of(page, lambda item: {**item, "id": f"9{item['id']}"}) if is_media(request) else None
 
 
-@CORE_2
 @pytest.mark.parametrize("respond", [empty, empty_for_one, other_ids])
 def test_items_that_two_nights_do_not_list_wait_for_a_person(
     operator: Operator, respond: Callable[[PageRequest, Page], Answer]
@@ -41,7 +39,6 @@ def test_items_that_two_nights_do_not_list_wait_for_a_person(
     assert operator.count("media", REMOVED) > 10
 
 
-@CORE_2
 def test_accounts_that_two_nights_do_not_list_wait_for_a_person(operator: Operator) -> None:
     service = operator.connect(Service(accounts=24, posts=1))
     assert operator.sync("--surface", "posts").code == 0
@@ -65,7 +62,6 @@ def second_account(page: Page, **changes: Any) -> Page:  # noqa: ANN401 - fields
     return {**page, "items": [first, {**second, **changes}, *others]}
 
 
-@CORE_2
 @pytest.mark.parametrize("wrong", [None, {"value": 1}])
 def test_an_account_whose_id_is_missing_from_two_lists_is_not_removed(operator: Operator, wrong: object) -> None:
     service = operator.connect(Service(accounts=3, posts=1))
@@ -77,14 +73,12 @@ def test_an_account_whose_id_is_missing_from_two_lists_is_not_removed(operator: 
     assert service.names()[1] in operator.run("status").out
 
 
-@CORE_2
 def test_a_key_that_sees_no_account_is_a_finding_from_the_first_night(operator: Operator) -> None:
     operator.connect(Service())
     operator.set(api_key="sandbox-no-account-key")
     assert [operator.sync().code, operator.sync().code, operator.run("status").code] == [3, 3, 3]
 
 
-@CORE_2
 def test_an_account_that_is_listed_twice_with_two_statuses_does_not_change_every_night(operator: Operator) -> None:
     def twice(request: PageRequest, page: Page) -> Answer:
         if request.account is not None:

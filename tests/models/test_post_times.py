@@ -89,14 +89,11 @@ def test_an_item_with_an_integer_of_any_length_is_read(item: str, post: Post) ->
     assert identities(text, posts) == [post.media_id or item, "2", "null"]
 
 
-@pytest.mark.parametrize("levels", [250, 5_000])
-def test_an_item_that_is_nested_too_deep_does_not_reject_its_page(levels: int) -> None:
+def test_an_item_that_is_nested_too_deep_does_not_reject_its_page() -> None:
     # A time that msgspec does not read makes the page one that is read item by item.
-    items = [f'{{"id":"{n}","n":{"[" * levels}{n}{"]" * levels}}}' for n in (1, 2)]
+    items = [f'{{"id":"{n}","n":{"[" * 250}{n}{"]" * 250}}}' for n in (1, 2)]
     text = f'{{"items":[{items[0]},{items[1]},{{"id":"3","timestamp":{LONG}}}],"next_cursor":null}}'
     posts = post_reader(BUILT_IN)(text)
-    # The merge finds out that items are too deep, unless no parser of this Python reads them: then they have no id.
-    ids = [post.media_id for post in posts[:2]]
-    assert ids in ([["1", "2"]] if levels == 250 else [["1", "2"], [None, None]])
-    assert posts == [*(Post(one, None) for one in ids), Post("3", None)]
-    assert identities(text, posts) == [*(one or item for one, item in zip(ids, items, strict=True)), "3"]
+    # The merge finds out that items are too deep.
+    assert posts == [Post(str(n), None) for n in (1, 2, 3)]
+    assert identities(text, posts) == ["1", "2", "3"]

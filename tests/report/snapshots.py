@@ -62,6 +62,9 @@ def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyCon
             db.execute(f'CREATE TABLE "{name}" AS FROM old.main."{name}"')
         db.execute("DETACH old")
         change(db)
+        db.execute("CREATE SCHEMA core")
+        for name in ("accounts", "media"):
+            db.execute(f"CREATE VIEW core.{name} AS FROM main.{name}")
         for view in computed:
             db.execute(f"CREATE VIEW {view.name} AS {view.select}")
     return target

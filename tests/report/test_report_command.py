@@ -101,4 +101,4 @@ def test_a_full_disk_is_reported_with_its_fix(
     monkeypatch.setattr(writing, "replace_file", full)
     code, _, errors = run("report", str(tmp_path / "page.html"), "--snapshot", str(snapshot))
     assert code == 1
-    assert "page.html: No space left on device. The disk is full. Fix: free space and retry; " in errors
+    assert "page.html: No space left on device. Fix: free space on the disk and retry; " in errors

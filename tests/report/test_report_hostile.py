@@ -5,7 +5,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
 from flows.reporting.page.page import make
 from tests.report.browser import opened
 from tests.report.html_page import parsed

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
 from flows.reporting.page.page import Report, make
 from tests.report.html_page import parsed
 from tests.report.snapshots import FIRST, rewritten
@@ -176,6 +176,7 @@ def test_only_a_sync_of_a_surface_shows_that_nothing_happened(
         db.execute(f"UPDATE runs SET kind = ?, selection = ? WHERE ended_at::DATE = {day}", [kind, selection])
         db.execute(f"DELETE FROM media_metrics WHERE observed_at::DATE = {day}")
         db.execute(f"DELETE FROM media WHERE published_at::DATE = {day}")
+        db.execute(f"DELETE FROM stories_by_day WHERE day = {day}")
         db.execute(f"UPDATE media SET removed_at = NULL, removal = NULL WHERE removed_at::DATE = {day}")
 
     html = page(rewritten(snapshot, tmp_path / "quiet.duckdb", nothing_found), weeks=1).html

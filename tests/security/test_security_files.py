@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.snapshot.export import export
-from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.storage.connection import connect, read_identity
+from connectors.warehouse.queries.export import export
+from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import Held, hold, lock, lock_path
 from flows.cli import checks
 from flows.config.settings import Settings
 from flows.orchestration.processes import free_port, prefect
-from tests.warehouse.rig import POSTS, Rig, account, at
+from tests.warehouse.days import POSTS, account, opened_days
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -44,21 +43,27 @@ def _rights(path: Path) -> int:
 
 def _made(folder: Path) -> None:
     """A warehouse with its raw store, its snapshot and an export, all in a folder."""
-    warehouse = folder / "warehouse.duckdb"
-    with hold(warehouse, "a test", since="now", pause=lambda _: None), connect(warehouse) as connection:
-        rig = Rig(connection)
-        rig.catalogue("c", 0, [account()])
-        rig.scan(POSTS, "p", 0, [{"id": "1"}])
-        publish(connection, folder / "analytics.duckdb", at=at(1), version="1")
-    export(folder / "analytics.duckdb", folder / "out", at=NOW)
+    folder.mkdir()
+    with (
+        hold(folder / "warehouse.duckdb", "a test", since="now", pause=lambda _: None),
+        opened_days(folder) as days,
+    ):
+        days.catalogue(0, [account()])
+        days.scan(POSTS, 0, [{"id": "1"}])
+        days.publish()
+    export(folder / "analytics.duckdb", folder / "out")
 
 
 def test_permissions_of_data_files_follow_the_umask(tmp_path: Path, umask: int) -> None:
     folder = tmp_path / "data"
     _made(folder)
     files = [path for path in folder.rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} >= {".duckdb", ".lock", ".json", ".parquet"}
-    assert {_rights(path) & umask for path in [folder, *folder.rglob("*")]} == {0}
+    assert {path.suffix for path in files} >= {".duckdb", ".lock", ".parquet"}
+    snapshot = folder / "analytics.duckdb"
+    files.remove(snapshot)
+    # Analysts read it.
+    assert _rights(snapshot) == 0o444
+    assert {_rights(path) & umask for path in [folder, *folder.rglob("*")] if path != snapshot} == {0}
     assert {_rights(path) & 0o133 for path in files} == {0}
 
 
@@ -67,8 +72,8 @@ def test_a_link_in_place_of_the_snapshots_draft_changes_no_file(tmp_path: Path, 
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / name).symlink_to(victim)
-    with connect(folder / "warehouse.duckdb") as connection:
-        publish(connection, folder / "analytics.duckdb", at=NOW, version="1")
+    with opened_days(folder) as days:
+        days.publish()
     assert not (folder / "analytics.duckdb").is_symlink()
 
 
@@ -76,26 +81,26 @@ def test_a_link_in_place_of_the_export_draft_is_refused(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "kept").write_text("precious")
-    with connect(tmp_path / "warehouse.duckdb") as connection:
-        publish(connection, tmp_path / "analytics.duckdb", at=NOW, version="1")
+    with opened_days(tmp_path) as days:
+        days.publish()
     (tmp_path / ".out.exporting").symlink_to(victim)
     with pytest.raises(WarehouseUnusable):
-        export(tmp_path / "analytics.duckdb", tmp_path / "out", at=NOW)
+        export(tmp_path / "analytics.duckdb", tmp_path / "out")
     assert [path.name for path in victim.iterdir()] == ["kept"]
 
 
 def test_a_link_in_the_raw_stores_draft_overwrites_no_other_file(tmp_path: Path, victim: Path) -> None:
-    with connect(tmp_path / "w.duckdb", new_id=lambda: "w") as connection:
-        parts = tmp_path / "raw" / "w" / "media"
-        parts.mkdir(parents=True)
-        (parts / f".part-0000001.parquet.{read_identity(connection).token}").symlink_to(victim)
-        Rig(connection).scan(POSTS, "p", 0, [{"id": "1"}])
-        assert [path.name for path in parts.iterdir()] == ["part-0000001.parquet"]
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / ".next.parquet").symlink_to(victim)
+    with opened_days(tmp_path) as days:
+        days.scan(POSTS, 0, [{"id": "1"}])
+    [part] = (tmp_path / "raw").iterdir()
+    assert not part.is_symlink()
 
 
 def test_a_link_to_another_file_is_not_a_warehouse(tmp_path: Path, victim: Path) -> None:
     (tmp_path / "warehouse.duckdb").symlink_to(victim)
-    with pytest.raises(WarehouseUnusable), connect(tmp_path / "warehouse.duckdb"):
+    with pytest.raises(WarehouseUnusable), open_warehouse(tmp_path / "warehouse.duckdb"):
         pass
 
 

@@ -8,7 +8,7 @@ import shutil
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,24 +17,25 @@ from uuid import UUID
 import duckdb
 import pytest
 
-from connectors.state.database import State, open_state, open_state_read_only, state_path
-from connectors.state.inbox import Inbox
+from connectors.state.database import State, open_state_read_only, state_path
 from connectors.state.operations import read_operations
-from connectors.state.runs import begin_run
-from connectors.warehouse.maintenance import traces
-from connectors.warehouse.raw.compaction import compact_parts
-from connectors.warehouse.runs import ledger
-from connectors.warehouse.storage.connection import Connection, connect
+from connectors.state.runs import warn
+from connectors.warehouse.maintenance import forget, traces
+from connectors.warehouse.maintenance.compact_parts import compact_parts
+from connectors.warehouse.publish import publish
+from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.durable import is_duckdb
 from connectors.warehouse.storage.holder import hold
 from flows.config.settings import load
+from flows.engine import warehouse
 from flows.engine.forgetting import forget_now
-from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown
+from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import CATALOGUE, media
 from models.runs import Outcome, OutcomeKind, RunWarning
 from tests.cli_runner import Cli
+from tests.filling import Scan, begin, land, opened
 from tests.security.canary import everything, tells
-from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Scan, account, at, give_state
+from tests.warehouse.days import BEN, POSTS, STORIES, account, at
 
 # The account that is forgotten, as the API spells it; its stored id is in lower case.
 ID = "0B6F7C1E-52A4-4D1B-9A53-2F1D3F0C8E11"
@@ -45,9 +46,8 @@ CAPTION = "the canary sings in this caption and in no other"
 SECRETS = (ID, ID.lower(), UUID(ID).hex, NAME, EARLIER, PUBLIC, CAPTION)
 
 STORED = {
-    "accounts": 1, "account_status_history": 2, "completed_scans": 1, "events": 1, "media": 4, "media_children": 2,
-    "media_metrics": 2, "media_superseded": 1, "media_tags": 1, "missing": 1, "seen": 3, "checkpoints": 2,
-    "cooldowns": 1, "quarantine": 4, "run_outcomes": 1, "raw_versions": 5,
+    "accounts": 1, "account_periods": 4, "closed_scans": 1, "media": 4, "media_counts": 2, "media_versions": 1,
+    "checkpoints": 2, "cooldowns": 1, "quarantine": 4, "run_outcomes": 1, "raw_versions": 5, "scan_findings": 1,
 }  # fmt: skip
 
 
@@ -66,53 +66,44 @@ def _item(number: int, **more: object) -> dict[str, object]:
 
 
 def _fill(folder: Path) -> None:
-    """Write a warehouse in which the account is in every table, in retired parts, and in pages that are not merged."""
+    """Write a warehouse in which the account is in every table, in replaced parts, and in pages that are not merged."""
     children = [{"id": "c1", "media_url": f"https://cdn.example/{NAME}/1"}, {"id": "c2"}]
     other = media(BEN, "posts")
-    bad = account(ID, name=NAME) | {"status": 5}
-    with connect(folder / "w.duckdb") as connection:
+    both = [account(BEN, name="ben") | {"public_id": "k3Xw9QbT5mZb"}]
+    tagged = {"children": {"data": children}, "tags": [{"name": NAME}]}
+    with opened(folder / "w.duckdb") as files:
         # Otherwise a search of the file's bytes would prove nothing.
-        connection.db.execute("SET force_compression = 'uncompressed'")
-        rig = Rig(connection)
-        both = [account(BEN, name="ben") | {"public_id": "k3Xw9QbT5mZb"}]
-        rig.catalogue("c-1", 0, [account(ID, name=EARLIER), *both])
-        rig.catalogue("c-2", 1, [account(ID, name=NAME, status="token_expired"), *both])
-        rig.scan(
-            POSTS, "p-1", 2, [_item(1, like_count=1, children={"data": children}, tags=[{"name": NAME}]), _item(2)]
-        )
-        rig.scan(other, "o-1", 2, [{"id": "9", "caption": "of another account", "tags": []}])
-        rig.scan(POSTS, "p-2", 26, [_item(1, like_count=2, children={"data": children}, caption=f"{CAPTION}, twice")])
-        compact_parts(connection, now=at(27))
-        rig.scan(POSTS, "p-3", 28, [_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}], last=False)
-        rig.land(
-            PageCommit(outcomes=(Outcome(POSTS, "run-1", OutcomeKind.FAILED, at(28), at(29), detail=f"No {ID}."),)),
-            Scan(CATALOGUE, "c-3", at(30)).page(
-                [bad, {"ig_username": NAME}],
-                at(30),
-                rejected=(
-                    RejectedRecord(0, "Its status is wrong.", json.dumps(bad), ID),
-                    RejectedRecord(1, "It has no id.", json.dumps({"ig_username": NAME})),
-                ),
-            ),
-            PageCommit(
-                Scan(other, "o-2", at(30)).page([], at(30), rejected=(RejectedRecord(None, "?", f"<{ID}>"),)).page
-            ),
-        )
-        rig.merge()
-        with connection.begin():
-            warning = RunWarning("a_code", 1, f"Account {ID} is odd.", f"Ask {NAME}.", makes_partial=False)
-            ledger.warn(connection, "run-1", warning)
-        give_state(connection)
-    with open_state(state_path(folder / "w.duckdb")) as state:
-        state.write(
-            begin_run, "run-1", "backfill", pid=1, now=at(28), within=timedelta(), version="1",
-            selection=f"{NAME} (posts)", reason=f"{NAME.upper()}, and ben, asked for {EARLIER}.",
+        files.db.execute("SET force_compression = 'uncompressed'")
+        begin(
+            files, "run-1", "backfill", selection=f"{NAME} (posts)",
+            reason=f"{NAME.upper()}, and ben, asked for {EARLIER}.",
         )  # fmt: skip
-        Inbox(state).land(
+        land(files, Scan(CATALOGUE, "c-1", 0).page(account(ID, name=EARLIER), *both))
+        land(files, Scan(CATALOGUE, "c-2", 1).page(account(ID, name=NAME, status="token_expired"), *both))
+        land(files, Scan(POSTS, "p-1", 2).page(_item(1, like_count=1, **tagged), _item(2)))
+        land(files, Scan(other, "o-1", 2).page({"id": "9", "caption": "of another account", "tags": []}))
+        twice = _item(1, like_count=2, **tagged) | {"caption": f"{CAPTION}, twice"}
+        land(files, Scan(POSTS, "p-2", 26).page(twice))
+        compact_parts(files.db, files.raw, now=at(27), before=None)
+        unreadable = Scan(other, "o-2", 30).page()
+        assert unreadable.page is not None
+        failed = Outcome(POSTS, "run-1", OutcomeKind.FAILED, at(28), at(29), detail=f"No {ID}.")
+        land(
+            files,
+            Scan(POSTS, "p-3", 28).page(_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}, last=False),
+            PageCommit(outcomes=(failed,)),
+            Scan(CATALOGUE, "c-3", 30).page(
+                account(ID, name=NAME) | {"public_id": 5}, {"ig_username": NAME}, last=False
+            ),
+            replace(unreadable, page=replace(unreadable.page, body=f"<{ID}>".encode())),
+        )
+        warning = RunWarning("a_code", 1, f"Account {ID} is odd.", f"Ask {NAME}.", makes_partial=False)
+        files.state.write(warn, "run-1", [warning])
+        files.inbox.land(
             [
                 PageCommit(cooldown=ScopeCooldown(f"selected_account:{ID.lower()}", at(90), at(29))),
-                Scan(POSTS, "p-4", at(31)).page([], at(31)),
-                Scan(STORIES, "s-1", at(31)).page([_item(4)], at(31)),
+                Scan(POSTS, "p-4", 31).page(last=False),
+                Scan(STORIES, "s-1", 31).page(_item(4), last=False),
             ]
         )
 
@@ -195,16 +186,17 @@ def _killed_at(nth: int, work: Callable[[], object]) -> bool:
         return call
 
     @contextmanager
-    def begin(self: Connection) -> Iterator[None]:
-        with in_transaction(self):
+    def counted_transaction(db: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        with transaction(db):
             yield
             reach()
         reach()
 
-    in_transaction = Connection.begin
     try:
         with (
-            patch.object(Connection, "begin", begin),
+            patch.object(forget, "transaction", counted_transaction),
+            patch.object(publish, "transaction", counted_transaction),
+            patch.object(warehouse, "transaction", counted_transaction),
             patch.object(os, "fsync", counted(os.fsync)),
             patch.object(State, "write", counted(State.write)),
         ):
@@ -226,7 +218,7 @@ def test_an_erasure_that_is_killed_at_each_step_is_completed(folder: Path, run_c
     step = 1
     while _killed_at(step, _forget):
         step += stride
-    assert step > 60
+    assert step > 30
     assert left_in(folder) == set()
     assert not _is_pending(folder)
     assert "is not the id of a forgotten account" in run_cli("forget", NAME, "--undo")[2]
@@ -275,23 +267,22 @@ def test_wrong_accounts_and_held_warehouses_are_refused(folder: Path, run_cli: C
         code, _, err = run_cli("forget", unknown, "--yes")
         assert (code, f"There is no account '{unknown}'" in err) == (2, True)
     file = folder / "w.duckdb"
-    with hold(file, "gramhouse sync", since="then", pause=lambda _: None), connect(file) as connection:
+    with hold(file, "gramhouse sync", since="then", pause=lambda _: None), duckdb.connect(str(file)) as db:
         code, _, err = run_cli("forget", NAME, "--yes")
         assert (code, "is held by gramhouse sync" in err, "not completely erased" in err) == (4, True, False)
-        connection.db.execute("UPDATE core.accounts SET ig_username = 'both'")
+        db.execute("UPDATE core.accounts SET ig_username = 'both'")
     code, _, err = run_cli("forget", "both", "--yes")
     assert (code, "More than one account is named 'both'" in err, BEN in err) == (2, True, True)
     assert not _is_pending(folder)
 
 
 def test_what_is_left_in_data_of_other_accounts_is_named(folder: Path, run_cli: Cli) -> None:
-    with connect(folder / "w.duckdb") as connection:
-        connection.db.execute("UPDATE core.media SET overflow = ? WHERE account_id = ?", [f'{{"/by":"{NAME}"}}', BEN])
-        connection.db.execute("UPDATE core.media SET owner__id = ? WHERE account_id = ?", [ID, BEN])
-        into = "INSERT INTO core.media_tags (account_id, surface, media_id, position, name)"
-        connection.db.execute(f"{into} VALUES (?, 'posts', '9', 0, ?)", [BEN, NAME])
+    with duckdb.connect(str(folder / "w.duckdb")) as db:
+        db.execute("UPDATE core.media SET overflow = ? WHERE account_id = ?", [f'{{"/by":"{NAME}"}}', BEN])
+        db.execute("UPDATE core.media SET owner__id = ? WHERE account_id = ?", [ID, BEN])
+        db.execute("UPDATE core.media SET tags = ? WHERE account_id = ?", [f'[{{"name":"{NAME}"}}]', BEN])
         # Words of gramhouse, and parts of values, are not the account's name.
-        connection.db.execute("UPDATE core.media SET caption = ? WHERE account_id = ?", [f"a picture with {NAME}", BEN])
+        db.execute("UPDATE core.media SET caption = ? WHERE account_id = ?", [f"a picture with {NAME}", BEN])
     (folder / "w.duckdb.old").write_bytes((folder / "w.duckdb").read_bytes()[:20_000])
     shutil.copy(folder / "w.duckdb", folder / "backup.duckdb")
     code, out, _ = run_cli("forget", NAME, "--yes", "--json")
@@ -299,7 +290,7 @@ def test_what_is_left_in_data_of_other_accounts_is_named(folder: Path, run_cli: 
     found = {Path(path).name: places for path, places in receipt["found"].items()}
     assert (code, receipt["exit_code"], set(found)) == (3, 3, {"w.duckdb", "s.duckdb", "w.duckdb.old", "backup.duckdb"})
     assert "not searched" in str(found["w.duckdb.old"])
-    in_tables = {"core.media.owner__id": 1, "core.media.overflow": 1, "core.media_tags.name": 1}
+    in_tables = {"core.media.owner__id": 1, "core.media.overflow": 1, "core.media.tags": 1}
     assert found["w.duckdb"].items() >= in_tables.items()
     assert "core.media.caption" not in found["w.duckdb"]
 
@@ -324,32 +315,30 @@ def test_a_file_that_cannot_be_read_does_not_stop_it(
 def test_the_surfaces_of_syncs_are_kept_if_the_account_is_called_like_one(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with connect(tmp_path / "w.duckdb") as connection:
-        rig = Rig(connection)
-        rig.catalogue("c-1", 0, [account(ID, name="stories")])
-        rig.run("run-1", 1, selection="stories")
-        rig.run("run-2", 2, kind="backfill", selection="stories (posts)")
-        give_state(connection)
+    with opened(tmp_path / "w.duckdb") as files:
+        begin(files, "run-1", "backfill", selection="stories (posts)")
+        begin(files, "run-2", "sync", selection="stories")
+        land(files, Scan(CATALOGUE, "c-1", 0).page(account(ID, name="stories")))
     monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", "w.duckdb")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "s.duckdb")
     assert run_cli("forget", "stories", "--yes")[0] == 0
     selections = _stored(tmp_path, "SELECT selection FROM core.runs ORDER BY seq")
-    assert selections == [("stories",), ("forgotten (posts)",)]
+    assert selections == [("forgotten (posts)",), ("stories",)]
 
 
 def test_fields_that_are_called_like_the_account_are_named(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with connect(tmp_path / "w.duckdb") as connection:
-        rig = Rig(connection)
-        rig.catalogue("c-1", 0, [account(ID, name=NAME)])
-        rig.scan(POSTS, "p-1", 1, [_item(1, tagged={NAME: {"x": 0.5}, f"{NAME}.too": {"x": 0.5}})])
-        give_state(connection)
+    with opened(tmp_path / "w.duckdb") as files:
+        begin(files, "run-1", "sync")
+        land(files, Scan(CATALOGUE, "c-1", 0).page(account(ID, name=NAME)))
+        tagged = {NAME: {"x": 0.5}, f"{NAME}.too": {"x": 0.5}}
+        land(files, Scan(POSTS, "p-1", 1).page(_item(1, tagged=tagged)))
     monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", "w.duckdb")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "s.duckdb")
     code, out, _ = run_cli("forget", NAME, "--yes")
     assert (code, "What to do: docs/maintenance.md#forget-an-account" in out) == (3, True), out
-    # The key, and what is within it.
+    # What is within the key.
     assert {line.strip() for line in out.splitlines() if line.startswith("    ")} == {
-        f"{tmp_path / file}: core.fields.path (2)" for file in ("w.duckdb", "s.duckdb")
+        f"{tmp_path / file}: core.fields.path (1)" for file in ("w.duckdb", "s.duckdb")
     }

@@ -28,8 +28,11 @@ def state(tmp_path: Path) -> Iterator[State]:
         yield state
 
 
+BODY = b'{"items": [], "n": %d, "\xc3\xa9": "\\u00e9"}'
+
+
 def commit(number: int = 1, partition: Partition = POSTS, scan: str = "scan", **checkpoint: Any) -> PageCommit:  # noqa: ANN401
-    page = ReceivedPage(partition, "run", scan, number, NOW, "c-1", f'{{"items": [], "n": {number}, "é": "\\u00e9"}}')
+    page = ReceivedPage(partition, "run", scan, number, NOW, "c-1", BODY % number)
     at = Checkpoint(partition, scan, "run", NOW, NOW, f"cursor {number}", number, 50 * number)
     return PageCommit(page, replace(at, **checkpoint))
 
@@ -41,10 +44,10 @@ def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
     assert inbox.land([commit(3)]) == 4
     first, second, third, fourth = inbox.after(0)
     assert [first.seq, second.seq, third.seq, fourth.seq] == [1, 2, 3, 4]
-    assert first.body == b'{"items": [], "n": 1, "\xc3\xa9": "\\u00e9"}'
+    assert first.body == BODY % 1
     expected = commit(2)
     assert expected.page is not None
-    assert second.commit.page == replace(expected.page, body="")
+    assert second.commit.page == replace(expected.page, body=b"")
     assert second.commit.checkpoint is not None
     assert third.commit == PageCommit(outcomes=(outcome,))
     assert [one.seq for one in inbox.after(3)] == [4]
@@ -105,7 +108,7 @@ def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
     broken = commit(2)
     assert broken.page is not None
     with pytest.raises(UnicodeEncodeError):
-        inbox.land([commit(1), replace(broken, page=replace(broken.page, body="\ud800"))])
+        inbox.land([commit(1), replace(broken, page=replace(broken.page, correlation_id="\ud800"))])
     assert list(inbox.after(0)) == []
     assert state.read(read_identity).seq == 0
     assert state.read(read_checkpoints, ["a"]) == {}

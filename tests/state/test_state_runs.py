@@ -23,6 +23,7 @@ from connectors.state.runs import (
     mark_published,
     read_runs,
 )
+from models.clock import Ahead
 from models.identity import Identity, find_mismatch
 from models.page_commit import PageCommit, ScopeCooldown
 from models.runs import RunState
@@ -131,12 +132,12 @@ def test_cooldowns_are_lifted_up_to_the_one_a_person_saw(state: State) -> None:
     assert set(state.read(read_cooldowns, now=NOW)) == {"media:1", "media:60"}
 
 
-def test_times_of_a_clock_that_was_ahead_are_moved_back(state: State) -> None:
+def test_times_of_a_clock_that_was_ahead_are_moved_to_now(state: State) -> None:
     ahead = NOW + 400 * DAY
     begin(state, "1", at=ahead)
     Inbox(state).land([PageCommit(cooldown=ScopeCooldown("media:a", ahead + timedelta(hours=1), ahead))])
-    state.write(move_times, now=NOW, to=NOW - DAY)
-    assert state.read(read_runs)[0]["started_at"] == NOW - DAY
+    assert state.write(move_times, now=NOW) == Ahead(2, ahead)
+    assert state.read(read_runs)[0]["started_at"] == NOW
     assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + timedelta(hours=1)}
 
 

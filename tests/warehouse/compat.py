@@ -3,13 +3,14 @@
 import argparse
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 
-from connectors.warehouse.snapshot.export import export
+from connectors.warehouse.queries.export import export
 from models.views import views
+from tests.warehouse.days import opened_days
 from tests.warehouse.export_fixture import AGES, make_snapshot, plain, snapshot_rows
-from tests.warehouse.rig import at, in_memory
 
 
 def _message(rows: object) -> object:
@@ -20,9 +21,9 @@ def make(folder: Path) -> str:
     """Write a snapshot, its export, and the rows that this DuckDB reads from them."""
     folder.mkdir(parents=True)
     snapshot = folder / "analytics.duckdb"
-    with in_memory() as connection:
-        make_snapshot(connection, snapshot)
-    export(snapshot, folder / "export", at=at(4))
+    with TemporaryDirectory() as home, opened_days(Path(home)) as days:
+        make_snapshot(days, snapshot)
+    export(snapshot, folder / "export")
     truth = snapshot_rows(snapshot)
     (folder / "truth.json").write_text(json.dumps({"duckdb": duckdb.__version__, "truth": truth}, default=str))
     return f"made under DuckDB {duckdb.__version__}: {len(truth)} tables and views"

@@ -3,28 +3,22 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.storage.connection import Connection
-from tests.warehouse.rig import Rig, emptied, in_memory
-
-
-@pytest.fixture(scope="session")
-def opened_rig() -> Iterator[Connection]:
-    with in_memory() as connection:
-        yield connection
+from tests.warehouse.days import Days
+from tests.warehouse.rig import Rig, opened
 
 
 @pytest.fixture
-def rig(opened_rig: Connection) -> Rig:
-    """An empty warehouse in memory: reset for each test, because opening one takes a tenth of a second."""
-    return emptied(opened_rig)
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    with opened(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def days(rig: Rig) -> Days:
+    return Days(rig)
 
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Path:
     """Where a test publishes."""
     return tmp_path / "out" / "analytics.duckdb"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "warehouse.duckdb"

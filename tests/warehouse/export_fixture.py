@@ -7,14 +7,12 @@ from typing import Any
 
 import duckdb
 
-from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.quoting import literal
 from models.partition import media
 from models.views import views
 from tests.dictionary import is_stored
-from tests.warehouse.rig import BEN, POSTS, STORIES, account, at, emptied
+from tests.warehouse.days import BEN, POSTS, STORIES, Days, account
 
 Rows = list[dict[str, Any]]
 
@@ -64,17 +62,17 @@ def as_tables(db: duckdb.DuckDBPyConnection) -> None:
         db.execute(f"CREATE TABLE made AS FROM {name}; DROP VIEW {name}; ALTER TABLE made RENAME TO {name}")
 
 
-def make_snapshot(connection: Connection, snapshot: Path) -> None:
-    rig = emptied(connection)
-    rig.catalogue("c", 0, [account(), account(BEN, name="ben\u00e9", status="token_expired")])
+def make_snapshot(days: Days, snapshot: Path) -> None:
+    """Publish a snapshot with these values, and change it by hand."""
+    days.catalogue(0, [account(), account(BEN, name="ben\u00e9", status="token_expired")])
     posts = [
         {"id": str(n), "caption": caption, "timestamp": f"2026-01-0{n + 1}T12:00:00.5+02:00", "like_count": n or None}
         for n, caption in enumerate(CAPTIONS)
     ]
-    rig.scan(POSTS, "p", 1, posts)
-    rig.scan(STORIES, "s", 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
-    rig.scan(media(BEN, "posts"), "b", 2, [{"id": "1"}, {"caption": "no id"}])
-    publish(connection, snapshot, at=at(3), version="1.2.3")
+    days.scan(POSTS, 1, posts)
+    days.scan(STORIES, 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
+    days.scan(media(BEN, "posts"), 2, [{"id": "1"}, {"caption": "no id"}])
+    days.publish(snapshot, 3)
     snapshot.chmod(0o644)
     with duckdb.connect(str(snapshot)) as db:
         for statement in _BY_HAND:

@@ -1,347 +1,167 @@
-"""A warehouse under test, and scans that land pages in it like the flows."""
+"""Builds landings, merges them, and reads the tables of the store."""
 
 import json
-import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Map
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import pytest
-from sqlalchemy import insert
+from duckdb import DuckDBPyConnection
 
-from connectors.state.database import SqlConnection, open_state, state_path
-from connectors.state.inbox import count_landings
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
-from connectors.warehouse.merge.batches import read_merged
-from connectors.warehouse.merge.landed import merge_landed
-from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.raw.parts import live_parts, store_of
-from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.runs.copied import copy_open_scans
-from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.appending import append
-from connectors.warehouse.storage.connection import Connection, connect
-from connectors.warehouse.storage.declared import TABLES
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from models import mapping as mappings
-from models.checkpoint import Checkpoint, RunKind, ScanState
-from models.mapping import BUILT_IN
-from models.page_commit import Landing, PageCommit, ReceivedPage, RejectedRecord, landing
-from models.partition import CATALOGUE, Partition, media
-from models.runs import Outcome, OutcomeKind, Run, RunState, resumed_runs
-from models.tables import runs
+from connectors.warehouse.merge.landed import LandedPage, ScanEnd, cut_batch
+from connectors.warehouse.merge.merge import MergeCounts, merge_batch
+from connectors.warehouse.merge.removals import Removals, remove_missing
+from connectors.warehouse.storage.connection import open_warehouse
+from models.mapping import BUILT_IN, Mapping
+from models.partition import Partition, media
 
-T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
-ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
-BEN = "11111111-2222-4333-8444-555555555555"
-POSTS = media(ANNA, "posts")
-STORIES = media(ANNA, "stories")
-# The built-in mapping, but /title is a caption too.
-TITLE = replace(
-    BUILT_IN,
-    columns=tuple(
-        replace(column, paths=("/title", *column.paths)) if column.column == "caption" else column
-        for column in BUILT_IN.columns
-    ),
-)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ACCOUNT = "00000000-0000-4000-8000-000000000001"
+POSTS, STORIES = media(ACCOUNT, "posts"), media(ACCOUNT, "stories")
 
-Row = tuple[Any, ...]
-Item = dict[str, Any]
-P = ParamSpec("P")
-T = TypeVar("T")
+Record = Map[str, Any]
 
 
-def at(hours: float) -> datetime:
-    return T0 + timedelta(hours=hours)
+def account(number: int, status: str = "active", name: str | None = None) -> Record:
+    """Return a record of the catalogue."""
+    return {
+        "id": f"00000000-0000-4000-8000-{number:012}",
+        "ig_username": name or f"user{number}",
+        "public_id": f"A{number:011}",
+        "status": status,
+    }
 
 
-def minute(hour: float, number: int = 1) -> datetime:
-    """The time of a page of a scan that `Rig.scan` begins at this hour."""
-    return at(hour + number / 60)
+def item(media_id: object, **fields: object) -> Record:
+    """Return a record of media, published on the first of December."""
+    return {"id": media_id, "timestamp": "2025-12-01T00:00:00+0000", "caption": "A caption", **fields}
 
 
-def body(items: Sequence[object], cursor: str | None = None) -> str:
-    return json.dumps({"items": items, "next_cursor": cursor}, ensure_ascii=False, separators=(",", ":"))
-
-
-def posts(*numbers: int) -> list[Item]:
-    """Items with these ids."""
-    return [{"id": str(number)} for number in numbers]
-
-
-def account(account_id: str = ANNA, *, name: str = "anna", status: str = "active", **more: object) -> Item:
-    return {"id": account_id, "ig_username": name, "public_id": "k3Xw9QbT5mZa", "status": status, **more}
-
-
-@dataclass
+@dataclass(slots=True)
 class Scan:
-    """A scan; each call of `page` returns the landing of its next page."""
+    """A scan that lands pages; `rig` gives them their numbers."""
 
+    rig: "Rig"
     partition: Partition
-    scan_id: str
-    started_at: datetime
-    run_id: str = "run-1"
-    run_kind: RunKind = "sync"
-    checkpoint: Checkpoint = field(init=False)
+    pages: int = 0
+    items: int = 0
+    began_seq: int = 0
+    started_at: datetime = START
 
-    def __post_init__(self) -> None:
-        self.checkpoint = Checkpoint(
-            self.partition, self.scan_id, self.run_id, self.started_at, self.started_at, run_kind=self.run_kind
-        )
+    def page(self, *records: object, **end: Any) -> LandedPage:  # noqa: ANN401 - fields of ScanEnd
+        """Land a page; with `state`, it closes the scan."""
+        self.rig.seq += 1
+        if not self.pages:
+            self.began_seq, self.started_at = self.rig.seq, self.rig.now
+        self.pages += 1
+        self.items += len(records)
+        closes = ScanEnd(started_at=self.started_at, pages=self.pages, items=self.items, **end) if end else None
+        body = json.dumps({"items": records, "next_cursor": None if closes else "more"}).encode()
+        landed = self.rig.landing(self, body, closes)
+        self.rig.inbox.append(landed)
+        return landed
 
-    @property
-    def over(self) -> bool:
-        return self.checkpoint.state is not ScanState.SCANNING
-
-    def page(
-        self,
-        items: Sequence[object],
-        when: datetime,
-        *,
-        last: bool = False,
-        text: str | None = None,
-        rejected: tuple[RejectedRecord, ...] = (),
-        unknown_fields: tuple[str, ...] = (),
-        token_expired: bool = False,
-    ) -> PageCommit:
-        cursor = None if last else f"{self.scan_id}/{self.checkpoint.pages + 1}"
-        self.checkpoint = self.checkpoint.advance(run_id=self.run_id, next_cursor=cursor, items=len(items), at=when)
-        page = ReceivedPage(
-            partition=self.partition,
-            run_id=self.run_id,
-            scan_id=self.scan_id,
-            page=self.checkpoint.pages,
-            received_at=when,
-            correlation_id=f"{self.scan_id}-{self.checkpoint.pages}",
-            body=body(items, cursor) if text is None else text,
-            rejected=rejected,
-            unknown_fields=unknown_fields,
-            token_expired=token_expired,
-        )
-        return PageCommit(page, self.checkpoint)
-
-    def abandon(self, when: datetime) -> PageCommit:
-        self.checkpoint = self.checkpoint.abandon(run_id=self.run_id, at=when)
-        return PageCommit(checkpoint=self.checkpoint)
+    def close(self, *records: object, state: str = "complete", **end: Any) -> LandedPage:  # noqa: ANN401
+        """Land the last page."""
+        return self.page(*records, state=state, **end)
 
 
+@dataclass(slots=True)
 class Rig:
-    """An open warehouse whose landings are numbered in the order of the calls."""
+    """A store, the clock, and an inbox of landings that are not merged yet."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.seq = 0
-        self.inbox: list[Landing] = []
-        self.began: dict[str, int] = {}
-        self.checkpoints: dict[tuple[Partition, str], Checkpoint] = {}
+    db: DuckDBPyConnection
+    folder: Path
+    seq: int = 0
+    run: int = 1
+    now: datetime = START
+    run_id: str = "run-1"
+    inbox: list[LandedPage] = field(default_factory=list)
+    mapping: Mapping = BUILT_IN
 
-    def land(self, *landings: PageCommit) -> None:
-        """Land commits."""
-        for seq, one in enumerate(landings, self.seq + 1):
-            commit = one
-            if (checkpoint := one.checkpoint) is not None:
-                began_seq = self.began.setdefault(checkpoint.scan_id, seq)
-                commit = replace(one, checkpoint=replace(checkpoint, began_seq=began_seq))
-                self.checkpoints[checkpoint.partition, checkpoint.run_kind] = replace(checkpoint, began_seq=began_seq)
-            self.inbox.append(landing(seq, commit))
-        self.seq += len(landings)
+    def landing(self, scan: Scan, body: bytes, end: ScanEnd | None = None) -> LandedPage:
+        """Return the landing with the last number."""
+        return LandedPage(
+            self.seq, self.run, self.run_id, scan.partition, f"scan-{scan.began_seq}", scan.began_seq,
+            scan.pages, self.now, f"correlation-{self.seq}", body, end,
+        )  # fmt: skip
 
-    def take(self, count: int) -> int:
-        """Take this many landing numbers; return the one before them."""
-        self.seq += count
-        return self.seq - count
+    def scan(self, partition: Partition = POSTS) -> Scan:
+        """Begin a scan with its first page."""
+        return Scan(self, partition)
 
-    def _after(self, seq: int) -> Generator[Landing]:
-        yield from (one for one in self.inbox if one.seq > seq)
+    def wait(self, hours: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(hours=hours)
 
-    def record(self, *landings: PageCommit) -> None:
-        """Land commits and merge them."""
-        self.land(*landings)
+    def merge(self) -> list[MergeCounts]:
+        """Merge the inbox."""
+        done = []
+        while batch := cut_batch(self.inbox):
+            done.append(merge_batch(self.db, batch, self.mapping, self.folder / "raw"))
+            del self.inbox[: len(batch)]
+        return done
+
+    def end_run(self, *, accept_removals: bool = False) -> Removals:
+        """Merge the inbox, end the run, and begin another one."""
+        self.merge()
+        removals = remove_missing(self.db, self.run, self.run_id, accept_removals=accept_removals)
+        self.run += 1
+        self.run_id = f"run-{self.run}"
+        return removals
+
+    def full_scan(self, *records: object, partition: Partition = POSTS, **end: Any) -> None:  # noqa: ANN401
+        """Scan a partition in one page, and merge it."""
+        self.scan(partition).close(*records, **end)
         self.merge()
 
-    def merge(self) -> MergeStats:
-        last = self.inbox[-1].seq if self.inbox else 0
-        counts = merge_landed(self.connection, self._after, lambda _: None, last)
-        self.inbox.clear()
-        return counts
+    def rows(self, columns: str, table: str = "media", order: str = "ALL NULLS FIRST") -> list[tuple[Any, ...]]:
+        """Return rows of a table of schema core."""
+        return self.db.execute(f"SELECT {columns} FROM core.{table} ORDER BY {order}").fetchall()
 
-    def scan(
-        self, partition: Partition, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True
-    ) -> MergeStats:
-        """Land and merge a scan with one page a minute from `hour` on; it is complete unless `last` is false."""
-        scan = Scan(partition, scan_id, at(hour))
-        for number, items in enumerate(pages, 1):
-            when = at(hour) + timedelta(minutes=number)
-            self.land(scan.page(items, when, last=last and number == len(pages)))
-        return self.merge()
-
-    def scan_twice(self, partition: Partition, scan_id: str, hour: float, *pages: Sequence[object]) -> MergeStats:
-        """Scan twice, 13 hours apart, with the same pages: what both miss is removed. Return the counts of both."""
-        first, second = (self.scan(partition, f"{scan_id}-{n}", hour + 13 * n, *pages) for n in range(2))
-        return first + second
-
-    def days(self, *items: Item) -> None:
-        """Scan the posts once a day, and find one item, which is this on each day."""
-        for item in items:
-            self.scan(POSTS, f"day {self.seq}", 24 * self.seq, [{"id": "1", **item}])
-
-    def rebuild(self, mapping: mappings.Mapping = BUILT_IN) -> None:
-        self.call(rebuild_stored, mapping)
-
-    def publish(self, snapshot: Path, hour: float = 500, **more: Any) -> int:  # noqa: ANN401 - as publish has them
-        self.copy_open_scans()
-        return publish(self.connection, snapshot, at=at(hour), version="1", **more)
-
-    def copy_open_scans(self) -> None:
-        known = (one for one in self.checkpoints.values() if one.partition.surface)
-        self.call(copy_open_scans, [one for one in known if one.state in (ScanState.SCANNING, ScanState.ABANDONED)])
-
-    def run(
-        self,
-        run_id: str,
-        hour: float,
-        outcomes: Mapping[Partition, OutcomeKind] | None = None,
-        *,
-        state: RunState | None = RunState.COMPLETE,
-        kind: str = "sync",
-        selection: str | None = None,
-        published: bool = True,
-    ) -> None:
-        """Record a run of one hour with these outcomes; one without a state is still running."""
-        self.call(_add_run, run_id, kind, RunState.RUNNING if state is None else state, at(hour), selection)
-        ended = (Outcome(of, run_id, how, at(hour), at(hour + 1)) for of, how in (outcomes or {}).items())
-        self.record(PageCommit(outcomes=tuple(ended)))
-        if published:
-            self.do(f"UPDATE core.runs SET published_at = '{at(hour + 1)}' WHERE published_at IS NULL")
-
-    def catalogue(self, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True) -> MergeStats:
-        return self.scan(CATALOGUE, scan_id, hour, *pages, last=last)
-
-    def call(self, function: Callable[Concatenate[Connection, P], T], *given: P.args, **named: P.kwargs) -> T:
-        """Call a function with the connection, in a transaction."""
-        with self.connection.begin():
-            return function(self.connection, *given, **named)
-
-    def rows(self, query: str) -> list[Row]:
-        with self.connection.begin():
-            return self.connection.db.execute(query).fetchall()
-
-    def row(self, query: str) -> Row:
-        (only,) = self.rows(query)
-        return only
-
-    def value(self, query: str) -> Any:  # noqa: ANN401 - a column is anything
-        (only,) = self.row(query)
-        return only
-
-    def everything(self, tables: str = "NOT temporary") -> dict[str, list[Row]]:
-        """Return the rows of all tables, or of those that this condition names."""
-        names = self.rows(f"SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE {tables} ORDER BY 1")
-        return {name: self.rows(f"SELECT COLUMNS(*)::VARCHAR FROM {name} ORDER BY ALL") for (name,) in names}
-
-    def kept(self, table: str = "core.media") -> str:
-        """Return a subquery of a table with each row's payload from the raw store (`gh_payload`)."""
-        with self.connection.begin():
-            source = parquet(store_of(self.connection).path(part.number) for part in live_parts(self.connection))
-        joined = f"{table} AS t LEFT JOIN {source} AS r ON r.landed = t.raw_landed"
-        return f"(SELECT t.*, r.payload AS gh_payload FROM {joined}) AS kept"
-
-    def do(self, statement: str) -> None:
-        with self.connection.begin():
-            self.connection.db.execute(statement)
-
-
-def _add_run(
-    connection: Connection, run_id: str, kind: str, state: RunState, began: datetime, selection: str | None
-) -> None:
-    db = connection.db
-    db.execute("UPDATE core.runs SET state = 'interrupted' WHERE state = 'running'")
-    [(seq,)] = db.execute("SELECT coalesce(max(seq), 0) + 1 FROM core.runs").fetchall()
-    query = """
-    SELECT run_id, kind, started_at, state, resumes, published_at IS NOT NULL FROM core.runs
-    WHERE kind = ? AND selection IS NOT DISTINCT FROM ? ORDER BY seq DESC
-    """
-    earlier = [
-        Run(earlier_id, its_kind, at_, RunState(its_state), resumes, published=published)
-        for earlier_id, its_kind, at_, its_state, resumes, published in db.execute(query, [kind, selection]).fetchall()
-    ]
-    chain = resumed_runs(earlier, now=began, within=timedelta(hours=12))
-    row: Item = {
-        "run_id": run_id,
-        "seq": seq,
-        "kind": kind,
-        "selection": selection,
-        "state": state,
-        "started_at": began,
-    }
-    ended = None if state is RunState.RUNNING else began + timedelta(hours=1)
-    append(
-        connection, "core.runs", [{**row, "ended_at": ended, "resumes": chain[0] if chain else None, "version": "1"}]
-    )
-
-
-def ask(snapshot: Path, query: str, **how: bool) -> list[Row]:
-    """Query a snapshot."""
-    with open_snapshot(snapshot, **how) as opened:
-        return opened.query(query).rows
-
-
-def refusal(work: Callable[[], object], kind: type[Exception] = WarehouseUnusable) -> str:
-    """Return the message, of one line, with which work is refused."""
-    with pytest.raises(kind) as raised:
-        work()
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
-
-
-@contextmanager
-def in_memory() -> Iterator[Connection]:
-    """Open a new warehouse, in a RAM disk if there is one."""
-    home = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    folder = tempfile.TemporaryDirectory(prefix="warehouse-", dir=home)
-    with folder as name, connect(Path(name) / "warehouse.duckdb") as connection:
-        yield connection
-
-
-def emptied(connection: Connection) -> Rig:
-    """Reset the warehouse: remove all rows, and all columns and tables that were added for discovered fields."""
-    with connection.begin():
-        db = connection.db
-        found = {
-            name
-            for (name,) in db.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'").fetchall()
-        }
-        added = found - {name.partition(".")[2] for name in TABLES}
-        db.execute("".join(f'DROP TABLE core."{name}";' for name in added) + _as_new())
-    return Rig(connection)
+    def values(self, column: str, table: str = "media", order: str = "ALL NULLS FIRST") -> list[Any]:
+        """Return the values of a column."""
+        return [value for (value,) in self.rows(column, table, order)]
 
 
 @cache
-def _as_new() -> str:
-    """Return one SQL script that removes all rows and recreates the tables that get columns for discovered fields."""
-    made = ("core.media", "core.media_superseded", "core.media_children")
-    texts = [f"DROP TABLE {name}; {TABLES[name].create}" for name in made]
-    texts += [f"DELETE FROM {name}" for name in TABLES if name not in (*made, "ops.warehouse")]
-    texts.append("UPDATE ops.warehouse SET merged_seq = 0")
-    return ";".join(texts)
+def _new_file() -> bytes:
+    """Return a new warehouse file: it takes longer to create one than to merge a page."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "new.duckdb"
+        with open_warehouse(path):
+            pass
+        return path.read_bytes()
 
 
-def give_state(connection: Connection) -> None:
-    """Write the state of a warehouse that was filled without one: its runs, and the last landing number."""
-    names = "run_id", "seq", "kind", "selection", "reason", "state", "started_at", "ended_at", "published_at"
-    with connection.begin():
-        rows = connection.db.execute(f"SELECT {', '.join(names)} FROM core.runs").fetchall()
-        merged = read_merged(connection)
+@contextmanager
+def opened(folder: Path) -> Iterator[Rig]:
+    """Open the store of a folder; create it first if it is empty."""
+    path = folder / "warehouse.duckdb"
+    if not path.exists():
+        path.write_bytes(_new_file())
+    with open_warehouse(path) as db:
+        yield Rig(db, folder)
 
-    def write(state: SqlConnection) -> None:
-        count_landings(state, merged)
-        for row in rows:
-            state.execute(insert(runs).values(pid=1, version="1", **dict(zip(names, row, strict=True))))
 
-    with open_state(state_path(connection.path)) as opened:
-        opened.write(write)
+TABLES = (
+    "accounts", "account_periods", "media", "media_versions", "media_counts", "events", "fields", "quarantine",
+    "closed_scans", "scan_findings", "run_counts", "run_outcomes", "warehouse",
+)  # fmt: skip
+
+
+def contents(db: DuckDBPyConnection) -> Map[str, Sequence[Map[str, Any]]]:
+    """Return all rows of all tables, sorted."""
+    found = {}
+    for table in TABLES:
+        # The number of the last part of the raw store is the first landing of a batch.
+        columns = "* EXCLUDE (raw_seq)" if table == "warehouse" else "*"
+        result = db.execute(f"SELECT {columns} FROM core.{table} ORDER BY ALL")
+        names = [column[0] for column in result.description or ()]
+        found[table] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+    return found

@@ -93,7 +93,7 @@ def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path) -> Non
     url = f"http://127.0.0.1:{port}"
     serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(port)], cwd=project, text=True)
     with killed_on_exit(serving):
-        wait_until(lambda: answers(port, "/openapi.json"), "the sandbox")
+        wait_until(lambda: answers(port, "/_sandbox/day"), "the sandbox")
         for program in ([installed / "gramhouse"], [installed / "python", "-m", "flows.cli"]):
             out = run(*program, "sync", cwd=project, GRAMHOUSE_BASE_URL=url, GRAMHOUSE_API_KEY=KEY)
             assert "complete in" in out
@@ -110,7 +110,7 @@ def test_the_deployments_run_from_the_wheel(installed: Path, project: Path) -> N
     serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(sandbox)], cwd=project, text=True)
     log = project / "up.log"
     with killed_on_exit(serving), log.open("w") as output:
-        wait_until(lambda: answers(sandbox, "/openapi.json"), "the sandbox")
+        wait_until(lambda: answers(sandbox, "/_sandbox/day"), "the sandbox")
         command = [str(installed / "gramhouse"), "up", "--port", str(prefect)]
         up = subprocess.Popen(command, cwd=project, env=os.environ | settings, stdout=output, stderr=output, text=True)
         with killed_on_exit(up):

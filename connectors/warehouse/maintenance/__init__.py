@@ -1,1 +1,1 @@
-"""Maintenance of a warehouse outside of scans: open, repair, compact, rebuild, delete old data."""
+"""Rebuild, compact, forget, retention, and the repair of times."""

@@ -1,60 +1,71 @@
-"""Erases an account from the warehouse and the raw store.
+"""Erases accounts from the warehouse and the raw store.
 
 Each step may be repeated: after a kill at any time, erasing again completes it.
 """
 
+import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from uuid import UUID
 
-from connectors.warehouse.maintenance.pending import Account, Erasure
-from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, sources, write_part
-from connectors.warehouse.raw.recovery import remove_retired
-from connectors.warehouse.runs.account_names import NAMES, as_name
-from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.declared import of_all_items
-from connectors.warehouse.storage.quoting import literal, quoted
+import pyarrow.compute as pc
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.maintenance.compact_parts import delete_superseded_parts
+from connectors.warehouse.queries.account_names import NAMES, as_name
+from connectors.warehouse.raw.parts import part_numbers, part_path, replace_part
+from connectors.warehouse.raw.reading import read_part
+from connectors.warehouse.storage.connection import transaction
+from connectors.warehouse.storage.identity import read_merged
+from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
-from models.forgotten import FORGOTTEN, Forgotten
+from models.erasure import Account, Erasure
+from models.forgotten import Forgotten
 from models.selection import SelectionError
 from models.text import one_line
 
 _SQL = statements(__name__)
 
-# Texts that may name an account.
-_TEXTS = (("core.run_warnings", ("detail", "hint")), ("core.run_outcomes", ("detail",)))
+# Which rows are of the accounts, besides those with their ids. A rejected record may not show whose it is, or be a
+# whole page; a name alone does not show it in a record that has an id.
+_MORE = {
+    "quarantine": "regexp_matches(payload, $in_record, 'i')"
+    " OR (account_id = '' AND regexp_matches(payload, $named, 'i')"
+    " AND NOT regexp_matches(payload, '[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}', 'i'))",
+    "scan_findings": "list_contains($ids, record_id)",
+}
 
-# A retired part that was last listed at this time is deleted at once, also by the next command after a kill.
-_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
-
-def count_items(connection: Connection, account: Account) -> int:
+def count_items(db: DuckDBPyConnection, account: Account) -> int:
     """Return the number of an account's items."""
-    items = f"FROM ({of_all_items('account_id')}) WHERE account_id = {literal(account.account_id)}"
-    return int(value(connection.db, f"SELECT count(*) {items}"))
+    [(items,)] = db.execute("SELECT count(*) FROM core.media WHERE account_id = ?", [account.account_id]).fetchall()
+    return int(items)
 
 
-def find_account(connection: Connection, text: str, pending: Erasure, forgotten: Forgotten) -> Account:
+def find_account(db: DuckDBPyConnection, text: str, pending: Erasure, forgotten: Forgotten) -> Account:
     """Return the account with this id, name or public id.
 
     It may be one that an interrupted erasure is about, or that was forgotten before. Raises SelectionError if there is
     no such account or more than one.
     """
-    account_id = _uuid(text.strip())
+    try:
+        account_id = str(UUID(text.strip()))
+    except ValueError:
+        account_id = ""
     name = account_id or as_name(text)
-    rows = connection.db.execute(_SQL["find"].format(names=NAMES), [name]).fetchall()
-    found = [Account(stored_id, tuple(names)) for stored_id, names in rows]
+    rows = db.execute(_SQL["find"].format(names=NAMES), [name]).fetchall()
+    found = [Account(stored_id, tuple(names or ())) for stored_id, names in rows]
     found += [one for one in pending.accounts if name in one.words]
     ids = sorted({account.account_id for account in found})
     if len(ids) > 1:
         raise SelectionError(f"More than one account is named '{one_line(text)}'. Fix: use an id: {' or '.join(ids)}.")
     if found:
         return found[-1]
-    if account_id is not None:
+    if account_id:
         # One that was forgotten is searched for again; one whose record was never valid may be in quarantine.
         account = Account(account_id)
-        if forgotten.marks_in(account_id) or _is_stored(connection, account):
+        if forgotten.marks_in(account_id) or any(rows for _, rows in _of_tables(db, "SELECT 1", Erasure((account,)))):
             return account
     raise SelectionError(
         f"There is no account '{one_line(text)}' in the warehouse. Fix: `gramhouse accounts` lists all with their ids;"
@@ -62,99 +73,43 @@ def find_account(connection: Connection, text: str, pending: Erasure, forgotten:
     )
 
 
-def _uuid(text: str) -> str | None:
-    try:
-        return str(UUID(text))
-    except ValueError:
-        return None
+def erase(db: DuckDBPyConnection, raw: Path, erasure: Erasure, *, on_counted: Callable[[Erasure], object]) -> Erasure:
+    """Erase accounts, outside of a transaction; return the erasure with the number of rows.
 
-
-def _is_stored(connection: Connection, account: Account) -> bool:
-    return any(
-        value(connection.db, f"SELECT EXISTS (FROM {table} WHERE {where})")
-        for table, where in _rows_of(connection, Erasure((account,)))
-    )
-
-
-def erase(connection: Connection, erasure: Erasure, *, now: datetime, on_counted: Callable[[Erasure], None]) -> Erasure:
-    """Erase accounts; return the erasure with the number of rows. The connection must not be in a transaction.
-
-    Afterwards the file must be written again, because it still has what was deleted. `on_counted` is called before the
-    rows are gone. Raises WarehouseUnusable.
+    Afterwards the file must be written again, because it still has what was deleted, and a snapshot be published, which
+    brings the runs again. `on_counted` is called before the rows are gone. Raises WarehouseUnusable and OSError.
     """
-    with connection.begin():
-        in_parts = _in_parts(connection, erasure)
-        live = sum(rows for part, rows in in_parts if part.retired_at is None)
-        removed = {**_delete(connection, erasure), "raw_versions": live}
-        # After a kill most rows are deleted already.
-        erasure = erasure.with_removed(removed)
-        for table, columns in _TEXTS:
-            _redact(connection, table, columns, erasure)
+    # Without waiting for their readers.
+    delete_superseded_parts(raw, merged_seq=read_merged(db), until=math.inf)
+    is_theirs = pc.field("account_id").isin(erasure.ids)
+    numbers = part_numbers(raw)
+    found = {number: read_part(part_path(raw, number)).filter(is_theirs).num_rows for number in numbers}
+    with transaction(db):
+        erasure = erasure.with_removed({**dict(_of_tables(db, "DELETE", erasure)), "raw_versions": sum(found.values())})
+        db.execute(_SQL["of_state"])
+        query = "SELECT rowid, detail FROM core.run_outcomes WHERE detail IS NOT NULL"
+        for rowid, detail in db.execute(query).fetchall():
+            if (after := erasure.redact(detail)) != detail:
+                db.execute("UPDATE core.run_outcomes SET detail = ? WHERE rowid = ?", [after, rowid])
         on_counted(erasure)
-    _rewrite_parts(connection, erasure, [part for part, _ in in_parts], now=now)
+    for number, rows in found.items():
+        if rows:
+            replace_part(raw, number, read_part(part_path(raw, number)).filter(~is_theirs))
     return erasure
 
 
-def _rows_of(connection: Connection, erasure: Erasure) -> Iterator[tuple[str, str]]:
-    """Yield each table that has rows of the accounts, with the condition for these rows."""
-    # A rejected record may not show whose it is, or be a whole page.
-    in_record = [account.account_id.replace("-", "-?") for account in erasure.accounts]
-    in_record += [
-        rf'"(ig_username|public_id)"\s*:\s*"{re.escape(name)}"' for one in erasure.accounts for name in one.names
-    ]
-    conditions = {
-        "quarantine": f"account_id IN ({erasure.ids}) OR regexp_matches(payload, {literal('|'.join(in_record))}, 'i')",
+def _of_tables(db: DuckDBPyConnection, do: str, erasure: Erasure) -> Iterator[tuple[str, int]]:
+    """Do `SELECT 1` or `DELETE` with the rows of the accounts in each table; yield the table, and how many."""
+    ids = [account.account_id.replace("-", "-?") for account in erasure.accounts]
+    names = [re.escape(name) for account in erasure.accounts for name in account.names]
+    of_accounts = {
+        "ids": erasure.ids,
+        "in_record": "|".join(ids),
+        "named": rf'"(ig_username|public_id)"\s*:\s*"({"|".join(names)})"' if names else r"\b\B",
     }
-    for schema, table in connection.db.execute(_SQL["tables"]).fetchall():
-        yield quoted(schema, table), conditions.get(table, f"account_id IN ({erasure.ids})")
-
-
-def _delete(connection: Connection, erasure: Erasure) -> dict[str, int]:
-    """Delete the rows of the accounts, in the open transaction; return how many, by table."""
-    return {
-        table.split('"')[-2]: int(value(connection.db, f"DELETE FROM {table} WHERE {where}"))  # noqa: S608 - quoted
-        for table, where in _rows_of(connection, erasure)
-    }
-
-
-def _words(erasure: Erasure) -> str:
-    return "|".join(re.escape(word) for account in erasure.accounts for word in account.words)
-
-
-def redactor(erasure: Erasure) -> Callable[[str], str]:
-    """Return a function that replaces ids and names in a text by the word forgotten."""
-    # A name may contain full stops, and be followed by one.
-    word = re.compile(rf"(?<![\w.])(?:{_words(erasure)})(?!\w|\.\w)", re.IGNORECASE)
-    return lambda text: word.sub(FORGOTTEN, text)
-
-
-def _redact(connection: Connection, table: str, columns: Sequence[str], erasure: Erasure) -> None:
-    redacted = redactor(erasure)
-    named = " OR ".join(f"regexp_matches({column}, {literal(_words(erasure))}, 'i')" for column in columns)
-    query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE {named}"  # noqa: S608 - quoted
-    for rowid, *texts in connection.db.execute(query).fetchall():
-        assignments = ", ".join(f"{column} = ?" for column in columns)
-        after = [text and redacted(text) for text in texts]
-        connection.db.execute(f"UPDATE {table} SET {assignments} WHERE rowid = {rowid}", after)  # noqa: S608
-
-
-def _in_parts(connection: Connection, erasure: Erasure) -> list[tuple[Part, int]]:
-    """Return the parts of the raw store that have rows of the accounts, and how many, also retired parts."""
-    found = []
-    for part in all_parts(connection):
-        rows = f"FROM {sources(connection, [part])} WHERE account_id IN ({erasure.ids})"
-        found.append((part, int(value(connection.db, f"SELECT count(*) {rows}"))))
-    return [(part, rows) for part, rows in found if rows]
-
-
-def _rewrite_parts(connection: Connection, erasure: Erasure, parts: Sequence[Part], *, now: datetime) -> None:
-    """Write these parts again without the rows of the accounts, and delete them."""
-    for part in parts:
-        with connection.begin():
-            if part.retired_at is None:
-                source = sources(connection, [part])
-                query = f"SELECT * FROM {source} WHERE account_id NOT IN ({erasure.ids}) ORDER BY landed"  # noqa: S608
-                write_part(connection, query)
-            connection.db.execute(_SQL["retire"], [part.retired_at or now, _LONG_AGO, part.number])
-        confirm_part(connection)
-    remove_retired(connection, now=now)
+    for (table,) in db.execute(_SQL["tables"]).fetchall():
+        condition = " OR ".join(["list_contains($ids, account_id)", *filter(None, [_MORE.get(table)])])
+        used = {name: value for name, value in of_accounts.items() if f"${name}" in condition}
+        returning = " RETURNING 1" if do == "DELETE" else ""
+        query = f"{do} FROM core.{quoted(table)} WHERE {condition}{returning}"
+        yield str(table), len(db.execute(query, used).fetchall())

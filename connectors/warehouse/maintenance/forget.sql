@@ -1,21 +1,30 @@
 -- name: find
--- Accounts with this id, name or public id, also removed ones, with what names them, or did.
+-- Accounts with this id, name or public id, also removed ones, with what names them, or did, and names no other account.
+WITH named AS (
+    SELECT account_id, unnest([ig_username, public_id]) AS name FROM core.accounts
+    UNION
+    SELECT account_id, value FROM core.account_periods WHERE attribute = 'ig_username'
+)
 SELECT
-    account_id,
-    list_concat([ig_username, public_id], (
-        SELECT list(DISTINCT e.ig_username) FROM core.events AS e
-        WHERE e.account_id = a.account_id AND e.ig_username IS NOT NULL
-    ))
+    a.account_id,
+    (
+        SELECT list(n.name ORDER BY n.name <> a.ig_username, n.name) FROM named AS n
+        WHERE n.account_id = a.account_id AND NOT EXISTS (
+            FROM named AS o WHERE o.account_id <> n.account_id AND lower(o.name) = lower(n.name)
+        )
+    )
 FROM core.accounts AS a
 WHERE $1 IN ({names})
 
 -- name: tables
--- The tables with rows of accounts, also those of feeds and of lists in items.
-SELECT DISTINCT schema_name, table_name
-FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (database_oid, table_oid)
-WHERE database_name = current_database() AND schema_name IN ('core', 'ops')
-  AND column_name = 'account_id'
+-- The tables with rows of accounts.
+SELECT table_name FROM duckdb_columns()
+WHERE database_name = current_database() AND schema_name = 'core' AND column_name = 'account_id'
+  AND table_name IN (SELECT table_name FROM duckdb_tables())
 ORDER BY ALL
 
--- name: retire
-UPDATE ops.raw_parts SET retired_at = $1, unlisted_at = $2 WHERE number = $3
+-- name: of_state
+-- What the next publication brings again from the state, where it is redacted.
+DELETE FROM core.runs;
+DELETE FROM core.run_warnings;
+DELETE FROM core.open_checkpoints

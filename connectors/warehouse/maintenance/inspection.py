@@ -1,19 +1,21 @@
-"""Read-only inspection of the warehouse file by commands, while no run writes it."""
+"""Read-only inspection of the warehouse and its raw store by `gramhouse doctor`, while no run writes them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import duckdb
 
-from connectors.warehouse.maintenance.future_times import Ahead, check_clock
-from connectors.warehouse.raw.recovery import check_store
-from connectors.warehouse.snapshot.ownership import Refusal
-from connectors.warehouse.snapshot.publish import publish_refusal
-from connectors.warehouse.storage.connection import Connection, explained, read_identity
+from connectors.warehouse.maintenance.clock import find_ahead
+from connectors.warehouse.publish.publish import Publication, find_refusal
+from connectors.warehouse.raw.parts import find_unmerged_parts
+from connectors.warehouse.raw.reading import find_parts, read_part
+from connectors.warehouse.storage.connection import explained
 from connectors.warehouse.storage.holder import hold
-from connectors.warehouse.storage.schema_number import newest, read_schema_number
+from connectors.warehouse.storage.identity import read_id, read_identity, read_merged, read_raw_seq
+from connectors.warehouse.storage.schema import read_schema_number, schema_files
+from models.clock import Ahead
 from models.identity import NEW, Identity
 
 _NONE = Identity(NEW, 0)
@@ -23,14 +25,14 @@ _NONE = Identity(NEW, 0)
 class Inspection:
     """Stored times in the future, if any, and which state belongs to the warehouse.
 
-    `publish_refusal` is why a run would not publish, if that was asked. `is_current` is whether a run could use the
-    file as it is; an older one is changed by the next run.
+    `is_current` is whether a run could use the file as it is; an older one is changed by the next run. `refused` is
+    why its data would not be published, if that was asked.
     """
 
     ahead: Ahead | None = None
     identity: Identity = _NONE
-    publish_refusal: Refusal | None = None
     is_current: bool = False
+    refused: str | None = None
 
 
 def inspect(
@@ -40,36 +42,38 @@ def inspect(
     now: datetime,
     pause: Callable[[float], None],
     raw: Path | None = None,
-    publishing: tuple[Path, Sequence[str]] | None = None,
+    snapshot: Path | None = None,
+    publication: Publication | None = None,
+    inbox: Collection[int] = (),
 ) -> Inspection:
-    """Inspect a warehouse, which need not exist or have tables.
+    """Inspect a warehouse, which need not exist.
 
-    With `raw`, the folder of raw stores, every part is compared with its checksum; with
-    `publishing`, the snapshot's path and the columns to hide, also whether they can be published.
+    With `raw`, the folder of raw stores, every part is read, so that its checksums are verified; with `snapshot` and
+    `publication`, also whether the data can be published there. `inbox` are the landings that are not merged.
 
-    Raises WarehouseBusy, and WarehouseUnusable also if this version cannot use the file, if the clock is behind, or if
-    a part is missing or damaged.
+    Raises WarehouseBusy, and WarehouseUnusable also if this version cannot use the file, or if a part is missing or
+    damaged.
     """
     if not path.exists():
         return Inspection()
+    parts: list[Path] = []
     with (
         hold(path, activity, since=now.isoformat(timespec="seconds"), pause=pause),
         explained(path),
-        # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
-        path.open("rb") as file,
         duckdb.connect(str(path), read_only=True) as db,
     ):
         db.execute("SET TimeZone = 'UTC'")
-        if not (number := read_schema_number(db, path)):
+        if read_schema_number(db, path) < len(schema_files()):
             return Inspection()
-        # An older schema lacks columns; the next sync changes it.
-        if number < newest():
-            return Inspection()
-        connection = Connection(db, path, path.parent if raw is None else raw, file)
-        refused = None if publishing is None else publish_refusal(connection, *publishing)
-        found = Inspection(check_clock(db, now), read_identity(connection), refused, is_current=True)
-        checks = [] if raw is None else list(check_store(connection))
+        refused = None
+        if snapshot is not None and publication is not None:
+            refused = find_refusal(db, snapshot, publication)
+        found = Inspection(find_ahead(db, now=now), read_identity(db), is_current=True, refused=refused)
+        if raw is not None:
+            store, merged_seq = raw / read_id(db), read_merged(db)
+            find_unmerged_parts(store, merged_seq=merged_seq, raw_seq=read_raw_seq(db), inbox=inbox)
+            parts += find_parts(store, merged_seq=merged_seq)
     # Without the lock, because it takes long for a large store. Parts do not change.
-    for check in checks:
-        check()
+    for part in parts:
+        read_part(part)
     return found

@@ -1,94 +1,87 @@
-"""Imports quarantined items that have an id with the current mapping, in the order in which they were received.
+"""The items in quarantine: which can be read with a mapping, and how these become rows.
 
-Rejected accounts are not decoded again, because every sync lists all accounts.
+Rejected accounts are not read again, because every sync lists all accounts.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from connectors.warehouse.merge.batches import write_merged
-from connectors.warehouse.merge.merge import merge
-from connectors.warehouse.schema.field_registry import read_mapping
-from connectors.warehouse.storage.connection import Connection, value
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.maintenance.stored import records_of
+from connectors.warehouse.merge.landed import LandedPage, cut_batch
+from connectors.warehouse.merge.merge import merge_pages
+from connectors.warehouse.merge.reading import Records, Rejected, read_items
 from connectors.warehouse.storage.statements import statements
-from models.item import read_key
-from models.mapping import Mapping
-from models.page_commit import PageCommit, ReceivedPage, landing
-from models.partition import Partition
-from models.record import RejectedItem
-
-# The most bytes of payloads in one batch.
-_BATCH_BYTES = 16 * 1024 * 1024
+from models.item import Item
+from models.mapping import Mapping as MediaMapping
+from models.media_page import DEFAULT_PATHS
+from models.partition import media
 
 _SQL = statements(__name__)
 
-_RECORDS = """
-SELECT rowid, payload FROM core.quarantine
-WHERE resource = ? AND position IS NOT NULL AND seen_at > coalesce(?, '-infinity'::TIMESTAMPTZ) AND seen_at <= ?
-"""
 
-_TO_MERGE = """
-SELECT account_id, surface, run_id, page, seen_at, correlation_id, payload FROM temp.identified WHERE NOT outdated
-ORDER BY seen_at, page, position, record
-"""
+class Quarantine(NamedTuple):
+    """The items in quarantine, in the order in which they were received: rows, records, and what can be read now."""
 
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """A batch of records received up to `last`: how many became rows, and how many were deleted as outdated."""
-
-    last: datetime
-    rows: int
-    outdated: int
+    rows: Sequence[dict[str, Any]]
+    records: Records
+    items: Mapping[int, Item]
+    rejected: Sequence[Rejected]
 
 
-def import_batch(
-    connection: Connection,
-    table: str,
-    *,
-    after: datetime | None,
-    take: Callable[[int], int],
-    batch_bytes: int = _BATCH_BYTES,
-) -> Imported | None:
-    """Import a batch of a table's records received `after` that time, in the open transaction; None if none are left.
+def read_quarantine(db: DuckDBPyConnection, mapping: MediaMapping) -> Quarantine:
+    """Return the items in quarantine. Raises duckdb.Error."""
+    table = db.execute(_SQL["quarantined"]).to_arrow_table()
+    records = records_of(table)
+    return Quarantine(table.to_pylist(), records, *read_items(records, range(table.num_rows), mapping))
 
-    Records that have an id leave the quarantine. Those that are older than the last sighting of their stored item are
-    deleted, all others are merged. Before it, everything that landed must be merged, and the open scans copied. `take`
-    takes that many landing numbers, and returns the number before the first of them. Call `confirm_part` after the
-    commit.
+
+def import_quarantine(
+    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, quarantine: Quarantine, take: Callable[[int], int]
+) -> tuple[int, int]:
+    """Merge the records of the quarantine that can be read now; return how many, and how many were outdated.
+
+    They are merged as if they had been received now, in their order; an item whose record was received again later was
+    last seen then.
     """
-    run = connection.db.execute
-    ((last,),) = run(_SQL["last"], {"resource": table, "after": after, "most": batch_bytes}).fetchall()
-    if last is None:
-        return None
-    mapping = read_mapping(connection)
-    found = [(record, _id_of(payload, mapping)) for record, payload in run(_RECORDS, [table, after, last]).fetchall()]
-    ids = {record: media_id for record, media_id in found if media_id is not None}
-    if not ids:
-        return Imported(last, 0, 0)
-    run(_SQL["identified"].format(items=f"core.{table}"), {"records": list(ids), "ids": list(ids.values())})
-    commits = []
-    for account_id, surface, run_id, page, seen_at, correlation_id, payload in run(_TO_MERGE).fetchall():
-        # The scan that received it may have ended, so the page belongs to none.
-        partition, body = Partition(table, account_id, surface), f'{{"items":[{payload}]}}'
-        commits.append(PageCommit(ReceivedPage(partition, run_id, "", page, seen_at, correlation_id, body)))
-    run("DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM temp.identified)")
-    first = take(len(commits)) + 1
-    rejected = merge(connection, [landing(seq, commit) for seq, commit in enumerate(commits, first)]).quarantined
-    write_merged(connection, first + len(commits) - 1)
-    run(_SQL["missing"].format(items=f"core.{table}"))
-    run("DROP TABLE temp.identified")
-    return Imported(last, len(commits) - rejected, len(ids) - len(commits))
+    rows, items = quarantine.rows, quarantine.items
+    if quarantine.rejected:
+        # The number of a record is that of its landing.
+        unreadable = [
+            {"row": rows[one.page.seq]["row"], "digest": one.digest, "reason": one.reason}
+            for one in quarantine.rejected
+        ]
+        db.register("unreadable", pa.Table.from_pylist(unreadable, _UNREADABLE))
+        db.execute(_SQL["digests"])
+    if not items:
+        return 0, 0
+    readable = [{"row": rows[n]["row"], "media_id": item.media_id} for n, item in items.items()]
+    db.register("readable", pa.Table.from_pylist(readable))
+    outdated = {row for (row,) in db.execute(_SQL["outdated"]).fetchall()}
+    db.execute(_SQL["released"])
+    imported = [n for n in items if rows[n]["row"] not in outdated]
+    listings = sorted((at, n) for n in imported for at in {rows[n]["seen_at"], rows[n]["last_seen_at"]})
+    inbox = [_landing(seq, at, rows[n]) for seq, (at, n) in enumerate(listings, take(len(listings)) + 1)]
+    counted = Counter(page.run_seq for page in inbox)
+    while batch := cut_batch(inbox):
+        merge_pages(db, batch, mapping, raw, DEFAULT_PATHS)
+        del inbox[: len(batch)]
+    for run_seq, records in counted.items():
+        db.execute(_SQL["counted_once"], [records, run_seq])
+    return len(imported), len(outdated)
 
 
-def count_quarantined(connection: Connection) -> int:
-    """Return the number of records in quarantine."""
-    return int(value(connection.db, "SELECT count(*) FROM core.quarantine"))
+_UNREADABLE = pa.schema([("row", pa.int64()), ("digest", pa.uint64()), ("reason", pa.string())])
 
 
-def _id_of(payload: str, mapping: Mapping) -> str | None:
-    try:
-        return read_key(payload.encode(), mapping).media_id
-    except RejectedItem:
-        return None
+def _landing(seq: int, at: datetime, row: Mapping[str, Any]) -> LandedPage:
+    """Return a page with only this record, which no scan asked for."""
+    return LandedPage(
+        seq, row["run_seq"], row["run_id"], media(row["account_id"], row["surface"]), "", seq, row["page"], at,
+        row["correlation_id"], b'{"items":[' + row["payload"] + b'],"next_cursor":null}',
+    )  # fmt: skip

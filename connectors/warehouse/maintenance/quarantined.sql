@@ -1,59 +1,29 @@
--- name: last
--- The time of the last record of the next batch. All records of the same time are in one batch, so that versions of an
--- item with the same time are compared.
-SELECT max(seen_at) FROM (
-    SELECT seen_at FROM (
-        SELECT seen_at, sum(strlen(payload)) AS size FROM core.quarantine
-        WHERE resource = $resource AND position IS NOT NULL AND seen_at > coalesce($after, '-infinity'::TIMESTAMPTZ)
-        GROUP BY seen_at
-    )
-    QUALIFY sum(size) OVER (ORDER BY seen_at) <= $most OR row_number() OVER (ORDER BY seen_at) = 1
-)
-
--- name: identified
--- The records of the batch that have an id. They are outdated if their stored item was seen at the same time or later.
-CREATE OR REPLACE TEMP TABLE identified AS
-WITH ids AS (SELECT unnest($records) AS record, unnest($ids) AS media_id),
-records AS (SELECT ids.*, q.* FROM core.quarantine AS q JOIN ids ON ids.record = q.rowid),
-seen AS (
-    SELECT s.account_id, s.surface, s.media_id, max(c.updated_at) AS updated_at
-    FROM ops.seen AS s JOIN ops.open_scans AS c USING (scan_id) GROUP BY ALL
-),
-known AS (
-    SELECT
-        m.account_id, m.surface, m.media_id,
-        CASE
-            WHEN m.removed_at IS NOT NULL THEN m.written_at
-            ELSE greatest(
-                coalesce(
-                    p.last_seen_at,
-                    greatest(
-                        m.written_at, w.complete_at, CASE WHEN m.published_at > w.covered_from THEN w.recent_at END
-                    )
-                ),
-                s.updated_at
-            )
-        END AS last_seen_at
-    FROM {items} AS m
-    SEMI JOIN records USING (account_id, surface, media_id)
-    LEFT JOIN core.completed_scans AS w
-        ON w.account_id = m.account_id AND w.surface = m.surface
-    LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
-    LEFT JOIN seen AS s USING (account_id, surface, media_id)
-)
-SELECT r.*, coalesce(k.last_seen_at >= r.seen_at, false) AS outdated
-FROM records AS r LEFT JOIN known AS k USING (account_id, surface, media_id)
-
--- name: missing
--- Scans that were closed after these records were last received neither saw nor missed the items, because they had no
--- rows. They were last seen when the record was.
-INSERT INTO ops.missing BY NAME
+-- name: quarantined
+-- The items in quarantine, in the order in which they were received, as rows of the raw store. Writes nothing.
 SELECT
-    r.account_id, r.surface, r.media_id, NULL::TIMESTAMPTZ AS missing_since, max(r.last_seen_at) AS last_seen_at
-FROM temp.identified AS r
-JOIN core.completed_scans AS w ON w.account_id = r.account_id AND w.surface = r.surface
-WHERE NOT r.outdated AND (r.account_id, r.surface, r.media_id) IN (
-    SELECT (account_id, surface, media_id) FROM {items}
-)
-GROUP BY r.account_id, r.surface, r.media_id, w.complete_at, w.recent_at
-HAVING max(r.last_seen_at) < greatest(w.complete_at, w.recent_at)
+    row_number() OVER (ORDER BY q.seen_at, q.page, q.position) - 1 AS landed, q.position, q.account_id, q.surface,
+    q.seen_at, encode(q.payload) AS payload,
+    q.rowid AS row, q.run_id, coalesce(c.run_seq, 0) AS run_seq, q.page, q.correlation_id, q.last_seen_at
+FROM core.quarantine AS q LEFT JOIN core.run_counts AS c ON c.run_id = q.run_id
+WHERE q.resource = 'media' AND q.position IS NOT NULL
+ORDER BY landed
+
+-- name: digests
+-- Writes core.quarantine: the hash by which records that stay are recognized.
+UPDATE core.quarantine SET digest = r.digest, reason = r.reason FROM unreadable AS r WHERE quarantine.rowid = r.row
+
+-- name: outdated
+-- The records whose item was seen later. Writes nothing.
+SELECT r.row
+FROM readable AS r
+JOIN core.quarantine AS q ON q.rowid = r.row
+JOIN core.media AS m ON m.account_id = q.account_id AND m.surface = q.surface AND m.media_id = r.media_id
+WHERE m.last_seen_at >= q.seen_at
+
+-- name: released
+-- Writes core.quarantine.
+DELETE FROM core.quarantine WHERE rowid IN (SELECT row FROM readable)
+
+-- name: counted_once
+-- Of records that are not received again. Writes core.run_counts.
+UPDATE core.run_counts SET items = items - ? WHERE run_seq = ?

@@ -1,196 +1,219 @@
-"""Decodes the raw store again with another mapping, in one transaction and without API requests."""
+"""Reads items and their versions again from the raw store, and the quarantine, with a mapping.
 
-from collections.abc import Sequence
+Columns, versions and current counts are what the mapping says. Sightings, events, times, ids and past counts stay. The
+raw store is read twice: the fields and types of all items must be known before the first row is written.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
-from connectors.warehouse.merge.schema_evolution import create_children, insert_children
-from connectors.warehouse.merge.stored_items import StoredItems, decode_stored, present, superseded
-from connectors.warehouse.raw.parts import check_parts, live_parts
-from connectors.warehouse.runs.closed_scans import forget_order
-from connectors.warehouse.schema.field_registry import (
-    own_names,
-    read_mapping,
-    read_registry,
-    write_mapping,
-    write_registry,
-)
-from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.declared import ITEM_TABLES, TABLES, Table
-from connectors.warehouse.storage.limits import on_all_cores
+import pyarrow as pa
+import pyarrow.compute as pc
+from duckdb import DuckDBPyConnection
+from xxhash import xxh3_64_intdigest
+
+from connectors.warehouse.maintenance.mapped_paths import PathCounts, paths_in, shown
+from connectors.warehouse.maintenance.quarantined import Quarantine, import_quarantine, read_quarantine
+from connectors.warehouse.maintenance.stored import Stored, read_stored
+from connectors.warehouse.merge.columns import Column, item_columns, observations, sql_lists, table_of
+from connectors.warehouse.merge.items import read_registry, table_of_fields
+from connectors.warehouse.merge.registry import Registry, child_table, register
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.identity import read_mapping
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
-from models.fields import unique
-from models.mapping import Mapping
-from models.schema.fields import Field, OwnNames, Registry
-from models.schema.json_types import JsonType
-from models.schema.table_schemas import ColumnSchema, TableSchema, history, table_schemas
+from models.fields import FieldType
+from models.incremental import PROOFS
+from models.item import CONTENT_RULE
+from models.mapping import BUILT_IN
+from models.mapping import Mapping as MediaMapping
+from models.pointer import to_keys
+from models.views import MEDIA, own_columns
 
 _SQL = statements(__name__)
 
-# The most items that can be joined with their counts in the memory of a run.
-_JOINED_AT_ONCE = 250_000
-
-_OF_A_MAPPING = {JsonType.SHADOWED, JsonType.UNREADABLE}
-
-# Columns that are not decoded from the payload: they are kept, or computed from the whole payload.
-_KEY = "m.account_id, m.surface, m.media_id, m.raw_landed"
-_LIFE = (
-    f"{_KEY}, h.payload_hash, m.first_seen_at, m.written_at, m.written_seq, m.changed_at, m.content_changed_at,"
-    " m.removed_at, m.removal, m.run_seq, m.first_run_seq"
-)
-_PERIOD = f"{_KEY}, m.valid_from, m.valid_to, m.run_seq"
-
 
 @dataclass(frozen=True, slots=True)
-class RebuildResult:
-    """Counts of a rebuild: items, their columns, child tables."""
+class Rebuilt:
+    """What a rebuild did: the paths of items, the columns that these fill, and records of the quarantine.
 
-    items: int
+    `imported` became rows, `outdated` were deleted because their item was seen later, and `quarantined` remain.
+    """
+
+    paths: PathCounts
     columns: int
-    child_tables: int
+    imported: int
+    outdated: int
+    quarantined: int
 
 
-def _renamed(registry: Registry, own: OwnNames) -> Registry:
-    """Return the registry with new names for fields whose name the mapping uses, and without facts about a mapping.
+def rebuild(
+    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, take: Callable[[int], int], force: bool
+) -> Rebuilt:
+    """Read everything again with this mapping, in the open transaction. All that landed must be merged before.
 
-    These are SHADOWED and UNREADABLE, which the new mapping determines again.
+    `take` takes that many landing numbers, and returns the number before the first of them. Raises WarehouseUnusable if
+    a part of the raw store is damaged or lacks an item, if an item has no id now, or, unless `force`, if a mapped
+    column would become empty. Then the caller rolls back.
     """
-    taken: dict[str, set[str]] = {resource: set(names) for resource, names in own.columns.items()}
-    fields: dict[tuple[str, str], Field] = {}
-    for key, field in sorted(registry.items(), key=lambda item: (item[0][0], item[1].ordinal)):
-        names = taken.setdefault(field.resource, set())
-        name = unique(field.name, names)
-        names.add(name)
-        kinds = {kind: at for kind, at in field.json_types.items() if kind not in _OF_A_MAPPING}
-        fields[key] = replace(field, name=name, json_types=kinds)
-    return fields
+    before = read_mapping(db) or mapping
+    quarantine = read_quarantine(db, mapping)
+    paths = _read_again(db, raw, mapping, quarantine, force=force)
+    if order_of(before) != order_of(mapping):
+        db.execute(_SQL["order"], [PROOFS])
+    imported, outdated = import_quarantine(db, raw, mapping, quarantine, take)
+    [(left,)] = db.execute("SELECT count(*) FROM core.quarantine").fetchall()
+    columns = item_columns(mapping, read_registry(db))
+    return Rebuilt(paths, len(columns), imported, outdated, left)
 
 
-def _new_table(connection: Connection, table: Table, schema: TableSchema) -> str:
-    """Rename a table and create it empty, with the columns of its schema; return the old table's new name."""
-    before = f"{table.name}_before"
-    connection.db.execute(f"ALTER TABLE {table.name} RENAME TO {before.removeprefix('core.')}")
-    connection.db.execute(table.create)
-    for column in schema.columns:
-        if column.name not in table.types:
-            connection.db.execute(f"ALTER TABLE {table.name} ADD COLUMN {quoted(column.name)} {column.type}")
-    return before
+def recompute_hashes(db: DuckDBPyConnection, raw: Path) -> None:
+    """Read everything again with the mapping in force, because the hashes are of another CONTENT_RULE.
 
-
-def _decode_again(
-    connection: Connection,
-    mapping: Mapping,
-    registry: Registry,
-    known: Registry,
-    stored: StoredItems,
-    schema: TableSchema,
-    kept: str,
-    children: Sequence[TableSchema] = (),
-) -> tuple[int, Registry]:
-    """Decode the payloads of a table into a new table, and its children.
-
-    `schema` follows from `registry`, `kept` are the columns that are copied from the old table. Return the number of
-    rows, and the registry `known` with all fields and types of the payloads. If it has one that `registry` lacks, the
-    table is left as it was, and its children are incomplete.
+    In the open transaction; nothing is to be merged before it. Raises WarehouseUnusable as `rebuild` does.
     """
-    table = TABLES[stored.table]
-    before = _new_table(connection, table, schema)
-    rows = 0
-    for batch in decode_stored(connection, replace(stored, table=before), mapping, known, own_names(mapping)):
-        cells = batch.cells
-        known = cells.registry
-        if _types(known) != _types(registry):
-            continue
-        columns = columns_select(schema, cells.layout.media.cells)
-        ((written,),) = connection.db.execute(
-            f"""
-INSERT INTO {table.name} BY NAME
-SELECT {kept}, c.* EXCLUDE (_order_key)
-FROM (SELECT order_key AS _order_key, overflow{columns} FROM {cells.media}) AS c
-JOIN {before} AS m ON m.rowid = c._order_key JOIN {batch.hashes} AS h ON h.order_key = c._order_key
-ORDER BY c._order_key
-"""  # noqa: S608 - quoted names
-        ).fetchall()
-        rows += written
-        insert_children(connection, children, cells, before)
-    if _types(known) == _types(registry):
-        connection.db.execute(f"DROP TABLE {before}")
-    else:
-        connection.db.execute(f"DROP TABLE {table.name}")
-        connection.db.execute(f"ALTER TABLE {before} RENAME TO {table.name.removeprefix('core.')}")
-    return rows, known
+    mapping = read_mapping(db) or BUILT_IN
+    _read_again(db, raw, mapping, read_quarantine(db, mapping), force=True)
 
 
-def _recount(connection: Connection, table: str, metrics: Sequence[ColumnSchema]) -> None:
-    """Append the counts as they are decoded now, if they differ from the last observed ones."""
-    names = {"items": f"core.{table}", "metrics": f"core.{table}_metrics"}
-    lists = {"metric_names": names_of(metrics), "metric_values": counts_of(metrics, "m")}
-    items = int(value(connection.db, f"SELECT count(*) FROM {names['items']}"))  # noqa: S608 - a declared name
-    parts = 1 + items // _JOINED_AT_ONCE
-    connection.db.execute(_SQL["recounted"].format(**names))
-    for part in range(parts):
-        some = f"hash(account_id) % {parts} = {part}"
-        connection.db.execute(_SQL["recount"].format(**names, **lists, some=some))
-    connection.db.execute(_SQL["append"].format(**names))
+def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> PathCounts:
+    """Return how many items have a value at each path of the mapping, without a change. Raises as `rebuild` does."""
+    return _look(db, raw, mapping, read_registry(db), set())[1]
 
 
-def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
-    """Decode all stored payloads with the mapping, in the open transaction: items, history, children, current counts.
-
-    Ids, the times at which versions begin and end, and counts of the past do not change. What landed must be merged
-    before. Raises WarehouseUnusable when a part of the raw store is damaged or lacks a payload.
-    """
-    check_parts(connection, live_parts(connection))
-    known = read_registry(connection)
-    mappings = [mapping.of(table) for table in ITEM_TABLES]
-    registry = known
-    for each in mappings:
-        registry = _renamed(registry, own_names(each))
-    schemas: list[Sequence[TableSchema]] = []
-    items = 0
-    for each in mappings:
-        rows, found = _rebuild(connection, each, registry)
-        # Usually the registry has all fields and types, and one pass over the payloads is enough.
-        if _types(found) != _types(registry):
-            registry = found
-            rows, found = _rebuild(connection, each, registry)
-        schemas.append(table_schemas(each, registry))
-        items += rows
-    children = {schema.table for _, *children in schemas for schema in children}
-    before = {field.table for field in known.values() if field.table is not None and field.resource in ITEM_TABLES}
-    for name in before - children:
-        connection.db.execute(f"DROP TABLE IF EXISTS core.{quoted(name)}")
-    if _times_and_ids(mapping) != _times_and_ids(read_mapping(connection)):
-        forget_order(connection)
-    write_registry(connection, registry, mapping)
-    write_mapping(connection, mapping)
-    return RebuildResult(items, sum(len(found[0].columns) for found in schemas), len(children))
-
-
-def _types(registry: Registry) -> dict[tuple[str, str], tuple[object, ...]]:
-    """Return what determines the tables. Times are left out: they depend on which items were rewritten."""
-    return {key: (field.name, field.table, frozenset(field.json_types)) for key, field in registry.items()}
-
-
-def _rebuild(connection: Connection, mapping: Mapping, registry: Registry) -> tuple[int, Registry]:
-    """Rebuild a table of items with this registry; return the number of its items, and a registry.
-
-    The tables are complete if the returned registry has the same fields and types as this one. Otherwise it has those
-    of all payloads.
-    """
-    schema, *children = table_schemas(mapping, registry)
-    for child in children:
-        create_children(connection, child)
-    stored, versions = present(mapping.table), superseded(mapping.table)
-    items, known = _decode_again(connection, mapping, registry, registry, stored, schema, _LIFE, children)
-    of_versions = history(schema, mapping)
-    _, known = _decode_again(connection, mapping, registry, known, versions, of_versions, _PERIOD)
-    if _types(known) == _types(registry):
-        with on_all_cores(connection.db):
-            _recount(connection, mapping.table, schema.metrics)
-    return items, known
-
-
-def _times_and_ids(mapping: Mapping) -> tuple[object, ...]:
+def order_of(mapping: MediaMapping) -> tuple[object, ...]:
+    """Return what of a mapping decides in which order posts are found: their ids and times."""
     return mapping.media_id, *(column for column in mapping.columns if column.column == "published_at")
+
+
+def _read_again(
+    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, quarantine: Quarantine, *, force: bool
+) -> PathCounts:
+    """Write columns, versions and current counts as the mapping reads them."""
+    before, known = read_mapping(db) or mapping, read_registry(db)
+    present = {name: (kind, is_own) for name, kind, is_own in db.execute(_SQL["present"]).fetchall()}
+    own = own_columns(MEDIA) | {name for name, (_, is_own) in present.items() if is_own}
+    own |= {column.column for column in mapping.columns}
+    kept = known if before == mapping else _drop_mapped(known, mapping, own)
+    registry, paths = _look(db, raw, mapping, kept, own)
+    of_quarantine = observations(quarantine.records, quarantine.items, registry, mapping)
+    registry = _drop_old_lists(register(registry, of_quarantine, own), mapping)
+    if not force:
+        _refuse_empty(db, mapping, present, paths)
+    columns = item_columns(mapping, registry)
+    _stage(db, raw, mapping, registry, columns)
+    _recount(db, columns, item_columns(before, known))
+    _alter(db, present, {column.name: column.type for column in columns})
+    [(last,)] = db.execute("SELECT coalesce(max(rowid), -1) FROM core.media").fetchall()
+    db.register("registered", table_of_fields(list(registry.values())))
+    db.execute(_SQL["counts"])
+    db.execute(_SQL["new_items"])
+    # Rows that a transaction inserts have higher numbers than all others.
+    db.execute("DELETE FROM core.media WHERE rowid <= ?", [last])
+    for name in ("versions", "new_versions", "fields", "done"):
+        db.execute(_SQL[name])
+    db.execute(_SQL["in_force"], [mapping.to_json(), CONTENT_RULE])
+    db.unregister("registered")
+    return paths
+
+
+def _drop_mapped(known: Registry, mapping: MediaMapping, own: set[str]) -> Registry:
+    """Return the fields whose path and column no mapped column has; the others are found again if items have them."""
+    mapped = {path for column in mapping.columns for path in column.paths}
+    kept = {
+        (resource, path): field
+        for (resource, path), field in known.items()
+        if resource != MEDIA or (path not in mapped and field.column_name not in own)
+    }
+    of_media = [key for key in kept if key[0] == MEDIA]
+    return kept | {key: replace(kept[key], ordinal=ordinal) for ordinal, key in enumerate(of_media)}
+
+
+def _drop_old_lists(registry: Registry, mapping: MediaMapping) -> Registry:
+    """Leave out the members of lists that are not read into their own view any more."""
+    lists = {
+        child_table(field.path, mapping)
+        for field in registry.values()
+        if field.resource == MEDIA and FieldType.LIST in field.kinds
+    }
+    return {
+        (resource, path): field
+        for (resource, path), field in registry.items()
+        if not resource.startswith(f"{MEDIA}_") or resource == "media_page" or resource in lists
+    }
+
+
+def _look(
+    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, registry: Registry, own: set[str]
+) -> tuple[Registry, PathCounts]:
+    """Return the registry with the fields of items and versions as they are with this mapping, and what items have."""
+    paths = {path: to_keys(path) for column in mapping.columns for path in column.paths}
+    number, counts, filled = 0, Counter(dict.fromkeys(paths, 0)), set[str]()
+    for rows, records, items in read_stored(db, raw, mapping):
+        registry = register(registry, observations(records, items, registry, mapping), own)
+        for n in pc.indices_nonzero(rows["is_item"]).to_pylist():
+            number += 1
+            counts.update(paths_in(records.raws[n], paths))
+            filled.update(items[n].columns, items[n].counts)
+    return registry, PathCounts(number, dict(counts), frozenset(filled))
+
+
+def _refuse_empty(db: DuckDBPyConnection, mapping: MediaMapping, present: Collection[str], paths: PathCounts) -> None:
+    """Raise WarehouseUnusable if a mapped column that has values would have none."""
+    for column in mapping.columns:
+        if column.column not in present or column.column in paths.columns:
+            continue
+        query = f"FROM core.media WHERE {quoted(column.column)} IS NOT NULL LIMIT 1"
+        if db.execute(query).fetchall():
+            have = ", ".join(f"{paths.counts[path]:,} have {shown(path)}" for path in column.paths)
+            raise WarehouseUnusable(
+                f"With this mapping the column {column.column} would become empty: of {paths.items:,} items {have}."
+                " Nothing was changed. Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
+            )
+
+
+def _stage(
+    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, registry: Registry, columns: Sequence[Column]
+) -> None:
+    """Write items and versions to temp.items."""
+    typed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+    db.execute(_SQL["items"].format(columns=typed))
+    lists = sql_lists(columns)
+    for stored in read_stored(db, raw, mapping):
+        db.register("batch", _batch(stored, columns, registry))
+        db.execute(_SQL["more_items"].format(**lists))
+    db.unregister("batch")
+
+
+def _batch(stored: Stored, columns: Sequence[Column], registry: Registry) -> pa.Table:
+    rows, records, items = stored
+    is_version = rows["is_version"].to_pylist()
+    contents = [item.content.decode() if is_version[n] else None for n, item in items.items()]
+    return (
+        table_of(items, columns, registry)
+        .append_column("landed", rows["landed"])
+        .append_column("position", rows["position"])
+        .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, records.raws), pa.uint64()))
+        .append_column("content", pa.array(contents, pa.string()))
+    )
+
+
+def _recount(db: DuckDBPyConnection, columns: Sequence[Column], columns_before: Sequence[Column]) -> None:
+    """Write the counts that differ from those of the stored rows to temp.recounted."""
+    known = {column.name for column in columns_before if column.is_count}
+    names = [column.name for column in columns if column.is_count]
+    before = ", ".join(f"'{name}': {f'stored.{quoted(name)}' if name in known else 'NULL::BIGINT'}" for name in names)
+    lists = {**sql_lists(columns), "stored_counts": sql_lists(columns_before)["stored_counts"], "before": before}
+    db.execute(_SQL["recounted"].format(**lists))
+
+
+def _alter(db: DuckDBPyConnection, present: Mapping[str, tuple[str, bool]], wanted: Mapping[str, str]) -> None:
+    """Give core.media the wanted columns, besides its own, whose values are written afterwards."""
+    for name, (kind, is_own) in present.items():
+        if not is_own and wanted.get(name) != kind:
+            db.execute(f"ALTER TABLE core.media DROP COLUMN {quoted(name)}")
+    for name, kind in wanted.items():
+        if name not in present or present[name][0] != kind:
+            db.execute(f"ALTER TABLE core.media ADD COLUMN {quoted(name)} {kind}")

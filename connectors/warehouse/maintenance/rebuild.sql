@@ -1,35 +1,103 @@
--- name: recounted
-CREATE OR REPLACE TEMP TABLE recounted AS FROM {metrics} LIMIT 0
+-- name: present
+-- The columns of core.media, their types, and whether they are its own. Columns of fields have no comment.
+SELECT column_name, data_type, comment IS NOT NULL
+FROM duckdb_columns()
+WHERE schema_name = 'core' AND table_name = 'media'
 
--- name: recount
--- The counts of some items that differ from those observed last.
-INSERT INTO recounted BY NAME
-WITH present AS (
-    SELECT
-        account_id, surface, media_id, run_seq, changed_at AS observed_at, unnest({metric_names}) AS metric,
-        unnest(_counts) AS value
-    FROM (SELECT *, {metric_values} AS _counts FROM {items} AS m WHERE {some})
-),
-observed AS (FROM {metrics} WHERE {some}),
--- Two rows for an item that occurs twice on a page.
-last AS (
-    SELECT account_id, surface, media_id, metric, value FROM observed
-    SEMI JOIN (
-        SELECT account_id, surface, media_id, metric, max(observed_at) AS observed_at FROM observed GROUP BY ALL
-    ) AS latest USING (account_id, surface, media_id, metric, observed_at)
+-- name: items
+-- Items and versions as they are read now. `content` is that of versions, and of items that have any.
+CREATE OR REPLACE TEMP TABLE items (
+    landed BIGINT, position INTEGER, payload_hash UBIGINT, content_hash UBIGINT, overflow VARCHAR, content VARCHAR, {columns}
 )
-SELECT p.* FROM present AS p
-ANTI JOIN last AS l
-    ON l.account_id = p.account_id AND l.surface = p.surface AND l.media_id = p.media_id AND l.metric = p.metric
-   AND l.value IS NOT DISTINCT FROM p.value
-WHERE p.value IS NOT NULL
-   OR (p.account_id, p.surface, p.media_id, p.metric) IN (SELECT (account_id, surface, media_id, metric) FROM last)
 
--- name: append
-DELETE FROM {metrics} AS c USING recounted AS r
+-- name: more_items
+INSERT INTO items BY NAME
+SELECT b.landed, b.position, b.payload_hash, b.content_hash, b.overflow, b.content, {typed} FROM batch AS b
+
+-- name: recounted
+-- The counts that differ from those of the stored rows.
+CREATE OR REPLACE TEMP TABLE recounted AS
+SELECT account_id, surface, media_id, one.metric, one.value, changed_at AS observed_at, run_seq
+FROM (
+    SELECT account_id, surface, media_id, changed_at, run_seq, unnest([{metrics}]) AS one
+    FROM (
+        SELECT *, {{{before}}} AS before
+        FROM (
+            SELECT
+                m.account_id, m.surface, m.media_id, m.changed_at, m.run_seq,
+                {{{stored_counts}}} AS stored, {{{counts}}} AS counts
+            FROM core.media AS m JOIN items AS b ON b.landed = m.raw_landed AND b.position = m.raw_position
+        )
+    )
+)
+WHERE one IS NOT NULL
+
+-- name: counts
+-- Writes core.media_counts.
+DELETE FROM core.media_counts AS c USING recounted AS r
 WHERE c.account_id = r.account_id AND c.surface = r.surface AND c.media_id = r.media_id AND c.metric = r.metric
   AND c.observed_at = r.observed_at;
+INSERT INTO core.media_counts BY NAME FROM recounted
 
-INSERT INTO {metrics} BY NAME SELECT * FROM recounted ORDER BY ALL;
+-- name: new_items
+-- Writes core.media: what items say as it is read now, and what became of them as it was.
+INSERT INTO core.media BY NAME
+SELECT
+    m.account_id, m.surface, m.media_id, m.raw_landed, m.raw_position, m.first_seen_at, m.first_run_seq, m.changed_at,
+    m.content_changed_at, m.run_seq, m.seen_seq, m.present_seq, m.last_seen_at, m.missed_at, m.confirmed_by,
+    m.removed_at, m.removal, i.* EXCLUDE (landed, position, content)
+FROM core.media AS m JOIN items AS i ON i.landed = m.raw_landed AND i.position = m.raw_position
+ORDER BY m.account_id, m.surface, i.published_at DESC
 
-DROP TABLE temp.recounted
+-- name: versions
+-- The versions with the content that they have now, and the names and paths of what differs in the next version.
+CREATE OR REPLACE TEMP TABLE rewritten_versions AS
+WITH told AS (
+    SELECT * EXCLUDE (content, changed), true AS is_version FROM core.media_versions
+    UNION ALL BY NAME
+    SELECT account_id, surface, media_id, raw_landed, raw_position, false AS is_version FROM core.media
+),
+compared AS (
+    SELECT
+        t.*, i.content,
+        json_transform(i.content, '"MAP(VARCHAR, JSON)"') AS members,
+        lead(members) OVER (
+            PARTITION BY t.account_id, t.surface, t.media_id ORDER BY t.raw_landed, t.raw_position
+        ) AS next
+    FROM told AS t
+    JOIN items AS i ON i.landed = t.raw_landed AND i.position = t.raw_position
+    WHERE i.content IS NOT NULL
+)
+SELECT
+    * EXCLUDE (is_version, members, next),
+    list_sort(list_filter(
+        list_distinct(map_keys(members) || map_keys(next)), lambda one: members[one] IS DISTINCT FROM next[one]
+    )) AS changed
+FROM compared
+WHERE is_version
+
+-- name: new_versions
+-- Writes core.media_versions.
+DELETE FROM core.media_versions;
+INSERT INTO core.media_versions BY NAME FROM rewritten_versions
+
+-- name: fields
+-- Writes core.fields.
+DELETE FROM core.fields;
+INSERT INTO core.fields BY NAME FROM registered
+
+-- name: order
+-- The next scan of each feed in order is a full one. Writes core.closed_scans.
+UPDATE core.closed_scans SET
+    item_order = NULL, recent_at = NULL, covered_from = NULL, order_proofs = greatest(order_proofs, ?)
+WHERE resource = 'media'
+
+-- name: in_force
+-- Writes core.warehouse.
+UPDATE core.warehouse SET mapping = ?, content_rule = ?
+
+-- name: done
+DROP TABLE temp.places;
+DROP TABLE temp.items;
+DROP TABLE temp.recounted;
+DROP TABLE temp.rewritten_versions

@@ -1,1 +1,1 @@
-"""Merges landed pages into rows, set-based, in one transaction."""
+"""The merge: landed pages become rows, in one transaction for each batch."""

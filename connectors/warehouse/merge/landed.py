@@ -1,48 +1,77 @@
-"""Merges what landed, each batch in its own transaction."""
+"""What a merge is given: landed pages, in the order of their landing numbers."""
 
-from collections.abc import Callable, Generator
-from contextlib import closing
-from itertools import takewhile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
 
-from connectors.warehouse.merge.batches import next_batch, read_merged, write_merged
-from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.raw.parts import confirm_part
-from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.limits import in_enough_memory, release_memory
-from models.page_commit import Landing
+from models.partition import Partition
+from models.runs import Outcome
+
+# A batch has about this many bytes: large enough that statements cost little, small enough that two fit into memory. An
+# outcome counts like this many, because accounts that are skipped land tens of thousands of them without a page.
+BATCH_BYTES = 16 * 1024 * 1024
+OUTCOME_BYTES = 4096
 
 
-def merge_landed(
-    connection: Connection, after: Callable[[int], Generator[Landing]], on_merged: Callable[[int], None], last: int
-) -> MergeStats:
-    """Merge what landed up to the number `last` and is not merged; return the counts of changes.
+@dataclass(frozen=True, slots=True)
+class ScanEnd:
+    """What closed a scan: its last page (complete), or known posts (recent). The scan began at `started_at`.
 
-    What lands meanwhile waits for the next merge. `after` reads what landed after a number, in order. `on_merged` is
-    called with the last number of each batch after its commit. The connection must not be in a transaction. If an error
-    ends it, earlier batches are merged.
+    `pages`, `items`, `read_to`, `order_broken_by` and `full_share` are those of its checkpoint. `had_expired_token`:
+    the account's token had expired when one of its pages was received, so that its lists may lack items.
     """
-    # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
-    # commands that merge nothing do not need it.
-    from connectors.warehouse.merge.merge import merge  # noqa: PLC0415
 
-    def transaction() -> tuple[int, MergeStats]:
-        with connection.begin():
-            with closing(after(read_merged(connection))) as landings:
-                batches = [next_batch(takewhile(lambda one: one.seq <= last, landings))]
-            merged = batches[0][-1].seq
-            # Without a reference of its own, so that the bodies are freed during the merge.
-            counts = merge(connection, batches.pop())
-            write_merged(connection, merged)
-            return merged, counts
+    state: Literal["complete", "recent"]
+    started_at: datetime
+    pages: int
+    items: int
+    read_to: datetime | None = None
+    order_broken_by: str | None = None
+    full_share: float | None = None
+    had_expired_token: bool = False
 
-    # Columns that are filled need the part that an earlier merge could not rename.
-    confirm_part(connection)
-    with connection.begin():
-        merged, counts = read_merged(connection), MergeStats()
-    while merged < last:
-        merged, more = in_enough_memory(connection.db, transaction)
-        confirm_part(connection)
-        on_merged(merged)
-        counts += more
-    release_memory(connection.db)
-    return counts
+
+@dataclass(frozen=True, slots=True)
+class LandedPage:
+    """A landing: a page of a scan as it was received, what the page closed, and outcomes that landed with it.
+
+    `body` is empty for outcomes without a page. `began_seq` is the landing of the scan's first page, and `page` the
+    number of this one, from 1. `received_at` is in UTC.
+    """
+
+    seq: int
+    run_seq: int
+    run_id: str
+    partition: Partition
+    scan_id: str
+    began_seq: int
+    page: int
+    received_at: datetime
+    correlation_id: str | None
+    body: bytes
+    end: ScanEnd | None = None
+    outcomes: tuple[Outcome, ...] = ()
+
+
+def cut_batch(inbox: Iterable[LandedPage], most_bytes: int = BATCH_BYTES) -> Sequence[LandedPage]:
+    """Return the beginning of the inbox that is merged together; empty if the inbox is.
+
+    It ends before the first page of a partition that an earlier page of the batch closed: within a batch, everything
+    that was listed counts before any scan is closed.
+    """
+    batch: list[LandedPage] = []
+    closed: set[Partition] = set()
+    size = 0
+    for page in inbox:
+        if batch and (size + _size(page) > most_bytes or (page.body and page.partition in closed)):
+            break
+        batch.append(page)
+        size += _size(page)
+        if page.end is not None:
+            closed.add(page.partition)
+    return batch
+
+
+def _size(page: LandedPage) -> int:
+    return len(page.body) + OUTCOME_BYTES * len(page.outcomes)

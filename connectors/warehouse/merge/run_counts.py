@@ -1,15 +1,15 @@
-"""Changes per run: counted by the merge, in its transaction, for the run that landed each page.
+"""What the merges of a run's landings changed.
 
 The sums over all rows include everything ever merged, regardless of kills, resumed runs and retention: `sum(added)` is
-the number of rows of all tables of items. An event is counted once, however the pages were divided into merges.
+the number of rows of media. An event is counted once, however the pages were divided into merges.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from connectors.warehouse.merge.steps import Steps
-from connectors.warehouse.storage.connection import Connection
+from duckdb import DuckDBPyConnection
+
 from models.checkpoint import RunKind
 from models.runs import RunState
 
@@ -37,53 +37,21 @@ class RunCounts:
     kind: RunKind
     state: RunState
     started_at: datetime
-    pages: int
-    items: int
-    accounts_removed: int
-    media: MergeStats
+    pages: int = 0
+    items: int = 0
+    accounts_removed: int = 0
+    media: MergeStats = MergeStats()
 
 
-# The columns of `core.run_counts`.
-NAMES = ("pages", "items", "accounts_removed", *(one.name for one in fields(MergeStats)))
-_SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
-
-_COUNTED = {
-    "counts_of_events": "".join(
-        f", coalesce(sum(number) FILTER (what = '{name}'), 0)::BIGINT AS {name}" for name in NAMES
-    ),
-    "counts_added": ", ".join(f"{name} = coalesce(c.{name}, 0) + n.{name}" for name in NAMES),
-    "counts_in_all": ", ".join(f"coalesce(sum({one.name}), 0)::BIGINT" for one in fields(MergeStats)),
-}
+# The columns of core.run_counts that a report of a run has.
+_NAMES = ", ".join(("run_id", "pages", "items", "accounts_removed", *(one.name for one in fields(MergeStats))))
 
 
-def count_changes(steps: Steps) -> MergeStats:
-    """Add the changes of a batch, in `run_numbers`, to the counts of its runs; return their sums."""
-    [numbers] = steps.run("counts", **_COUNTED).fetchall()
-    return MergeStats(*numbers)
-
-
-_OF_RUNS = f"""
-SELECT r.run_id, r.kind, r.state, r.started_at, {", ".join(f"coalesce(c.{name}, 0)" for name in NAMES)}
-FROM core.runs AS r LEFT JOIN core.run_counts AS c USING (run_id)
-WHERE list_contains(?, r.run_id) ORDER BY r.seq
-"""  # noqa: S608 - constants
-
-
-def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts, ...]:
-    """Return the counts of these runs, in the order in which the runs began."""
-    rows = connection.db.execute(_OF_RUNS, [list(run_ids)]).fetchall()
-    return tuple(
-        RunCounts(run_id, kind, RunState(state), started_at, pages, items, accounts_removed, MergeStats(*media))
-        for run_id, kind, state, started_at, pages, items, accounts_removed, *media in rows
-    )
-
-
-def forget(connection: Connection) -> None:
-    """Combine the counts of all runs that are no longer listed into one row, in the open transaction."""
-    for statement in (
-        "CREATE OR REPLACE TEMP TABLE unlisted AS FROM core.run_counts ANTI JOIN core.runs USING (run_id)",
-        "DELETE FROM core.run_counts WHERE run_id IN (SELECT run_id FROM unlisted)",
-        f"INSERT INTO core.run_counts BY NAME SELECT '' AS run_id, {_SUMS} FROM unlisted HAVING count(*) > 0",  # noqa: S608
-        "DROP TABLE temp.unlisted",
-    ):
-        connection.db.execute(statement)
+def read_counts(db: DuckDBPyConnection, run_ids: Collection[str]) -> Mapping[str, tuple[int, int, int, MergeStats]]:
+    """Return pages, items, removed accounts and changes of these runs, for those that landed anything, by run."""
+    query = f"SELECT {_NAMES} FROM core.run_counts WHERE list_contains(?, run_id)"  # noqa: S608 - constants
+    rows = db.execute(query, [list(run_ids)]).fetchall()
+    return {
+        run_id: (pages, items, accounts_removed, MergeStats(*media))
+        for run_id, pages, items, accounts_removed, *media in rows
+    }

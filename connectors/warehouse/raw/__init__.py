@@ -1,1 +1,1 @@
-"""The raw store: every version of every media item exactly as received, in numbered Parquet parts."""
+"""The raw store: the bytes of every version of every item, in immutable Parquet files."""

@@ -1,58 +1,90 @@
-"""Reads the payloads of stored rows from the raw store, in batches of a few thousand."""
+"""Reads the raw store. Every page's checksum is verified."""
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 
 import pyarrow as pa
-from duckdb import DuckDBPyConnection
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from connectors.warehouse.raw.parts import live_parts, sources, store_of
-from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.raw.parts import SCHEMA, part_numbers, part_path
+from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 
-# The most payloads in memory at once.
-_PAYLOADS_PER_BATCH = 16_384
-
-_LASTS = f"""
-SELECT max(landed) FROM (
-    SELECT landed, (row_number() OVER (ORDER BY landed) - 1) // {_PAYLOADS_PER_BATCH} AS batch FROM raw_wanted
-) GROUP BY batch ORDER BY batch
-"""  # noqa: S608 - constants
+Place = tuple[int, int]
+"""A landing number, and a position on its page."""
 
 
-def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.Table]:
-    """Yield the payloads of a table's rows, in batches, in the open transaction.
+def find_parts(folder: Path, *, merged_seq: int) -> Sequence[Path]:
+    """Return the parts with landings up to `merged_seq`, in order, without those whose rows an earlier part has.
 
-    Columns: `order_key` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rowids
-    must not change during the iteration. Raises WarehouseUnusable when a part is damaged or cannot be read, and at the
-    end if the payload of a row is in none of the parts.
+    There are such parts while readers may still use what a compaction replaced. Raises WarehouseUnusable if a part
+    cannot be read.
     """
-    db = connection.db
-    lacking = int(value(db, f"SELECT count(*) FROM {table}"))  # noqa: S608 - a constant
-    for part in live_parts(connection):
-        db.execute(
-            "CREATE OR REPLACE TEMP TABLE raw_wanted AS"  # noqa: S608 - constants
-            f" SELECT raw_landed AS landed, rowid AS order_key, {at} AS received_at FROM {table}"
-            f" WHERE raw_landed BETWEEN {part.first_landed} AND {part.last_landed}"
-        )
-        if not value(db, "SELECT EXISTS (FROM raw_wanted)"):
-            continue
-        for batch in _batches(db, sources(connection, [part]), part.first_landed):
-            lacking -= batch.num_rows
-            yield batch
-    db.execute("DROP TABLE IF EXISTS temp.raw_wanted")
-    if lacking:
-        raise WarehouseUnusable(
-            f"the raw store {store_of(connection).folder} lacks {lacking:,} payloads that the warehouse refers to."
-            " Fix: restore it from a backup."
-        )
+    found = []
+    last = 0
+    for number in part_numbers(folder):
+        if last < number <= merged_seq:
+            path = part_path(folder, number)
+            found.append(path)
+            last = max(last, _last_landing(path))
+    return found
 
 
-def _batches(db: DuckDBPyConnection, source: str, first: int) -> Iterator[pa.Table]:
-    for (last,) in db.execute(_LASTS).fetchall():
-        rows = db.execute(
-            f"SELECT w.order_key, r.payload, w.received_at FROM {source} AS r JOIN raw_wanted AS w USING (landed)"  # noqa: S608
-            f" WHERE r.landed BETWEEN {first} AND {last} ORDER BY w.order_key"
-        ).to_arrow_table()
+def _last_landing(path: Path) -> int:
+    try:
+        metadata = pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, error) from error
+    # Rows are sorted by landing. A part has none if all were erased.
+    return 0 if not metadata.num_rows else int(metadata.row_group(metadata.num_row_groups - 1).column(0).statistics.max)
+
+
+def oldest_row(path: Path) -> datetime | None:
+    """Return when the oldest row of a part was received, in UTC; None if it has none."""
+    groups = pq.read_metadata(path)
+    times = [groups.row_group(n).column(SCHEMA.get_field_index("seen_at")) for n in range(groups.num_row_groups)]
+    return min((one.statistics.min for one in times if groups.num_rows), default=None)
+
+
+def read_parts(folder: Path, *, merged_seq: int) -> Iterator[pa.Table]:
+    """Yield the rows of all landings up to `merged_seq`, part by part in their order, each row once.
+
+    Two parts have the same landing only after a compaction that was killed; the first part has all of them then.
+    Raises WarehouseUnusable if a part is damaged.
+    """
+    last = 0
+    for number in part_numbers(folder):
+        rows = read_part(part_path(folder, number))
+        rows = rows.filter((pc.field("landed") > last) & (pc.field("landed") <= merged_seq))
         if rows.num_rows:
+            last = pc.max(rows["landed"]).as_py()
             yield rows
-        first = last + 1
+
+
+def find_payloads(folder: Path, places: Collection[Place]) -> Mapping[Place, bytes]:
+    """Return the bytes at these places, for those that the raw store has. Raises WarehouseUnusable as `read_parts`."""
+    numbers = part_numbers(folder)
+    by_part: dict[int, set[int]] = {}
+    for landed, _ in places:
+        if at := bisect_right(numbers, landed):
+            by_part.setdefault(numbers[at - 1], set()).add(landed)
+    found: dict[Place, bytes] = {}
+    for number, landings in by_part.items():
+        rows = read_part(part_path(folder, number), landings).to_pydict()
+        found.update(zip(zip(rows["landed"], rows["position"], strict=True), rows["payload"], strict=True))
+    return {place: found[place] for place in places if place in found}
+
+
+def read_part(path: Path, landings: Collection[int] | None = None) -> pa.Table:
+    """Return the rows of a part, or those of some landings. Raises WarehouseUnusable if it is damaged."""
+    filters = None if landings is None else pc.field("landed").isin(sorted(landings))
+    try:
+        return pq.read_table(path, filters=filters, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> WarehouseUnusable:
+    return WarehouseUnusable(f"{path} cannot be read: {first_line(error)}. Fix: restore the file from a backup.")

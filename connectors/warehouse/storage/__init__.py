@@ -1,1 +1,1 @@
-"""The DuckDB file: connections, locks, migrations, durable writes."""
+"""The DuckDB file: its connection, its tables, and errors in one line."""

@@ -1,8 +1,9 @@
-"""Errors of the files, with messages that explain the fix.
+"""Errors of the files, each with a message of one line that names the file and the fix.
 
 WarehouseError
 ├── WarehouseBusy      another process holds the file
 ├── WarehouseUnusable  the file cannot be opened, read or written
+│   └── SnapshotHides  the snapshot hides what the next one would show
 ├── OtherService       the file was filled from another service address
 ├── SnapshotMissing    no snapshot has been published yet
 └── SnapshotUnreadable the snapshot lacks what this version reads
@@ -10,35 +11,40 @@ WarehouseError
 QueryError is separate, because it concerns a user's query, not a file.
 """
 
-_HINTS = {
-    "No space left on device": "The disk is full. Fix: free space and retry; landed pages are kept.",
-    "Disk quota exceeded": "The quota is used up. Fix: free space and retry; landed pages are kept.",
-    "Out of Memory Error": "Fix: free memory and retry; landed pages are kept.",
-    "not a valid DuckDB database": "Fix: set the path to another file, or restore a backup.",
+import re
+from pathlib import Path
+
+_CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
+
+# What DuckDB or the system says, and what a person can do about it. The first that occurs in the text counts.
+_FIXES = {
+    "No space left on device": "free space on the disk and retry; landed pages are kept",
+    "Disk quota exceeded": "free space in the quota and retry; landed pages are kept",
+    "Out of Memory Error": "free memory and retry; landed pages are kept",
+    "Cannot allocate memory": "free memory and retry; landed pages are kept",
+    "Resource temporarily unavailable": "allow this user more processes (ulimit -u) and retry; landed pages are kept",
+    "can't start new thread": "allow this user more processes (ulimit -u) and retry; landed pages are kept",
+    "Permission denied": "make the file and its folder writable for this user",
+    "not a valid DuckDB database": "set the path to another file, or restore a backup",
+    "Corrupt": "restore a backup of the warehouse, the state and the raw store together",
 }
-
-
-def first_line(error: Exception | str) -> str:
-    """Return the first line of an error's text without its final full stop, or the error's type if there is no text."""
-    text = str(error).strip()
-    return (text.splitlines()[0] if text else type(error).__name__).rstrip(".!")
-
-
-def hint_for(error: Exception, otherwise: str) -> str:
-    """Return the fix of an error of a file: by its text, such as that of a full disk, or another one."""
-    return next((hint for sign, hint in _HINTS.items() if sign in str(error)), otherwise)
+_OTHERWISE = "check the path and the disk, then retry; landed pages are kept"
 
 
 class WarehouseError(Exception):
-    """A problem of the warehouse or the snapshot that a person can fix. The message is one line."""
+    """A problem of the warehouse that a person can fix. The message is one line."""
 
 
 class WarehouseBusy(WarehouseError):  # noqa: N818 - a state of the file, not a bug
-    """Another process holds the warehouse."""
+    """Another process holds the file."""
 
 
 class WarehouseUnusable(WarehouseError):  # noqa: N818
-    """The file cannot be opened, read or written."""
+    """The file, or its raw store, cannot be opened, read or written, or does not belong here."""
+
+
+class SnapshotHides(WarehouseUnusable):
+    """The snapshot is not replaced, because the next one would show what it hides."""
 
 
 class OtherService(WarehouseError):  # noqa: N818
@@ -59,3 +65,25 @@ class SnapshotUnreadable(WarehouseError):  # noqa: N818
 
 class QueryError(Exception):
     """A user's query failed or was refused."""
+
+
+def first_line(error: Exception | str) -> str:
+    """Return the first line of an error's text without its full stop, or the error's type if it has no text."""
+    text = str(error).strip()
+    return (text.splitlines()[0] if text else type(error).__name__).rstrip(".!")
+
+
+def hint_for(error: Exception, otherwise: str) -> str:
+    """Return the fix of an error of a file: by its text, such as that of a full disk, or another one."""
+    return next((f"Fix: {fix}." for sign, fix in _FIXES.items() if sign in str(error)), otherwise)
+
+
+def explain(path: Path, error: Exception) -> WarehouseError:
+    """Convert an error of DuckDB or of the system about a file into one whose message is a line with the fix."""
+    text = str(error)
+    if "Could not set lock" in text:
+        found = _CONFLICT.search(text)
+        holder = f"{Path(found['program']).name} (process {found['pid']})" if found else "another process"
+        return WarehouseBusy(f"{path} is held by {holder}. Fix: close that program, or read the snapshot instead.")
+    fix = next((fix for sign, fix in _FIXES.items() if sign in text), _OTHERWISE)
+    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}. Fix: {fix}.")

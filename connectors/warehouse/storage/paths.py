@@ -7,10 +7,9 @@ from pathlib import Path
 # `Path` turns s3:// into s3:/. DuckDB interprets other words before a colon as extensions, and downloads them.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]+:|:")
 
-SCHEMAS = frozenset({"core", "ops"})
-
 # Invalid file names (without suffix): DuckDB names the database after its file, and these names have another meaning.
-_TAKEN = SCHEMAS | {
+_TAKEN = {
+    "core",
     "information_schema",
     "pg_catalog",
     "next_snapshot",

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
-from flows.cli.commands.explain import pair, relations
+from flows.cli.commands.explain import pair
 from flows.cli.current import open_current
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, since_time
 from flows.cli.output.terminal import clean, out, print_json, print_lines
@@ -16,13 +15,12 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.reporting.reader import Reader
 from flows.reporting.words import count, join, moment, run_title
-from models.feeds import FEEDS
 
 Record = dict[str, Any]
 
 _SQL = statements(__name__)
 
-_WITHOUT_COLUMNS = "children, hidden columns, or fields without a column"
+_WITHOUT_COLUMNS = "hidden columns, or fields without a column"
 
 _SHOWN = 100
 
@@ -54,16 +52,6 @@ def with_values(changes: Sequence[Record], versions: Sequence[Record], counts: S
         return found | (counted[*_item(change), change["run_seq"]] if change["change"] != "new" else {})
 
     return [change | {"values": values(change)} for change in changes]
-
-
-def _with_values(opened: Snapshot, reader: Reader, changes: Sequence[Record]) -> list[Record]:
-    # Items stay when the entry of their feed is removed.
-    names = {FEEDS[each["surface"]].table for each in changes if each["surface"] in FEEDS}
-    tables = [relations(opened, table) for table in sorted(names)]
-    versions, counts = (
-        [row for each in tables for row in reader.records(_SQL[name].format(**each))] for name in ("versions", "counts")
-    )
-    return with_values(changes, versions, counts)
 
 
 def _text(change: Mapping[str, Any]) -> str:
@@ -136,7 +124,9 @@ def changes(
             numbers = [] if as_json else reader.records(_SQL["counts_by_run"])
             found |= {name: reader.records(_SQL[name]) for name in ("changes", "account_changes")}
             if values:
-                found["changes"] = _with_values(opened, reader, found["changes"])
+                found["changes"] = with_values(
+                    found["changes"], reader.records(_SQL["versions"]), reader.records(_SQL["counts"])
+                )
     if as_json:
         print_json(found)
         return

@@ -30,7 +30,7 @@ WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs')
 ORDER BY run_seq DESC, changed_at DESC, ig_username, change
 
 -- name: versions
-FROM {versions} SEMI JOIN (FROM listed WHERE change = 'changed') USING (account_id, surface, media_id)
+FROM media_history SEMI JOIN (FROM listed WHERE change = 'changed') USING (account_id, surface, media_id)
 ORDER BY valid_from, valid_to NULLS LAST
 
 -- name: counts
@@ -39,7 +39,7 @@ SELECT
     arg_max_null(value, observed_at) AS new
 FROM (
     SELECT *, lag(value) OVER (PARTITION BY account_id, surface, media_id, metric ORDER BY observed_at) AS old
-    FROM {counts} SEMI JOIN (FROM listed WHERE change <> 'new') USING (account_id, surface, media_id)
+    FROM media_metrics SEMI JOIN (FROM listed WHERE change <> 'new') USING (account_id, surface, media_id)
 )
 WHERE run_seq IN getvariable('run_seqs')
 GROUP BY account_id, surface, media_id, run_seq, metric ORDER BY metric

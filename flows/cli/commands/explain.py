@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 from humanize import precisedelta
 
-from connectors.warehouse.runs.account_names import NAMES, as_name
-from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.account_names import NAMES, as_name
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile
@@ -20,9 +19,8 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.words import count, join, moment
-from models.feeds import FEEDS, LIFETIMES
+from models.feeds import LIFETIMES
 from models.removal import CONFIRM_AFTER_HOURS
-from models.schema.fields import MEDIA
 from models.text import one_line
 
 Record = dict[str, Any]
@@ -47,38 +45,27 @@ def _in_order(events: Sequence[Record]) -> list[Record]:
 def item_events(
     item: Record,
     versions: Sequence[Record],
-    changed: Sequence[Record],
     counts: Sequence[Record],
     received: Sequence[Record],
-    earlier: Sequence[Record] = (),
+    removals: Sequence[Record],
 ) -> list[Record]:
-    """Return what happened to an item, in order of time, with the events of `earlier` removals; no IO.
+    """Return what happened to an item, in order of time; no IO.
 
     Each event has `at` and `event`: received, new, changed (with `changes` by column), counted (with `counts`), missed,
     removed, expired, returned. All but received and missed have `run_seq`, which is None if the run is unknown.
-    `changed` has the columns that each run found changed, or that were found at a time if the run is unknown.
     """
-    events = [*earlier, *({"at": row["seen_at"], "event": "received", **row} for row in received)]
+    events = [*removals, *({"at": row["seen_at"], "event": "received", **row} for row in received)]
     events.append({"at": item["first_seen_at"], "event": "new", "run_seq": item["first_run_seq"]})
-    columns = {(row["run_seq"], row["at"]): row["columns"] for row in changed}
     for before, after in pairwise(versions):
+        changes = {name: {"old": before[name], "new": after[name]} for name in before["columns"]}
         # An earlier version has the run that found the next one.
-        seq = before["run_seq"]
-        named = columns.get((seq, before["valid_to"] if seq is None else None), ())
-        # A run that found several versions may not have changed all of its columns between these two.
-        differing = {
-            name: {"old": before[name], "new": value}
-            for name, value in after.items()
-            if name in named and value != before[name]
-        }
-        events.append({"at": after["valid_from"], "event": "changed", "run_seq": seq, "changes": differing})
+        found_by = {"at": after["valid_from"], "run_seq": before["run_seq"]}
+        events.append({**found_by, "event": "changed", "changes": changes})
     for (at, run_seq), of_time in groupby(counts, key=lambda row: (row["at"], row["run_seq"])):
         counted = {row["metric"]: {"old": row["old"], "new": row["value"]} for row in of_time}
         events.append({"at": at, "event": "counted", "run_seq": run_seq, "counts": counted})
     if item["missing_since"] is not None:
         events.append({"at": item["missing_since"], "event": "missed"})
-    if item["removed_at"] is not None:
-        events.append({"at": item["removed_at"], "event": item["removal"], "run_seq": item["run_seq"]})
     return _in_order(events)
 
 
@@ -149,32 +136,12 @@ def with_runs(events: Sequence[Record], runs: Sequence[Record]) -> list[Record]:
     ]
 
 
-def relations(opened: Snapshot, table: str) -> dict[str, str]:
-    """Return what the queries read for the items of a table: the items, their versions and their counts."""
-    if table == MEDIA:
-        return {"resource": table, "items": MEDIA, "versions": f"{MEDIA}_history", "counts": f"{MEDIA}_metrics"}
-    # A feed's own views name their columns as they like.
-    columns = opened.query(f"FROM core.{table}_superseded LIMIT 0").columns
-    names = ", ".join(quoted(name) for name in columns if name not in ("valid_from", "valid_to", "overflow"))
-    earlier = f"SELECT {names}, valid_from, valid_to FROM core.{table}_superseded"  # noqa: S608 - quoted
-    current = f"SELECT {names}, content_changed_at, NULL FROM core.{table}"  # noqa: S608 - quoted
-    return {
-        "resource": table,
-        "items": f"({_SQL['own_items'].replace('{table}', table)})",
-        "versions": f"({earlier} UNION ALL {current})",
-        "counts": f"core.{table}_metrics",
-    }
-
-
-def _item(opened: Snapshot, table: str, key: Sequence[str], *, with_raw: bool) -> Record:
-    read = relations(opened, table)
-
+def _item(opened: Snapshot, key: Sequence[str], *, with_raw: bool) -> Record:
     def rows(name: str) -> list[Record]:
-        return opened.query(_SQL[name].format(**read), key).records()
+        return opened.query(_SQL[name], key).records()
 
-    received = rows("raw") if with_raw else []
     [item] = rows("item")
-    events = item_events(item, rows("versions"), rows("changed"), rows("counts"), received, rows("events"))
+    events = item_events(item, rows("versions"), rows("counts"), rows("raw") if with_raw else [], rows("events"))
     return {"state": item_state(item), "item": item, "events": with_runs(events, opened.query(_SQL["runs"]).records())}
 
 
@@ -246,17 +213,8 @@ def _shown(explained: Record, *, raw: bool) -> Iterator[str]:
     yield from _timeline(explained["events"], raw=raw)
 
 
-def _found(opened: Snapshot, what: str) -> list[Record]:
-    """Return the accounts and items with this id, name or address; of items with their table."""
-    found = opened.query(_SQL["found"].format(names=NAMES), [what, as_name(what)]).records()
-    present = {name for (name,) in opened.query(_SQL["core_tables"]).rows}
-    for table in sorted({feed.table for feed in FEEDS.values()} & present - {MEDIA}):
-        found += opened.query(_SQL["found_own"].format(table=table), [what]).records()
-    return found
-
-
 def _explained(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool) -> list[Record]:
-    found = _found(opened, what.strip())
+    found = opened.query(_SQL["found"].format(names=NAMES), [what.strip(), as_name(what)]).records()
     if not found:
         raise SettingsError(
             f"The snapshot has no item or account {what!r}. Fix: `gramhouse accounts` lists the accounts."
@@ -265,7 +223,7 @@ def _explained(opened: Snapshot, what: str, settings: Settings, *, with_raw: boo
     return [
         _account(opened, row["account_id"], settings, now=now)
         if row["media_id"] is None
-        else _item(opened, row["table"], [row["account_id"], row["surface"], row["media_id"]], with_raw=with_raw)
+        else _item(opened, [row["account_id"], row["surface"], row["media_id"]], with_raw=with_raw)
         for row in found
     ]
 

@@ -2,56 +2,34 @@
 
 -- name: found
 -- The second parameter is the name of an account.
-SELECT account_id, ig_username, NULL AS surface, NULL AS media_id, NULL AS "table" FROM accounts WHERE $2 IN ({names})
+SELECT account_id, ig_username, NULL AS surface, NULL AS media_id FROM accounts WHERE $2 IN ({names})
 UNION ALL
-SELECT account_id, ig_username, surface, media_id, 'media' FROM media WHERE media_id = $1 OR permalink = $1
+SELECT account_id, ig_username, surface, media_id FROM media WHERE media_id = $1 OR permalink = $1
 ORDER BY ALL
-
--- name: core_tables
-SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'core'
-
--- name: found_own
-SELECT account_id, surface, media_id, '{table}' AS "table" FROM core.{table} WHERE media_id = $1 ORDER BY ALL
-
--- name: own_items
--- The items of a feed with tables of its own, with what the view `media` adds.
-SELECT
-    t.* EXCLUDE (overflow, payload_hash), a.ig_username,
-    if(t.removed_at IS NULL, greatest(t.written_at, c.complete_at, c.recent_at), t.written_at) AS last_seen_at
-FROM core.{table} AS t
-LEFT JOIN accounts AS a USING (account_id)
-LEFT JOIN completed_scans AS c USING (account_id, surface)
 
 -- name: item
 SELECT
-    m.*, k.first_run_seq, n.missing_since, c.complete_at, c.recent_at, a.token_expired_since,
-    a.removed_at AS account_removed_at
-FROM {items} AS m
-JOIN core.{resource} AS k USING (account_id, surface, media_id)
-LEFT JOIN core.missing_items AS n USING (account_id, surface, media_id)
+    m.*, k.first_run_seq, if(k.removed_at IS NULL, k.missed_at, NULL) AS missing_since, c.complete_at, c.recent_at,
+    a.token_expired_since, a.removed_at AS account_removed_at
+FROM media AS m
+JOIN core.media AS k USING (account_id, surface, media_id)
 LEFT JOIN completed_scans AS c USING (account_id, surface)
 LEFT JOIN accounts AS a USING (account_id)
 WHERE m.account_id = $1 AND m.surface = $2 AND m.media_id = $3
 
 -- name: versions
-SELECT * FROM {versions} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY valid_from, valid_to
-
--- name: changed
--- The columns that a run found changed; if it is unknown, those that were found at a time.
-SELECT run_seq, if(run_seq IS NULL, changed_at, NULL) AS at, columns FROM changes
-WHERE account_id = $1 AND surface = $2 AND media_id = $3 AND change = 'changed'
+FROM media_history WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY valid_from, valid_to
 
 -- name: counts
 SELECT observed_at AS at, run_seq, metric, lag(value) OVER (PARTITION BY metric ORDER BY observed_at) AS old, value
-FROM {counts} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY observed_at, metric
+FROM media_metrics WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY observed_at, metric
 
 -- name: events
-SELECT changed_at AS at, run_seq, event FROM core.events
-WHERE resource = '{resource}' AND account_id = $1 AND surface = $2 AND media_id = $3
+SELECT changed_at AS at, run_seq, event FROM core.events WHERE account_id = $1 AND surface = $2 AND media_id = $3
 
 -- name: raw
 SELECT seen_at, run_id, correlation_id, payload
-FROM raw_versions WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY seen_at
+FROM raw_versions WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY landed, position
 
 -- name: account
 SELECT * FROM accounts WHERE account_id = $1

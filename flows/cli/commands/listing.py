@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current, current_snapshot, open_current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
@@ -40,8 +40,7 @@ def accounts(
 ) -> None:
     """List accounts: status, token expiry and age of their media."""
     with open_current(snapshot) as opened:
-        items = opened.items("account_id, surface, removed_at")
-        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS, items=items), [expired]).records()
+        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired]).records()
         [(removed,)] = opened.query(_REMOVED).rows
     if as_json:
         print_json({"accounts": rows})

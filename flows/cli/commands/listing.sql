@@ -8,7 +8,7 @@ SELECT
     ) AS media_as_of,
     a.account_id
 FROM accounts AS a
-LEFT JOIN ({items}) AS m ON m.account_id = a.account_id AND m.removed_at IS NULL
+LEFT JOIN core.media AS m ON m.account_id = a.account_id AND m.removed_at IS NULL
 WHERE a.removed_at IS NULL AND (NOT ? OR a.status = 'token_expired')
 GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username
 

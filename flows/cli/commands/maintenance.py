@@ -13,9 +13,11 @@ from flows.cli.signals import run_until_signalled
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, join
+from flows.reporting.words import count
+from models.erasure import ACTIVITY
 
 if TYPE_CHECKING:
+    from connectors.warehouse.maintenance.mapped_paths import PathCounts
     from flows.engine.forgetting import Receipt
 
 
@@ -24,6 +26,9 @@ def publish(
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     busy_wait: BusyWait = None,
+    show_hidden: Annotated[
+        bool, typer.Option("--show-hidden", help="Publish although the snapshot would show what the last one hid.")
+    ] = False,
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
@@ -31,7 +36,7 @@ def publish(
     from flows.engine.upkeep import publish_now
 
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
-    size = run_until_signalled(lambda _: publish_now(settings))
+    size = run_until_signalled(lambda _: publish_now(settings, may_show=show_hidden))
     document = {"snapshot": settings.snapshot, "snapshot_bytes": size}
     print_result(document, [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."], as_json=as_json)
 
@@ -69,36 +74,51 @@ def rebuild(
     *,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print how many items have each path of the mapping.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Rebuild even if a mapped column that has values becomes empty.")
+    ] = False,
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Decode raw store and quarantine again with the current mapping.
+    """Read raw store and quarantine again with the current mapping.
 
     The raw store contains every item as received. Media items in quarantine become rows if they have an id now; an
     older version of an item never replaces a newer one.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
-    from flows.engine.upkeep import rebuild_now
+    from flows.engine.upkeep import count_paths_now, rebuild_now
 
-    done = run_until_signalled(lambda _: rebuild_now(settings))
-    stored, size = done.stored, done.snapshot_bytes
-    items, columns = count(stored.items, "item"), count(stored.columns, "column")
+    if dry_run:
+        paths = run_until_signalled(lambda _: count_paths_now(settings))
+        print_result({"items": paths.items, "paths": paths.counts}, _paths(settings, paths), as_json=as_json)
+        return
+    done, size = run_until_signalled(lambda _: rebuild_now(settings, force=force))
+    items, columns = count(done.paths.items, "item"), count(done.columns, "column")
     imported, outdated, left = (count(each, "record") for each in (done.imported, done.outdated, done.quarantined))
     lines = {
         f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).": True,
+        **dict.fromkeys(_paths(settings, done.paths), True),
         f"Imported {imported} from quarantine.": done.imported,
         f"Deleted {outdated} from quarantine: newer versions of these items are stored.": done.outdated,
         f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.": done.quarantined,
     }
-    decoded = {"items": stored.items, "columns": stored.columns, "child_tables": stored.child_tables}
+    read = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts}
     records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
-    document = {**decoded, **records, "snapshot": settings.snapshot, "snapshot_bytes": size}
-    print_result(document, (line for line, shown in lines.items() if shown), as_json=as_json)
+    document = {**read, **records, "snapshot": settings.snapshot, "snapshot_bytes": size}
+    print_result(document, (line for line, is_shown in lines.items() if is_shown), as_json=as_json)
+
+
+def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
+    from connectors.warehouse.maintenance.mapped_paths import explain_paths
+
+    return map(clean, explain_paths(settings.media_mapping(), paths))
 
 
 def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
     """Ask on the terminal whether to erase an account; return its id. Raises typer.Exit if the answer is no."""
-    from connectors.warehouse.maintenance.pending import ACTIVITY
     from flows.engine.forgetting import find_now
     from flows.engine.resources import wait_for_turn
 
@@ -123,8 +143,7 @@ def _document(receipt: "Receipt", code: ExitCode) -> dict[str, object]:
         "removed": receipt.erased.removed,
         "rewritten": receipt.rewritten,
         "removed_files": receipt.removed_files,
-        "bucket_files_deleted": receipt.bucket_files,
-        "searched": [str(path) for path in receipt.searched],
+        "searched": [str(path) for path in receipt.looked_into],
         "found": {str(path): found for path, found in receipt.found.items()},
         "not_reached": NOT_REACHED,
         "exit_code": code,
@@ -138,10 +157,9 @@ def _lines(receipt: "Receipt") -> Iterator[str]:
     removed = ", ".join(f"{clean(name)} {rows:,}" for name, rows in receipt.erased.removed.items())
     yield f"{DONE} Erased account {', '.join(accounts)}. Rows: {removed or 'none'}."
     yield f"  Written again: {', '.join(map(clean, receipt.rewritten))}."
-    bucket = count(receipt.bucket_files, "old file") + " in the bucket" if receipt.bucket_files else ""
-    if deleted := join(", ", (*map(clean, receipt.removed_files), bucket)):
+    if deleted := ", ".join(map(clean, receipt.removed_files)):
         yield f"  Deleted: {deleted}."
-    searched = f"Searched {count(len(receipt.searched), 'file')} for its id and names"
+    searched = f"Searched {count(len(receipt.looked_into), 'file')} for its id and names"
     yield f"{WARN} {searched}. Still found:" if receipt.found else f"  {searched}: nothing found."
     for path, found in receipt.found.items():
         places = ", ".join(f"{clean(place)} ({number:,})" for place, number in found.items())

@@ -2,16 +2,16 @@
 
 import sys
 import webbrowser
-from datetime import UTC, datetime
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import typer
 from humanize import naturalsize
 
-from connectors.warehouse.raw.listed import mentions_raw_media
-from connectors.warehouse.snapshot.export import export as write_export
-from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import QueryError
+from connectors.warehouse.queries.export import export as write_export
+from connectors.warehouse.queries.raw_media import find_damage, mentions_raw_media
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, to_path
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result, print_rows
@@ -54,10 +54,16 @@ def query(
                 with ended_at_once(document.stop):
                     document.write(opened.user_query(text, for_json=True))
         except QueryError as error:
-            err.print(f"{FAIL} {clean(error, newlines=True)}")
+            code, why = ExitCode.WRONG_USAGE, str(error)
+            if with_raw:
+                try:
+                    find_damage(opened.db)
+                except WarehouseUnusable as damage:
+                    code, why = ExitCode.FAILED, str(damage)
+            err.print(f"{FAIL} {clean(why, newlines=True)}")
             if document:
-                document.end(failure(ExitCode.WRONG_USAGE, str(error)))
-            raise typer.Exit(ExitCode.WRONG_USAGE) from None
+                document.end(failure(code, why))
+            raise typer.Exit(code) from None
 
 
 def _print_dbt(snapshot: Snapshot, relations: list[dict[str, Any]]) -> None:
@@ -87,7 +93,8 @@ def describe(
             _print_dbt(opened, relations)
             return
         if table is None:
-            rows = relations
+            # The rows of views, which are expensive to compute, are not counted.
+            rows = [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
         else:
             rows = opened.columns(table)
             if not rows:
@@ -113,16 +120,15 @@ def export(
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Export the snapshot as Parquet files with a manifest."""
+    """Export the snapshot as Parquet files."""
     settings = load(snapshot=snapshot)
     written = to_path("DIR", folder)
-    exported = write_export(current_snapshot(settings), written, at=datetime.now(UTC), with_raw=raw)
-    members = ("name", "kind", "rows", "bytes")
-    rows = [{member: table[member] for member in members} for table in exported["tables"]]
-    document = {"folder": str(folder), "published_at": exported["published_at"], "tables": rows}
-    size = naturalsize(sum(table["bytes"] for table in exported["tables"]))
-    published = moment(exported["published_at"])
-    tables = count(len(exported["tables"]), "table")
+    exported = write_export(current_snapshot(settings), written, with_raw=raw)
+    rows = [asdict(table) for table in exported.tables]
+    document = {"folder": str(folder), "published_at": exported.published_at, "tables": rows}
+    size = naturalsize(sum(table.bytes for table in exported.tables))
+    published = moment(exported.published_at)
+    tables = count(len(exported.tables), "table")
     line = f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC"
     print_result(document, [line], as_json=as_json)
 

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from connectors.buckets.address import BucketError
-from connectors.warehouse.maintenance.pending import UNFINISHED
-from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, holder
@@ -28,6 +27,7 @@ from flows.reporting.findings import LOST, Finding, Severity, findings
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, join, moment, run_title, span
+from models.erasure import UNFINISHED
 from models.feeds import FEEDS
 from models.runs import RunState
 
@@ -42,8 +42,7 @@ _COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new")
 def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]:
     reader = Reader(snapshot, now=now)
     [totals] = reader.records(_SQL["totals"])
-    present = _SQL["items"].format(items=snapshot.items("account_id, surface, removed_at"))
-    items = dict.fromkeys(sorted(FEEDS), 0) | dict(snapshot.query(present).rows)
+    items = dict.fromkeys(sorted(FEEDS), 0) | dict(snapshot.query(_SQL["items"]).rows)
     last = state.runs(snapshot, 1)
     ended = [run for run in last if run["ended_at"] is not None] or reader.records(_SQL["last_ended"])
     shown = {run["run_id"] for run in last}

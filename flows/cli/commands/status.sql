@@ -25,6 +25,6 @@ SELECT
     (SELECT max(stale_after) FROM published) AS stale_after
 
 -- name: items
-SELECT m.surface, count(*) AS items FROM ({items}) AS m JOIN accounts AS a USING (account_id)
+SELECT m.surface, count(*) AS items FROM core.media AS m JOIN accounts AS a USING (account_id)
 WHERE m.removed_at IS NULL AND a.removed_at IS NULL
 GROUP BY m.surface

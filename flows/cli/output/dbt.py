@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from models.schema.table_schemas import CHILDREN
-from models.views import Relation, views
+from models.views import CHILDREN, Relation, views
 
 SOURCE = "gramhouse"
 

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.table import Table
 
-from connectors.warehouse.snapshot.reader import Stream
+from connectors.warehouse.queries.reader import Stream
 from flows.cli.output.terminal import clean, escaped, failure, out, without_control_characters, write_utf8
 from flows.cli.signals import Stopped
 from flows.reporting.exit_code import ExitCode

@@ -246,7 +246,7 @@ class DaskScans:
         budget = job.account.budget
         await sleep_without_slot(run, seconds + _MARGIN)
         # The task has spent the whole wait, which may have ended early.
-        budget.spend(-budget.due(run.clock.monotonic()))
+        budget.waited -= budget.due(run.clock.monotonic())
         self._waiting.append(job)
         self._submit(run)
 

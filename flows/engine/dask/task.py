@@ -180,7 +180,7 @@ async def scan_task(
             await scan_account(run, account, lambda _: None)
         except Pause as pause:
             due = account.budget.due(clock.monotonic())
-            account.budget.spend(due)
+            account.budget.waited += due
             left.append((account, max(due, pause.seconds)))
 
     async with fail_fast_group() as group:

@@ -11,15 +11,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from connectors.source.errors import hint_for
-from connectors.warehouse.runs.failure_groups import grouped
-from connectors.warehouse.snapshot.reader import Snapshot
+from connectors.warehouse.queries.failure_groups import grouped
+from connectors.warehouse.queries.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.findings import Severity, findings
 from flows.reporting.page import charts
 from flows.reporting.reader import WEEKS, Reader, Record
 from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, run_title, several, span
-from models.feeds import FEEDS, SURFACES
+from models.feeds import SURFACES
 from models.text import one_line
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"
@@ -46,9 +46,6 @@ class Report:
 
 
 _CAUSES = "FROM run_outcomes WHERE outcome NOT IN ('complete', 'recent', 'skipped')"
-_REMOVED = " UNION ALL BY NAME ".join(
-    f"FROM {table} WHERE removal = 'removed'" for table in dict.fromkeys(feed.table for feed in FEEDS.values())
-)
 
 # The sections of each part: the template `key`.html.j2, the title, and the query for the full list; without a query,
 # `gramhouse status` lists all.
@@ -65,7 +62,7 @@ _PARTS = {
         "top": ("Top posts", "FROM post_performance ORDER BY relative_likes DESC"),
         "hours": ("Best hours", "FROM best_hour ORDER BY relative_likes DESC"),
         "cadence": ("Posting cadence", "FROM posting_cadence ORDER BY posts_28d DESC"),
-        "removed": ("What was removed", f"{_REMOVED} ORDER BY removed_at DESC"),
+        "removed": ("What was removed", "FROM media WHERE removal = 'removed' ORDER BY removed_at DESC"),
         "stories": ("Stories", "FROM stories_by_day ORDER BY day DESC"),
     },
 }
@@ -74,7 +71,7 @@ _PARTS = {
 _ABOUT = dict.fromkeys(("engagement", "growth", "top", "hours", "cadence"), "posts") | {"stories": "stories"}
 
 # The queries of page.sql that prepare temporary tables for the others.
-_TABLES = ("days", "gained", "ripe", "recent_posts", "recent_likes", "cadence")
+_TABLES = ("items", "days", "gained", "ripe", "recent_posts", "recent_likes", "cadence")
 
 
 def foreign(text: str | None, limit: int = 80) -> Markup:
@@ -123,8 +120,6 @@ def make(
     midnight = reader.at.replace(hour=0, minute=0, second=0, microsecond=0)
     few_likes, posts_per_account = (0, 20) if accounts else (_FEW_LIKES, _POSTS_PER_ACCOUNT)
     reader.set(since=midnight - timedelta(days=7 * weeks - 1), few_likes=few_likes, posts_per_account=posts_per_account)
-    items = snapshot.items("account_id, surface, media_id, published_at, removed_at, removal")
-    reader.records(f"CREATE TEMP VIEW items AS {items}")
     report = last_report(reader)
     data, found = (report.data, findings(report)) if report else (NO_DATA, [])
     actions = sum(finding.severity is Severity.ACTION for finding in found)
@@ -176,7 +171,7 @@ def make(
             {**day, **{each: 0 if each in day["synced"] else None for each in surfaces}, **day["by_surface"]}
             for day in query("removed")
         ],
-        removed=_REMOVED,
+        removed="FROM media WHERE removal = 'removed'",
         removed_styles=dict(zip(surfaces, cycle(_REMOVED_STYLES), strict=False)),
         scans=sum(each["accounts"] for each in data["freshness"]),
         stale=sum(each["stale"] for each in data["freshness"]),

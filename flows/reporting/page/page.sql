@@ -1,5 +1,10 @@
--- The queries of the report. `items` has the items of all feeds. The variables are those of Reader, and: since (the first
--- midnight of the time axes, UTC), and the limits few_likes and posts_per_account.
+-- The queries of the report. The variables are those of Reader, and: since (the first midnight of the time axes, UTC), and
+-- the limits few_likes and posts_per_account.
+
+-- name: items
+-- Without the columns of fields, which may have any name.
+CREATE TEMP VIEW items AS
+SELECT account_id, surface, media_id, published_at, removed_at, removal FROM core.media
 
 -- name: days
 -- The days of the time axes, and the surfaces of which a sync ended on each. The others have no data: they are a gap, not

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line, hint_for
 from connectors.warehouse.storage.paths import real

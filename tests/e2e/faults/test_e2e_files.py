@@ -73,7 +73,7 @@ def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service
         db.execute("CREATE TABLE sales AS SELECT 1")
     before = sales.read_bytes()
     done = operator.run(command, code=3 if command == "sync" else 1, GRAMHOUSE_SNAPSHOT=str(sales))
-    assert "not a gramhouse snapshot, and is not replaced" in done.stdout + done.stderr
+    assert "not a gramhouse snapshot and is not replaced" in done.stdout + done.stderr
     assert sales.read_bytes() == before
 
 
@@ -102,7 +102,7 @@ def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
         assert "one of them was restored or copied alone" in done.stderr
         assert operator.warehouse.read_bytes() == older
         assert _files(operator.folder / "raw") == raw
-    assert "part-0000003.parquet is not known" in operator.run("doctor", "--json", code=1).stdout
+    assert "is newer than the warehouse" in operator.run("doctor", "--json", code=1).stdout
     operator.warehouse.write_bytes(newest)
     operator.run("rebuild")
     operator.run("doctor")
@@ -114,14 +114,14 @@ def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
 @pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Api, *, cut: bool) -> None:
     operator.sync()
-    (part,) = operator.folder.glob("raw/*/media/*.parquet")
+    (part,) = operator.folder.glob("raw/*/*.parquet")
     whole = part.read_bytes()
     damaged = bytearray(whole)
     damaged[len(whole) // 2] ^= 1
     part.write_bytes(whole[:100] if cut else damaged)
     before = operator.ask("SELECT * FROM media ORDER BY ALL")
     export = f"export --raw {operator.folder / 'out'}"
-    for command in ("rebuild", export, 'query "SELECT count(*) FROM raw_media"'):
+    for command in ("rebuild", export, 'query "SELECT sum(length(payload)) FROM raw_media"'):
         message = operator.run(*shlex.split(command), code=1).stderr
         assert str(part) in message
         assert "Fix: restore the file" in message
@@ -161,7 +161,7 @@ def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
 ) -> None:
     operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}
     message = _refused(operator)
-    assert "The disk is full. Fix: free space and retry; landed pages are kept." in message
+    assert "free space on the disk and retry; landed pages are kept." in message
     subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
     report = operator.sync()
     assert report["resumed_runs"]

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
 from flows.cli.commands.demo import first_day, past_days, sandbox_settings
 from flows.config.errors import SettingsError
 

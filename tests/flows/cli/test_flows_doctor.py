@@ -79,7 +79,7 @@ def test_malformed_accounts_are_not_counted_as_reached(
 def test_media_are_read_as_syncs_read_them(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(request: BaseHTTPRequestHandler) -> None:
         is_media = "/media" in request.path
-        items = '"result":{"media":[]}' if is_media else f'"items":[{json.dumps(account())}]'
+        items = '"result":{"media":[]}' if is_media else f'"items":[{json.dumps(account(1))}]'
         send(request, 200, f'{{{items},"next_cursor":null}}'.encode())
 
     Path("gramhouse.toml").write_text('[mapping]\nitems = ["$.result.media"]\n')
@@ -242,7 +242,7 @@ def _cut(part: Path) -> None:
 
 
 def _of_another_warehouse(part: Path) -> None:
-    store = part.parents[1]
+    store = part.parent
     store.rename(store.with_name("f" * 32))
 
 
@@ -250,18 +250,20 @@ def _link(_: Path) -> None:
     Path("data/link").symlink_to("link")
 
 
+MISSING = "which the warehouse needs, is missing"
+
 # What makes every command that writes fail: the damage to a part of the raw store, or a setting; and the check.
 UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]] = {
-    "raw store gone": (lambda part: part.parents[2].rename("gone"), {}, "warehouse", "lacks part-"),
-    "part gone": (Path.unlink, {}, "warehouse", "lacks part-"),
-    "part cut": (_cut, {}, "warehouse", "has 100 bytes and should have"),
+    "raw store gone": (lambda part: part.parents[1].rename("gone"), {}, "warehouse", MISSING),
+    "part gone": (Path.unlink, {}, "warehouse", MISSING),
+    "part cut": (_cut, {}, "warehouse", "parquet cannot be used"),
     "part not listed": (
-        lambda part: shutil.copy(part, part.with_name("part-9999999.parquet")),
+        lambda part: shutil.copy(part, part.with_name("raw-000000009999999.parquet")),
         {},
         "warehouse",
-        "older",
+        "is newer than the warehouse",
     ),
-    "store of another warehouse": (_of_another_warehouse, {}, "warehouse", "lacks part-"),
+    "store of another warehouse": (_of_another_warehouse, {}, "warehouse", MISSING),
     "another service": (bool, {"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "warehouse", "was filled from"),
     "state gone": (
         lambda _: Path("data/warehouse.duckdb.state.sqlite").unlink(),
@@ -300,7 +302,7 @@ def test_what_makes_every_command_that_writes_fail_is_found(run_cli: Cli, monkey
         for name, (damage, settings, check, message) in UNWRITABLE.items():
             shutil.rmtree("data")
             shutil.copytree("whole", "data")
-            damage(next(Path("data/raw").glob("*/media/*.parquet")))
+            damage(next(Path("data/raw").glob("*/*.parquet")))
             with monkeypatch.context() as wrong:
                 for variable, value in settings.items():
                     wrong.setenv(variable, value)

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from connectors.warehouse.maintenance.opening import adopt_mapping
-from connectors.warehouse.storage.connection import connect
 from flows.cli.commands.explain import next_scan
 from flows.config.settings import Settings
 from models.mapping import BUILT_IN
 from models.partition import CATALOGUE
 from models.runs import RunState
 from tests.cli_runner import Cli
-from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Item, Rig, Scan, account, at, give_state
+from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, Item, account, at, opened_days
 
 Explain = Callable[..., list[dict[str, Any]]]
 
@@ -30,27 +28,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a warehouse in which items were changed, missed and removed."""
     folder = tmp_path_factory.mktemp("explain")
     one = {"id": "1", "permalink": LINK, "caption": LONG + "old", "like_count": 3, "published_at": at(-90).isoformat()}
-    with connect(folder / "w.duckdb") as connection:
-        rig = Rig(connection)
-        rig.land(Scan(CATALOGUE, "c", at(0)).page([account()], at(0), last=True))
-        rig.scan(POSTS, "p-1", 1, [one, {"id": "2"}, {"id": "3"}])
+    with opened_days(folder) as days:
+        days.catalogue(0, [account()])
+        days.scan(POSTS, 1, [one, {"id": "2"}, {"id": "3"}])
         story, old = {"id": "1", "caption": "a story"}, {"id": "4", "published_at": at(-90).isoformat()}
         for hour, stories in enumerate(([story, old], [story], [story, old]), 2):
-            rig.scan(STORIES, f"s-{hour}", hour, stories)
-        rig.scan(POSTS, "p-2", 24, [one | {"caption": LONG + "new", "like_count": 5}, {"id": "2"}])
-        rig.land(Scan(CATALOGUE, "c-2", at(25)).page([account(name="ann")], at(25), last=True))
-        rig.land(Scan(CATALOGUE, "c-3", at(26)).page([account()], at(26), last=True))
-        rig.scan(POSTS, "p-3", 48, [one | {"caption": LONG + "new", "like_count": 5}])
-        give_state(connection)
+            days.scan(STORIES, hour, stories)
+        days.scan(POSTS, 24, [one | {"caption": LONG + "new", "like_count": 5}, {"id": "2"}])
+        days.catalogue(25, [account(name="ann")])
+        days.catalogue(26, [account()])
+        days.scan(POSTS, 48, [one | {"caption": LONG + "new", "like_count": 5}])
+        days.publish()
     return folder
 
 
 @pytest.fixture
 def explain(folder: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> Explain:
-    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", str(folder / "w.duckdb"))
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(folder / "s.duckdb"))
-    if not (folder / "s.duckdb").exists():
-        assert run_cli("publish")[0] == 0
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(folder / "analytics.duckdb"))
 
     def explained(*arguments: str) -> list[dict[str, Any]]:
         code, out, err = run_cli("explain", *arguments, "--json")
@@ -81,7 +75,7 @@ def test_all_items_of_an_id_are_explained_with_raw_bytes(explain: Explain, run_c
     assert [json.loads(event["payload"])["caption"] for event in posts["events"] if "payload" in event] == [
         LONG + "old", LONG + "new",
     ]  # fmt: skip
-    assert '"caption":"a story"' in run_cli("explain", "1", "--raw")[1]
+    assert '"caption": "a story"' in run_cli("explain", "1", "--raw")[1]
 
 
 def test_a_missed_and_a_removed_item_say_why(explain: Explain) -> None:
@@ -129,33 +123,25 @@ def test_without_the_raw_store_the_rest_is_explained(explain: Explain, folder: P
         (folder / "elsewhere").rename(raw)
 
 
-@pytest.mark.parametrize("is_known", [True, False])
 def test_what_was_found_after_a_killed_run_has_the_run_that_found_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli, *, is_known: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
 ) -> None:
     one: Item = {"id": "1", "caption": "old", "like_count": 3}
     two: Item = {"id": "2"}
-    with connect(tmp_path / "w.duckdb") as connection:
-        rig = Rig(connection)
+    with opened_days(tmp_path) as days:
         for number, items in enumerate(([one, two], [one | {"caption": "new", "like_count": 5}], [one])):
             hour = 24 * number
-            rig.run(f"run-{number}", hour, state=RunState.COMPLETE if number else None)
-            rig.record(Scan(POSTS, f"p-{number}", at(hour), f"run-{number}").page(items, at(hour + 0.5), last=True))
-        if not is_known:
-            # Of rows of older versions the run is not known.
-            for table in ("media", "media_superseded", "media_metrics"):
-                rig.do(f"UPDATE core.{table} SET run_seq = NULL")
-            rig.do("UPDATE core.media SET first_run_seq = NULL")
-        rig.publish(tmp_path / "s.duckdb")
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+            state = RunState.COMPLETE if number else None
+            days.run(f"run-{number}", hour, {}, (POSTS, hour + 0.5, items), state=state)
+        monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(days.publish()))
     found = [json.loads(run_cli("explain", item, "--json")[1])["found"][0]["events"] for item in ("1", "2")]
     assert [[(one["event"], one["run_id"]) for one in events if one["event"] != "received"] for events in found] == [
         [
             ("new", "run-0"), ("counted", "run-0"), ("changed", "run-1"), ("counted", "run-1"),
             ("changed", "run-2"), ("counted", "run-2"),
         ],
-        # As in the view `changes`, the run that marked it as removed; a time alone is that of the scan that missed it.
-        [("new", "run-0"), ("removed", "run-2" if is_known else "run-1")],
+        # As in the view `changes`, the run that marked it as removed.
+        [("new", "run-0"), ("removed", "run-2")],
     ]  # fmt: skip
 
 
@@ -164,15 +150,13 @@ def test_values_that_are_only_spelled_differently_are_no_changes(
 ) -> None:
     first: Item = {"id": "1", "caption": "caf\u00e9", "alt": "a", "note": None, "tags": ["\u00e9"]}
     then: Item = {"caption": "cafe\u0301", "alt": "b", "note": "", "tags": ["e\u0301"]}
-    first |= {"permalink": f"{LINK}?Signature=1", "mood": "calm"}
-    then |= {"permalink": f"{LINK}?Signature=2", "mood": "wild"}
-    with connect(tmp_path / "w.duckdb") as connection:
-        rig = Rig(connection)
-        rig.call(adopt_mapping, replace(BUILT_IN, ignore=("/mood",)))
-        rig.scan(POSTS, "p-0", 0, [first, {"id": "2", "note": "a text"}])
-        rig.scan(POSTS, "p-1", 24, [first | then, {"id": "2", "note": "a text"}])
-        rig.publish(tmp_path / "s.duckdb")
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    first |= {"web": f"{LINK}?Signature=1", "mood": "calm"}
+    then |= {"web": f"{LINK}?Signature=2", "mood": "wild"}
+    with opened_days(tmp_path) as days:
+        days.mapping = replace(BUILT_IN, ignore=("/mood",))
+        days.scan(POSTS, 0, [first, {"id": "2", "note": "a text"}])
+        days.scan(POSTS, 24, [first | then, {"id": "2", "note": "a text"}])
+        monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(days.publish()))
     events = json.loads(run_cli("explain", "1", "--json")[1])["found"][0]["events"]
     assert [each["changes"] for each in events if each["event"] == "changed"] == [{"alt": {"old": "a", "new": "b"}}]
 
@@ -181,15 +165,13 @@ def test_values_that_are_only_spelled_differently_are_no_changes(
 def test_of_a_removed_account_its_removal_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli, status: str
 ) -> None:
-    with connect(tmp_path / "w.duckdb") as connection:
-        rig = Rig(connection)
-        rig.catalogue("c-0", 0, [account(), account(BEN, name="ben")])
-        rig.scan(POSTS, "p-0", 0, [{"id": "1"}, {"id": "2"}])
-        rig.scan(POSTS, "p-1", 1, [{"id": "1"}])
-        rig.catalogue("c-1", 24, [account(status=status), account(BEN, name="ben")])
-        rig.scan_twice(CATALOGUE, "c-2", 48, [account(BEN, name="ben")])
-        rig.publish(tmp_path / "s.duckdb")
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    with opened_days(tmp_path) as days:
+        days.catalogue(0, [account(), account(BEN, name="ben")])
+        days.scan(POSTS, 0, [{"id": "1"}, {"id": "2"}])
+        days.scan(POSTS, 1, [{"id": "1"}])
+        days.catalogue(24, [account(status=status), account(BEN, name="ben")])
+        days.scan_twice(CATALOGUE, 48, [account(BEN, name="ben")])
+        monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(days.publish()))
     removed = "2026-03-03 02:01 UTC"
     assert f"  removed since {removed}\n" in run_cli("explain", ANNA)[1]
     why = f"Not scanned since the account left the catalogue ({removed})."
@@ -202,27 +184,24 @@ def test_of_a_removed_account_its_removal_is_explained(
 def test_an_account_that_one_list_missed_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
 ) -> None:
-    with connect(tmp_path / "w.duckdb") as connection:
-        rig = Rig(connection)
-        rig.catalogue("c-0", 0, [account(), account(BEN, name="ben")])
-        rig.catalogue("c-1", 24, [account(BEN, name="ben")])
-        rig.publish(tmp_path / "s.duckdb")
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    with opened_days(tmp_path) as days:
+        days.catalogue(0, [account(), account(BEN, name="ben")])
+        days.catalogue(24, [account(BEN, name="ben")])
+        monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(days.publish()))
     assert "  active; missing from the account list since 2026-03-02 02:01 UTC\n" in run_cli("explain", ANNA)[1]
 
 
 def test_of_an_account_that_is_scanned_although_its_token_expired_no_item_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
 ) -> None:
-    with connect(tmp_path / "w.duckdb") as connection:
-        rig = Rig(connection)
-        rig.catalogue("c-0", 0, [account()])
-        rig.scan(POSTS, "p-0", 0, [{"id": "1"}, {"id": "2"}])
-        rig.scan(POSTS, "p-1", 1, [{"id": "1"}])
-        rig.catalogue("c-1", 24, [account(status="token_expired")])
-        rig.record(Scan(POSTS, "p-2", at(25)).page([{"id": "1"}], at(25), last=True, token_expired=True))
-        rig.publish(tmp_path / "s.duckdb")
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    with opened_days(tmp_path) as days:
+        days.catalogue(0, [account()])
+        days.scan(POSTS, 0, [{"id": "1"}, {"id": "2"}])
+        days.scan(POSTS, 1, [{"id": "1"}])
+        days.catalogue(24, [account(status="token_expired")])
+        days.land(POSTS, 25, [{"id": "1"}], had_expired_token=True)
+        days.end_run()
+        monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(days.publish()))
     present, missing = (run_cli("explain", item)[1].splitlines()[1] for item in ("1", "2"))
     stays = "While the account's token is expired, no scan marks it as removed."
     assert present == f"  Present: last seen 2026-03-02 03:00 UTC. {stays}"

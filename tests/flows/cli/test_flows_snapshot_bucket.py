@@ -175,8 +175,7 @@ def test_a_forgotten_account_is_in_no_object(run_cli: Cli, tmp_path: Path, monke
     query = "SELECT account_id, ig_username FROM accounts ORDER BY ALL LIMIT 1"
     rows: Any = _json(run_cli, "query", query)["rows"]
     row = rows[0]
-    receipt = _json(run_cli, "forget", row["account_id"], "--yes")
-    assert receipt["bucket_files_deleted"] == 3
+    _json(run_cli, "forget", row["account_id"], "--yes")
     _at(tmp_path / "analyst", monkeypatch)
     assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 3}]
     assert not holding(tmp_path / "analyst", row["account_id"]) | holding(tmp_path / "analyst", row["ig_username"])

@@ -89,13 +89,20 @@ def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
     assert sync.isdisjoint({"click", "pandas", "prefect", "pydantic_settings", "pygments", "rich.markdown"})
     publish = imported(["publish"])
     assert "duckdb" in publish
-    assert publish.isdisjoint({"aiohttp", "httpx", "models.api", "prefect", "pyarrow"})
+    assert publish.isdisjoint({"aiohttp", "httpx", "prefect"})
     status = imported(["status"], **environment)
     assert "duckdb" in status
     # It reads the state, if there is one.
     assert status.isdisjoint({"aiohttp", "httpx", "prefect", "pydantic_settings", "rich.table"})
     for command in (["query", "FROM media"], ["report", "r.html"]):
         assert "sqlalchemy" not in imported(command, **environment), command
+
+
+def test_commands_that_need_numpy_find_it() -> None:
+    hides = {"GRAMHOUSE_HIDE": "caption,permalink:hash", "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
+    with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
+        for command in (["sync"], ["rebuild", "--force"], ["compact"], ["doctor", "--repair"]):
+            imported(command, GRAMHOUSE_BASE_URL=url, **hides)
 
 
 @pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])

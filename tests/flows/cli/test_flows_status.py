@@ -88,7 +88,7 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
 ) -> None:
     await synced(tmp_path, ListedApi())
     with duckdb.connect(tmp_path / "warehouse.duckdb") as db:
-        db.execute("UPDATE core.completed_scans SET removals_undecided_since = complete_at WHERE surface = 'stories'")
+        db.execute("UPDATE core.closed_scans SET removals_undecided_since = complete_at WHERE surface = 'stories'")
     await publish_now(_settings())
     code, found = _looked(capsys, timedelta(hours=35))
     assert (code, found["attention"], found["undecided"]) == (0, [], [])

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from connectors.warehouse.snapshot.reader import Stream
+from connectors.warehouse.queries.reader import Stream
 from flows.cli.output.query import print_table
 from flows.cli.output.terminal import clean, out, without_control_characters
 from tests.cli_runner import Cli

@@ -36,8 +36,7 @@ def test_the_example_in_the_docs_works_as_described() -> None:
     assert mapping.media_id == ("/uuid", *BUILT_IN.media_id)
     assert mapping.children == ("/slides", *BUILT_IN.children)
     assert mapping.count_words == ("bookmarked", *BUILT_IN.count_words)
-    assert mapping.volatile_parameters == ("session", *BUILT_IN.volatile_parameters)
-    assert mapping.ignore == ("/fetched_at", "/meta/*")
+    assert (mapping.ignore, mapping.content) == (("/fetched_at", "/meta/*"), ("/profile_link",))
     built_in = column("caption", BUILT_IN.columns)
     assert column("caption", mapping.columns).paths == ("/title/text", *built_in.paths)
     assert column("published_at", mapping.columns).paths == ("/when",)
@@ -72,7 +71,6 @@ def test_ignored_fields_may_be_named_in_three_ways() -> None:
         ('[mapping.columns.overflow]\npaths = ["$.x"]', "overflow is a column that gramhouse fills itself"),
         ('[mapping.columns.alt]\npaths = ["$.x"]\ntype = "colour"', "mapping.columns.alt.type: "),
         ('[mapping.columns.select]\npaths = ["$.x"]', "'select' is not a valid column name"),
-        ('[mapping]\nvolatile_parameters = ["a=b"]', "'a=b' is not a valid name of a URL parameter"),
         ("mapping = 5", "mapping: "),
     ],
 )

@@ -88,7 +88,7 @@ WRONG = [
     ("nightly", "at two", ""),
     ("mapping", '{"media_id": ["id"]}', ""),
     ("mapping", '{"columns": {"media_id": {"paths": ["$.a"]}}}', ""),
-    ("mapping", '{"volatile_parameters": ["a b"]}', ""),
+    ("mapping", '{"ignore": ["$."]}', ""),
     ("hide", "caption:hsh", ""),
     ("concurrency", "0", "it must be a whole number from 1 to 256 (got '0'). Fix: change it; the default is 16."),
     ("concurrency", "257", "it must be a whole number from 1 to 256 (got '257')"),

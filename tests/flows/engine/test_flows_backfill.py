@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, parse_options
 from flows.config.settings import load
@@ -56,7 +56,7 @@ async def test_a_backfill_requests_only_the_selection_from_the_first_page(tmp_pa
     service = ListedApi()
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
-        items = "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id"
+        items = "SELECT * EXCLUDE (seen_seq, last_seen_at) FROM core.media ORDER BY account_id, media_id"
         before = await rows(resources, items)
         since = len(service.requests)
         report = await backfill(tmp_path, resources, Selection((uuid(2),), surfaces=POSTS), "an edited post")

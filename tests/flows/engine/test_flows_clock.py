@@ -1,4 +1,4 @@
-"""A wrong clock: times stored meanwhile have no effect once the clock is right, and are corrected."""
+"""A wrong clock: one that is behind is refused, until a person says that it is right."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,12 +9,13 @@ import duckdb
 import pytest
 
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from flows.engine.upkeep import repair_times
 from flows.reporting.run_report import RunReport
-from models.runs import RunState, RunWarning
+from models.runs import RunState
 from tests.api.asked import Asked
 from tests.api.listed import ListedApi
 from tests.clocks import VirtualClock
-from tests.runs import stored, synced
+from tests.runs import open_run_resources, stored, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -45,19 +46,27 @@ def codes(report: RunReport) -> list[str]:
     return [warning.code for warning in report.warnings]
 
 
-async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_path: Path) -> None:
+async def refused(folder: Path, served: ListedApi) -> None:
+    with pytest.raises(WarehouseUnusable, match="This machine's clock is behind"):
+        await synced(folder, served)
+    assert served.requests == []
+
+
+async def repair(folder: Path, clock: WrongClock) -> None:
+    async with open_run_resources(folder, service(clock)) as resources:
+        assert await repair_times(resources.warehouse, now=clock.now()) is not None
+        assert await repair_times(resources.warehouse, now=clock.now()) is None
+
+
+async def test_a_run_cut_short_days_ahead_is_resumed_after_a_repair(tmp_path: Path) -> None:
     clock = WrongClock(off=timedelta(days=3))
     await cut_short(tmp_path, service(clock), after=10)
     clock.off = timedelta(0)
     clock.passed += 60
-    whole = service(clock)
-    report = await synced(tmp_path, whole)
-    assert report.resumed_runs == ()
-    # The first page of the catalogue, and of both surfaces of the four accounts; unfinished scans were resumed and then
-    # repeated from their first page.
-    first_pages = [request for request in whole.requests if request.cursor is None]
-    assert len(first_pages) == 1 + 4 * 2
-    assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
+    await refused(tmp_path, service(clock))
+    await repair(tmp_path, clock)
+    report = await synced(tmp_path, service(clock))
+    assert (report.state, codes(report), len(report.resumed_runs)) == (RunState.COMPLETE, [], 1)
     clock.passed += 86_400
     following = service(clock)
     report = await synced(tmp_path, following)
@@ -65,23 +74,19 @@ async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_pat
     assert len(following.requests) == 2 + 4 * 4
 
 
-async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
-    tmp_path: Path,
-) -> None:
+async def test_runs_after_one_from_the_future_and_a_repair_decide_removals(tmp_path: Path) -> None:
     clock = WrongClock(off=YEAR)
     await synced(tmp_path, service(clock))
     clock.off = timedelta(0)
     clock.passed += 86_400
-    fewer = service(clock, posts=4)
-    report = await synced(tmp_path, fewer)
-    assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
-    (warning,) = report.warnings
-    assert isinstance(warning, RunWarning)
-    assert "The clock was ahead" in warning.detail
+    await refused(tmp_path, service(clock, posts=4))
+    await repair(tmp_path, clock)
     now = clock.now().isoformat()
-    for column in ("core.runs.started_at", "core.completed_scans.complete_at", "core.media.first_seen_at"):
+    for column in ("core.closed_scans.complete_at", "core.media.first_seen_at", "core.media.last_seen_at"):
         table, _, name = column.rpartition(".")
         assert stored(tmp_path, f"SELECT max({name}) <= '{now}' FROM {table}") == [(True,)]
+    report = await synced(tmp_path, service(clock, posts=4))
+    assert (report.state, codes(report)) == (RunState.COMPLETE, [])
     clock.passed += 86_400
     report = await synced(tmp_path, service(clock, posts=4))
     assert (report.state, report.media.removed) == (RunState.COMPLETE, 4)
@@ -90,8 +95,8 @@ async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
 
 # What must hold for each row of the snapshot.
 IN_ORDER = {
-    "core.media_superseded": "valid_from <= valid_to",
-    "core.account_status_history": "valid_from <= coalesce(valid_to, valid_from)",
+    "core.media_versions": "valid_from <= valid_to",
+    "core.account_periods": "valid_from <= coalesce(valid_to, valid_from)",
     "core.media": "first_seen_at <= changed_at AND first_seen_at <= coalesce(removed_at, first_seen_at)",
     "core.accounts": "first_seen_at <= status_since AND status_since <= last_seen_at",
     "core.runs": "started_at <= ended_at AND ended_at <= coalesce(published_at, ended_at)",
@@ -99,10 +104,7 @@ IN_ORDER = {
     "main.post_growth": "latest_value = (FROM media AS m SELECT m.like_count WHERE m.media_id = post_growth.media_id)",
     "main.published": "snapshot_at >= (SELECT max(ended_at) FROM core.runs)",
 }
-STEPS = {
-    "an hour": (timedelta(hours=-1), RunState.PARTIAL, ["times_in_future"]),
-    "forty days": (timedelta(days=-40), RunState.PARTIAL, ["clock_behind"]),
-}
+STEPS = {"an hour": timedelta(hours=-1), "forty days": timedelta(days=-40)}
 
 
 def counting(clock: WrongClock, sync: int) -> ListedApi:
@@ -125,27 +127,24 @@ async def stepped(folder: Path, clock: WrongClock, step: timedelta, *, during: b
         served.fault = changed
         return await synced(folder, served)
     clock.off = step
-    try:
-        return await synced(folder, served)
-    except WarehouseUnusable:
-        assert served.requests == []
-        clock.off = timedelta(0)
-        return await synced(folder, served)
+    await refused(folder, served)
+    clock.off = timedelta(0)
+    return await synced(folder, served)
 
 
 # `make long` tests each step at both times.
 QUICK = {"forty days during a run"}
 PLACES = [
-    pytest.param(*STEPS[step], during, id=name, marks=() if name in QUICK else pytest.mark.long)
+    pytest.param(STEPS[step], during, id=name, marks=() if name in QUICK else pytest.mark.long)
     for step in STEPS
     for during, when in enumerate(("between runs", "during a run"))
     for name in [f"{step} {when}"]
 ]
 
 
-@pytest.mark.parametrize(("step", "state", "warned", "during"), PLACES)
+@pytest.mark.parametrize(("step", "during"), PLACES)
 async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_follows(
-    tmp_path: Path, step: timedelta, state: RunState, warned: list[str], *, during: bool
+    tmp_path: Path, step: timedelta, *, during: bool
 ) -> None:
     clock = WrongClock()
     for sync in (1, 2, 3):
@@ -153,10 +152,9 @@ async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_fol
         await synced(tmp_path, counting(clock, sync))
     clock.passed += 60
     report = await stepped(tmp_path, clock, step, during=during)
-    refused = not during and step < -timedelta(days=1)
     # Each sync changes the same field of all items.
     found = [code for code in codes(report) if code != "items_changed_by_one_field"]
-    assert (report.state, found) == ((RunState.COMPLETE, []) if refused else (state, warned))
+    assert (report.state, found) == (RunState.COMPLETE, [])
     clock.off = timedelta(0)
     clock.passed += 86_400
     await synced(tmp_path, counting(clock, 5))

@@ -14,7 +14,7 @@ import pytest
 from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import hint_for
 from connectors.source.retry import TRIES
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.maintenance.rebuild import rebuild
 from flows.engine.concurrency import Slots
 from flows.engine.warehouse import Warehouse
 from flows.pipeline import run_sync
@@ -126,7 +126,7 @@ async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run
     kept = "SELECT reason, account_id, surface, page, position, payload, correlation_id FROM core.quarantine"
     [(reason, *found)] = stored(tmp_path, kept)
     assert stored(tmp_path, "SELECT sum(pages) FROM core.run_counts") == [(6,)]
-    assert reason.endswith("no list of items found")
+    assert reason.endswith("no list of items found.")
     *found, trace = found
     assert found == [uuid(1), "posts", 2, None, TWO_LISTS.decode()]
     assert trace in [
@@ -136,8 +136,6 @@ async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run
     service.spoil = bytes
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.COMPLETE
-    # The resumed scan rejected nothing: it decides removals.
-    assert stored(tmp_path, "SELECT count(*) FROM ops.seen") == [(0,)]
     assert stored(tmp_path, "SELECT count(*) FROM core.media") == [(6,)]
 
 
@@ -162,27 +160,27 @@ async def test_a_page_with_a_duplicate_key_fails_its_scan_alone_and_removes_noth
         assert outcomes[uuid(2), "posts"][0] == "complete"
     assert stored(tmp_path, "SELECT count(*), count(removed_at) FROM core.media") == [(6, 0)]
     [(reason,)] = stored(tmp_path, "SELECT reason FROM core.quarantine")
-    assert reason.endswith("it contains a duplicate key")
+    assert reason.endswith("it contains a duplicate key.")
 
 
 _QUARANTINE = "SELECT reason, page, position, payload FROM core.quarantine"
 _STORED = "SELECT media_id, caption, removed_at IS NULL FROM core.media ORDER BY media_id"
 
 
-async def test_a_scan_goes_on_after_an_item_that_is_not_json_and_removes_nothing(tmp_path: Path) -> None:
+async def test_a_scan_goes_on_after_an_item_that_is_not_utf_8_and_removes_nothing(tmp_path: Path) -> None:
     service = _Spoiling(accounts=1, posts=6)
     service.cursor = None
     await _run(tmp_path, service)
-    # Item 1 is not JSON, item 0 is repaired, and item 5 is not listed.
+    # Item 1 is not UTF-8, item 0 changes, and item 5 is not listed.
     service.posts = 5
-    service.spoil = lambda page: page.replace(b"a post", b"a\nb", 1).replace(b"a post", b"caf\xe9")
+    service.spoil = lambda page: page.replace(b"a post", b"a\\nb", 1).replace(b"a post", b"caf\xe9")
     for _ in range(2):
         service.clock.passed += 86_400
         report, outcomes = await _run(tmp_path, service)
         assert (report.state, report.items) == (RunState.COMPLETE, 6)
         assert outcomes[uuid(1), "posts"][:3] == ("complete", 3, 5)
         broken = '{"id": "001-1", "caption": "caf\\xe9"}'
-        assert stored(tmp_path, _QUARANTINE) == [("The record is not JSON.", 1, 1, broken)]
+        assert stored(tmp_path, _QUARANTINE) == [("The item is not JSON.", 1, 1, broken)]
     captions = ["a\nb", *["a post"] * 5]
     assert stored(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
 
@@ -320,9 +318,11 @@ async def test_a_mapping_with_the_path_of_the_id_makes_the_scan_complete(tmp_pat
     # Stories were stored with the earlier mapping, which applies until a rebuild.
     assert (report.state, report.mapping_pending) == (RunState.PARTIAL, True)
     async with open_run_resources(tmp_path, service) as resources:
-        await resources.warehouse.write(rebuild_stored, mapping)
+        warehouse = resources.warehouse
+        await warehouse.write(rebuild, warehouse.raw, mapping, take=warehouse.take_numbers, force=False)
+    assert stored(tmp_path, "SELECT count(*) FROM core.media WHERE surface = 'posts'") == [(4,)]
     report, _ = await _run(tmp_path, service, mapping=mapping)
-    assert (report.state, report.media.added) == (RunState.COMPLETE, 4)
+    assert (report.state, report.media.added) == (RunState.COMPLETE, 0)
 
 
 async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(tmp_path: Path) -> None:

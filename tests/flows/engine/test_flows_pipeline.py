@@ -3,16 +3,14 @@
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connectors.source.errors import client_error
-from connectors.warehouse.runs import ledger
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine.run import Run
-from flows.pipeline import merge, run_sync
+from flows.engine import closing
+from flows.pipeline import run_sync
 from flows.reporting.findings import findings
 from flows.reporting.reader import Reader
 from flows.reporting.report import outcomes, sentence, state_name, to_json
@@ -87,18 +85,18 @@ async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(t
         assert len(service.requests) == 2 * asked
 
 
-async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(tmp_path: Path) -> None:
+async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with open_run_resources(tmp_path, ListedApi()) as resources:
         missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
         noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
 
-        async def track(step: Any, run: Run, *args: object) -> Any:  # noqa: ANN401 - any step
-            if step is merge:
-                for warning in (missing, noted):
-                    await resources.warehouse.write(ledger.warn, run.run_id, warning)
-            return await step(run, *args)
+        async def find(*_: object) -> list[RunWarning]:
+            return [noted, missing]
 
-        report = await run_sync(request(tmp_path), resources, track=track)
+        monkeypatch.setattr(closing, "find_warnings", find)
+        report = await run_sync(request(tmp_path), resources)
         assert (report.state, report.warnings) == (RunState.PARTIAL, (missing, noted))
         assert await rows(resources, "SELECT state, error_code, detail FROM core.runs") == [
             ("partial", "accounts_missing", "30 accounts are missing.")

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from hashlib import md5
+from zlib import crc32
 
 RUN = 20
 LOOKBACK = timedelta(days=2)
@@ -83,12 +83,6 @@ class Closed:
     recent_at: datetime | None = None
     covered_from: datetime | None = None
 
-    def last_saw(self, published: datetime | None) -> datetime:
-        """Return when a scan last covered posts that were published then."""
-        if self.recent_at is None or not is_covered(published, self.covered_from):
-            return self.complete_at
-        return max(self.complete_at, self.recent_at)
-
     def why_full(self, mode: str, now: datetime) -> str | None:
         """Return why the next scan must be full; None if it may be recent."""
         if mode != "incremental":
@@ -116,4 +110,4 @@ def completed(before: Closed | None, feed: Feed, *, pages: int, at: datetime, sh
 
 def spread(account_id: str) -> float:
     """Return the share of the interval after which an account's next full scan is due, spread over accounts."""
-    return (1 + int(md5(account_id.encode(), usedforsecurity=False).hexdigest()[:8], 16)) / 2**32
+    return (1 + crc32(account_id.encode())) / 2**32

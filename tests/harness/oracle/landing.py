@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from tests.harness.oracle.feed import Listed
-from tests.harness.oracle.reading import Item, content, id_of, published
-from tests.harness.oracle.tables import CATALOGUE, Accounts, Key, Media, Partition, Scan
+from tests.harness.oracle.reading import Item, content, id_of, is_item, published
+from tests.harness.oracle.tables import CATALOGUE, Accounts, Media, Partition, Scan
 
 _ACCOUNT = {
     "id": re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     "ig_username": re.compile(r"[A-Za-z0-9._]{1,30}"),
     "public_id": re.compile(r"[A-Za-z0-9]{12,16}"),
-    "status": re.compile(r"active|token_expired"),
+    "status": re.compile(r".*"),
 }
 # Bytes that are not UTF-8 and how a parsed page shows them here.
 _NOT_UTF8, _UNREADABLE = b"\xc3\x28\xff", "text that is not UTF-8"
@@ -40,8 +40,7 @@ def _repaired(value: Any) -> Any:  # noqa: ANN401 - any JSON
 @lru_cache(maxsize=4096)
 def parsed(body: bytes) -> Item:
     """Parse the page in a response body."""
-    page = json.loads(body.replace(_NOT_UTF8, _UNREADABLE.encode()).removeprefix(b"\xef\xbb\xbf"))
-    return _repaired(page) if b"\\ud" in body else page  # type: ignore[no-any-return]
+    return json.loads(body.replace(_NOT_UTF8, _UNREADABLE.encode()).removeprefix(b"\xef\xbb\xbf"))  # type: ignore[no-any-return]
 
 
 def is_readable(item: object) -> bool:
@@ -50,7 +49,7 @@ def is_readable(item: object) -> bool:
 
 
 def is_account(item: object) -> bool:
-    """Return whether a record is a valid account (API 2)."""
+    """Return whether a record is an account (API 2), whatever its status."""
     return isinstance(item, dict) and all(
         isinstance(item.get(name), str) and pattern.fullmatch(item[name]) for name, pattern in _ACCOUNT.items()
     )
@@ -66,12 +65,13 @@ def listed(items: Iterable[Any]) -> list[Listed]:
 class Warehouse:
     """The state after all landed pages, in the order of landing. `counts` are those of each process.
 
-    `returned`: when the API last returned an item. `pages` are the bodies of pages that landed, by the time of arrival.
+    `pages` are the bodies of pages that landed, by the time of arrival. `lacks_many`: as the last run ended, so much
+    was missing that a person should look.
     """
 
     accounts: Accounts = field(default_factory=Accounts)
     media: Media = field(default_factory=Media)
-    returned: dict[Key, datetime] = field(default_factory=dict)
+    lacks_many: bool = False
     landed: int = 0
     quarantine: dict[tuple[Partition, str], str] = field(default_factory=dict)
     counts: dict[int, Counter[str]] = field(default_factory=dict)
@@ -91,6 +91,8 @@ class Warehouse:
         self.pages.setdefault(at, []).append(body)
         page, count = parsed(body), self.counts.setdefault(process, Counter())
         items = self.kept(page["items"])
+        if partition == CATALOGUE:
+            items = list(map(_repaired, items))
         count.update(pages=1, items=len(items))
         scan.items += len(items)
         for item in items:
@@ -105,43 +107,57 @@ class Warehouse:
             scan.abandoned = True
             return
         scan.closed, scan.ended_in = True, process
-        self.returned.update(dict.fromkeys(scan.seen, at))
         # A scan decides nothing if another one was closed since it began.
         if self.media.ended.get(partition, 0) <= scan.began:
             if partition == CATALOGUE:
-                count["accounts_removed"] += self.accounts.end(scan, at)
-            count.update(self.media.end(partition, self.landed, scan, at))
+                self.accounts.end(scan, at)
+            count["expired"] += self.media.end(partition, self.landed, scan, at)
+
+    def end_run(self, process: int, *, accepts: bool, lists: bool) -> None:
+        """Remove what two scans missed; `lists`: the run lists the catalogue."""
+        count, closed = self.counts.setdefault(process, Counter()), self.media.closed.get(CATALOGUE)
+        removed, self.lacks_many = self.media.remove(accepts=accepts)
+        count["removed"] += removed
+        count["accounts_removed"] += self.accounts.remove(
+            self.landed, closed.complete_at if closed else None, accepts=accepts
+        )
+        self.lacks_many |= (lists and self.accounts.lacks_many) or self.media.contradicts_itself
 
     def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
+        is_known_status = is_account(item) and item["status"] in ("active", "token_expired")
+        scan.rejected += not is_known_status
         if is_account(item):
+            known = self.accounts.rows.get(item["id"])
+            if known and known.seen >= scan.began and known.status != item["status"]:
+                self.media.contradictions.append((CATALOGUE, self.landed))
             self.accounts.see(item["id"], item, scan, self.landed, at)
             return
-        scan.rejected += 1
         self._reject(CATALOGUE, item)
-        # A malformed record of a known account counts as that account.
-        known = self.accounts.rows.get(str(item.get("id")) if isinstance(item, dict) else "")
-        if known is not None:
-            self.accounts.see(item["id"], vars(known), scan, self.landed, at)
+        account_id = item.get("id") if isinstance(item, dict) else None
+        if not (isinstance(account_id, str) and _ACCOUNT["id"].fullmatch(account_id)):
+            scan.decides = False
+        elif (known := self.accounts.rows.get(account_id)) is not None:
+            # A malformed record of a known account counts as that account.
+            self.accounts.see(account_id, vars(known), scan, self.landed, at)
 
     def _item(self, scan: Scan, partition: Partition, item: Item, at: datetime, count: Counter[str]) -> None:
         media_id = id_of(item) if is_readable(item) else None
-        if media_id is None:
-            scan.rejected += 1
+        scan.rejected += media_id is None
+        if media_id is None or not is_item(item):
+            scan.decides = False
             self._reject(partition, item)
             return
         key = (*partition, media_id)
         scan.seen.add(key)
-        self.returned[key] = at
-        count.update(self.media.see(key, item, self.landed, at))
+        count.update(self.media.see(key, item, scan, self.landed, at))
 
     def forget(self, account: str) -> None:
         """Erase an account. The counts of runs stay."""
         accounts, media = self.accounts, self.media
         self.forgotten.add(account)
         accounts.rows.pop(account, None)
-        accounts.missing.pop(account, None)
         accounts.periods = [each for each in accounts.periods if each[0] != account]
-        for name in ("rows", "missing", "closed", "ended", "undecided"):
+        for name in ("rows", "closed", "began", "ended", "undecided"):
             setattr(media, name, {key: each for key, each in getattr(media, name).items() if key[0] != account})
         media.superseded = [each for each in media.superseded if each[0][0] != account]
         media.changes = [each for each in media.changes if each[0][0] != account]

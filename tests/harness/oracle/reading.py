@@ -1,9 +1,11 @@
-"""What an item's JSON says, by docs/mapping.md and docs/decisions/media-columns.md."""
+"""What an item's JSON says, by docs/mapping.md and docs/decisions/items.md: id, columns, counts, fields, content."""
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -31,6 +33,7 @@ BUILT_IN: Mapping = {
 }
 TEXTS = ("media_type", "caption", "permalink")
 COUNTS = ("like_count", "comments_count")
+_COLUMNS = (*TEXTS, "media_url", "published_at", *COUNTS)
 _WORDS = """
 count likes comments shares saves saved bookmarks views plays reach impressions reposts replies reactions interactions
 total_interactions engagement exits taps_forward taps_back swipes_forward follows profile_visits profile_activity clicks
@@ -40,34 +43,66 @@ _COUNT_WORDS = {
     *(path.rpartition("/")[2] for name in COUNTS for path in BUILT_IN[name]),
 }
 # Objects at this depth are stored as JSON text.
-_DEEPEST = 8
+DEEPEST = 8
+# An item that is nested deeper cannot be read.
+_MOST_LEVELS = 200
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)")
-_SIGNATURE = re.compile(r"([?&])(_nc_\w+|oh|oe)=[^&]*")
+_INT64 = range(-(2**63), 2**63)
 
 
-def lasting(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """THE RULE OF ADDRESSES: return an item without the URL parameters that change with every response."""
-    if isinstance(value, dict):
-        return {name: lasting(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [lasting(inner) for inner in value]
-    return _SIGNATURE.sub("", value) if isinstance(value, str) else value
+def content(item: Item, mapping: Mapping = BUILT_IN) -> str:
+    """THE RULE OF CONTENT: return columns and fields without counts and addresses; another text is another version.
 
-
-def content(item: Item) -> str:
-    """THE RULE OF CONTENT: return an item without counts and addresses, as text; another text is another version."""
-    return json.dumps(_uncounted(lasting(item)), sort_keys=True)
+    Null and empty values are left out, numbers are equal by value, and texts in their composed form.
+    """
+    columns = {name: _stable(str(canonical(item, name, mapping) or "")) for name in (*TEXTS, "published_at")}
+    fields = _fields(item, sources(item, mapping), "", 1)
+    return json.dumps([columns, fields], sort_keys=True)
 
 
 def is_same(one: Item, other: Item) -> bool:
-    """Return whether nothing has changed, counts included."""
-    return bool(lasting(one) == lasting(other))
+    """Return whether nothing has changed that a row, a version or a count shows, but for addresses."""
+    return content(one) == content(other) and counts(one) == counts(other)
 
 
-def _uncounted(value: Any) -> Any:  # noqa: ANN401 - any JSON
+def _fields(item: Item, own: set[str | None], above: str, depth: int) -> Any:  # noqa: ANN401 - any JSON
+    """Return the content of an object without the values that columns show, which are at the paths `own`."""
+    found = {}
+    for key, value in item.items():
+        path = f"{above}/{key.replace('~', '~0').replace('/', '~1')}"
+        if isinstance(value, dict) and depth < DEEPEST:
+            stable = _fields(value, own, path, depth + 1)
+        else:
+            stable = None if path in own or (_is_count(key) and _countable(value)) else _stable(value)
+        if stable is not None:
+            found[unicodedata.normalize("NFC", key)] = stable
+    return found or None
+
+
+def _stable(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """THE RULE OF ADDRESSES: a text that begins with http:// or https:// is no content. An element keeps its place."""
     if isinstance(value, dict):
-        return {name: _uncounted(inner) for name, inner in value.items() if not (_is_count(name) and _countable(inner))}
-    return [_uncounted(inner) for inner in value] if isinstance(value, list) else value
+        found = {
+            unicodedata.normalize("NFC", key): stable
+            for key, each in value.items()
+            if not (_is_count(key) and _countable(each)) and (stable := _stable(each)) is not None
+        }
+        return found or None
+    if isinstance(value, list):
+        return [_stable(each) for each in value] or None
+    if isinstance(value, str):
+        return None if not value or is_address(value) else unicodedata.normalize("NFC", value)
+    return by_value(value) if isinstance(value, float) else value
+
+
+def is_address(value: object) -> bool:
+    """Return whether a value is an address."""
+    return isinstance(value, str) and value.startswith(("http://", "https://"))
+
+
+def by_value(value: float) -> float | int:
+    """Return a number as an integer if it is whole."""
+    return int(Decimal(repr(value))) if value.is_integer() else value
 
 
 @cache
@@ -78,7 +113,7 @@ def _is_count(name: str) -> bool:
 
 
 def _countable(value: object) -> bool:
-    return value is None or (not isinstance(value, bool) and count_of(value) is not None)
+    return not isinstance(value, (dict, list)) and count_of(value) is not None
 
 
 def at(item: object, path: str) -> Any:  # noqa: ANN401 - any JSON
@@ -90,16 +125,19 @@ def at(item: object, path: str) -> Any:  # noqa: ANN401 - any JSON
 
 
 def text_of(value: object) -> str | None:
-    """Return a value as text: a string unchanged, anything else as JSON."""
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Return a text that is not empty, a number or a boolean as text; None for anything else."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(by_value(value) if isinstance(value, float) else value)
+    return value if isinstance(value, str) and value else None
 
 
 def count_of(value: object) -> int | None:
     """Read an integer, written as a number or as text."""
-    text = text_of(value)
-    return int(text) if text is not None and re.fullmatch(r"-?\d{1,18}", text) else None
+    text = None if isinstance(value, bool) else text_of(value)
+    number = int(text) if text is not None and re.fullmatch(r"-?\d{1,19}", text) else None
+    return number if number is not None and number in _INT64 else None
 
 
 def time_of(value: object) -> datetime | None:
@@ -115,16 +153,62 @@ def time_of(value: object) -> datetime | None:
         return None
 
 
+def _read(name: str, value: object) -> Any:  # noqa: ANN401 - any column type
+    return count_of(value) if name in COUNTS else time_of(value) if name == "published_at" else text_of(value)
+
+
+def source(item: Item, name: str, mapping: Mapping = BUILT_IN) -> str | None:
+    """Return the path of a canonical column's value: the first of its paths where one can be read."""
+    return next((path for path in mapping[name] if _read(name, at(item, path)) is not None), None)
+
+
+def sources(item: Item, mapping: Mapping = BUILT_IN) -> set[str | None]:
+    """Return the paths of what columns show of an item, its id included."""
+    return {*(source(item, name, mapping) for name in _COLUMNS), _id_path(item, mapping)}
+
+
 def canonical(item: Item, name: str, mapping: Mapping = BUILT_IN) -> Any:  # noqa: ANN401 - any column type
-    """Return the value of a canonical column: that at the first of its paths where one can be read."""
-    read = text_of if name in TEXTS else count_of if name in COUNTS else time_of
-    return next((found for path in mapping[name] if (found := read(at(item, path))) is not None), None)
+    """Return the value of a canonical column."""
+    path = source(item, name, mapping)
+    return None if path is None else _read(name, at(item, path))
+
+
+def _id_path(item: object, mapping: Mapping = BUILT_IN) -> str | None:
+    """Return the first of the paths of ids with a text that is not empty, a number or a boolean."""
+    return next((path for path in mapping["media_id"] if text_of(at(item, path)) is not None), None)
 
 
 def id_of(item: object) -> str | None:
-    """Return the id of an item, or of a child, as text; None if it has none."""
-    found = (at(item, path) for path in BUILT_IN["media_id"])
-    return next((str(one) for one in found if one not in (None, "") and not isinstance(one, (dict, list, bool))), None)
+    """THE RULE OF IDS: return the id of an item as text; None if it has none. It is a text or an exact integer."""
+    path = _id_path(item)
+    value = None if path is None else at(item, path)
+    return None if isinstance(value, (bool, float)) else text_of(value)
+
+
+def is_item(record: object) -> bool:
+    """Return whether a record can be read, apart from its id."""
+    return (
+        isinstance(record, dict)
+        and _levels(record) <= _MOST_LEVELS
+        and not _has_infinity(record)
+        and not _HALF.search(json.dumps(record, ensure_ascii=False))
+    )
+
+
+# Half of a character: an unpaired surrogate.
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def _has_infinity(value: object) -> bool:
+    if isinstance(value, (dict, list)):
+        return any(_has_infinity(each) for each in (value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and not abs(value) < float("inf")
+
+
+def _levels(value: object) -> int:
+    if not isinstance(value, (dict, list)):
+        return 0
+    return 1 + max(map(_levels, value.values() if isinstance(value, dict) else value), default=0)
 
 
 def published(item: Item) -> datetime | None:
@@ -137,38 +221,31 @@ def children(item: Item) -> list[tuple[int, str | None, str | None]]:
     """Return position, id and type of an item's children, if they are a list of objects."""
     for path in BUILT_IN["children"]:
         found = at(item, path)
-        if isinstance(found, list) and any(isinstance(child, dict) for child in found):
-            return [
-                (place, id_of(child), canonical(child, "media_type"))
-                for place, child in enumerate(found)
-                if isinstance(child, dict)
-            ]
+        if isinstance(found, list) and found:
+            return [(place, *_child(child)) for place, child in enumerate(found)]
     return []
 
 
-def leaves(item: Item, above: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    """Yield every path of an item that has a value, with the value, in document order."""
+def _child(child: object) -> tuple[str | None, str | None]:
+    path = _id_path(child)
+    return None if path is None else text_of(at(child, path)), canonical(child, "media_type")  # type: ignore[arg-type]
+
+
+def _leaves(item: Item, above: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
     for key, value in item.items():
-        # A key with a NUL cannot be named by a query: it stays in the payload.
-        if "\0" in key or value is None:
-            continue
         path = f"{above}/{key.replace('~', '~0').replace('/', '~1')}"
-        yield path, value
-        if isinstance(value, dict) and depth < _DEEPEST:
-            yield from leaves(value, path, depth + 1)
+        if isinstance(value, dict) and depth < DEEPEST:
+            yield from _leaves(value, path, depth + 1)
+        else:
+            yield path, value
 
 
-def counts(item: Item, names: dict[str, str]) -> dict[str, int]:
-    """Return the counts of an item by column name: canonical columns, and other fields with the name of a count.
-
-    A count that a canonical column shows is only that column's.
-    """
+def counts(item: Item) -> dict[str, int]:
+    """Return the counts of an item: canonical columns by name, and others by the path of their field."""
     found = {name: canonical(item, name) for name in COUNTS}
-    mapped = {path for name, paths in BUILT_IN.items() if name not in COUNTS for path in paths}
-    for path, value in leaves(item):
+    own = sources(item)
+    for path, value in _leaves(item):
         key = path.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
-        if path not in mapped and not isinstance(value, (dict, list, bool)) and _is_count(key):
-            count = count_of(value)
-            if not any(path in BUILT_IN[name] and found[name] == count for name in COUNTS):
-                found[names[path]] = count
+        if path not in own and _is_count(key) and _countable(value):
+            found[path] = count_of(value)
     return {name: count for name, count in found.items() if count is not None}

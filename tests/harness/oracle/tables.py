@@ -1,13 +1,13 @@
 """The expected rows after pages have landed and scans have closed."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 from tests.harness.oracle.feed import Closed, Feed, completed, is_covered, spread
-from tests.harness.oracle.reading import Item, content, is_same, published
+from tests.harness.oracle.reading import Item, canonical, content, is_same, published
 
 # Account and surface, both empty for the catalogue; with an item's id.
 Partition = tuple[str, str]
@@ -16,13 +16,16 @@ CATALOGUE: Partition = ("", "")
 _DAY = timedelta(hours=24)
 # After the first scan that misses an item, or an account, another may confirm its removal.
 _CONFIRM, _CONFIRM_ACCOUNT = timedelta(hours=1), timedelta(hours=12)
+# A run removes so many by itself, or a tenth of what is listed: of all, or of an account with more than so many items.
+_UNASKED, _SMALL = 10, 20
 
 
 @dataclass(eq=False, kw_only=True)
 class Scan:
     """A scan, whose first page was the `began`th of all to land; `following` is the cursor of the next page.
 
-    It began between `earliest` and `started`, in process `begun_in`; `process` landed its last page so far.
+    It began between `earliest` and `started`, in process `begun_in`; `process` landed its last page so far. It
+    `decides` unless it has a record without a readable id, or items of one id that differ in time or permalink.
     `known_landed`: the landing that closed the scan whose posts it may stop at; None for a full scan.
     """
 
@@ -34,6 +37,7 @@ class Scan:
     pages: int = 0
     items: int = 0
     rejected: int = 0
+    decides: bool = True
     seen: set[Key] = field(default_factory=set)
     feed: Feed = field(default_factory=Feed)
     share: float | None = None
@@ -47,9 +51,52 @@ class Scan:
     ended_in: int = -1
 
 
+class Listed(Protocol):
+    """A row that scans list or miss: `missed_at` is the end of the first scan that missed it.
+
+    `is_confirmed`: another scan, late enough, missed it too. The `seen`th page of all listed it last, and the
+    `present`th first, or again after its removal.
+    """
+
+    seen: int
+    present: int
+    last_seen_at: datetime
+    missed_at: datetime | None
+    is_confirmed: bool
+    removed_at: datetime | None
+
+
+def _see(row: Listed, landed: int, at: datetime) -> bool:
+    """List a row in a page; return whether it was removed. Any sighting clears what scans missed."""
+    is_gone = row.removed_at is not None
+    row.seen, row.last_seen_at, row.present = landed, at, landed if is_gone else row.present
+    row.missed_at, row.is_confirmed, row.removed_at = None, False, None
+    return is_gone
+
+
+def _miss(row: Listed, scan: Scan, at: datetime, confirm: timedelta) -> None:
+    """THE RULE OF REMOVALS: the first scan marks what it missed, another one that began late enough confirms it."""
+    if row.missed_at is None:
+        row.missed_at = at
+    elif scan.started - row.missed_at >= confirm:
+        row.is_confirmed = True
+
+
+def _is_too_many(number: int, listed: int) -> bool:
+    return number > _UNASKED and 10 * number > listed
+
+
+def _remove(rows: Iterable[Listed]) -> int:
+    """Remove the confirmed rows; return their number."""
+    gone = [row for row in rows if row.removed_at is None and row.is_confirmed]
+    for row in gone:
+        row.removed_at, row.is_confirmed = row.missed_at, False
+    return len(gone)
+
+
 @dataclass
 class Account:
-    """An account as last listed, in the `landed`th page of all; it has had its status since `since`."""
+    """An account as last listed; it has had its status since `since`."""
 
     ig_username: str
     public_id: str
@@ -58,89 +105,118 @@ class Account:
     first_seen_at: datetime
     last_seen_at: datetime
     scan: object
-    landed: int
+    seen: int
+    present: int
+    missed_at: datetime | None = None
+    is_confirmed: bool = False
     removed_at: datetime | None = None
 
     @property
     def token_expired_since(self) -> datetime | None:
         return self.since if self.status == "token_expired" else None
 
+    @property
+    def missing_since(self) -> datetime | None:
+        return self.missed_at if self.removed_at is None else None
+
 
 @dataclass
 class Accounts:
-    """All accounts ever listed. `periods` are rows of account, status, from and to.
+    """All accounts ever listed. `periods` are rows of account, status, from, to and the page that began them.
 
-    `missing` has, for each missing one, the end of the first scan that missed it. `is_empty`: the last
-    complete catalogue lists none of the accounts.
+    The last complete catalogue began with page `began`, and had so many `items`.
     """
 
     rows: dict[str, Account] = field(default_factory=dict)
     periods: list[tuple[Any, ...]] = field(default_factory=list)
-    missing: dict[str, datetime] = field(default_factory=dict)
-    is_empty: bool = False
+    began: int = 0
+    items: int | None = None
 
-    def see(self, account_id: str, item: dict[str, Any], scan: object, landed: int, at: datetime) -> None:
-        """Process a listed account."""
-        self.is_empty = False
-        self.missing.pop(account_id, None)
+    def see(self, account_id: str, item: dict[str, Any], scan: Scan, landed: int, at: datetime) -> None:
+        """Process a listed account. An unknown status is kept; of several records in one catalogue the last counts."""
         known, status = self.rows.get(account_id), item["status"]
-        kept = known if known is not None and known.removed_at is None and known.status == status else None
-        if kept is None:
-            self._begin(account_id, status, at)
-        since, first = kept.since if kept else at, known.first_seen_at if known else at
-        self.rows[account_id] = Account(item["ig_username"], item["public_id"], status, since, first, at, scan, landed)
+        if known is None:
+            self._begin(account_id, status, at, landed)
+            row = Account(item["ig_username"], item["public_id"], status, at, at, at, scan, landed, landed)
+            self.rows[account_id] = row
+            return
+        if _see(known, landed, at) or known.status != status:
+            own = [each for each in self.periods if each[0] == account_id]
+            if own[-1][4] >= scan.began and own[-1][1] != "removed":
+                self.periods.remove(own.pop())
+                if own:
+                    self.periods[self.periods.index(own[-1])] = own[-1] = (*own[-1][:3], None, own[-1][4])
+            if not own or own[-1][1] != status:
+                self._begin(account_id, status, at, landed)
+        known.since = next(each[2] for each in self.periods if (each[0], each[3]) == (account_id, None))
+        known.ig_username, known.public_id = item["ig_username"], item["public_id"]
+        known.status, known.scan = status, scan
+
+    def _present(self) -> list[Account]:
+        return [row for row in self.rows.values() if row.removed_at is None]
 
     @property
     def lacks_many(self) -> bool:
-        """Return whether a run must be partial, because a person should look at the missing accounts."""
-        present = sum(row.removed_at is None for row in self.rows.values())
-        return self.is_empty or 10 * len(self.missing) > present
+        """Return whether a run must be partial, because a person should look at the accounts that are not listed."""
+        rows = self._present()
+        missing = [row for row in rows if row.seen < self.began]
+        undecided = any(row.missed_at is None for row in missing)
+        return self.items is not None and (self.items == 0 or undecided or 10 * len(missing) > len(rows))
+
+    @property
+    def missing(self) -> int:
+        """Return how many accounts another scan must confirm as removed."""
+        return sum(row.missing_since is not None for row in self.rows.values())
 
     def present(self) -> dict[str, str]:
         """Return the accounts that are not removed, with their status."""
         return {one: row.status for one, row in self.rows.items() if row.removed_at is None}
 
-    def _begin(self, account_id: str, status: str, at: datetime) -> None:
-        self.periods = [(*each[:3], at) if (each[0], each[3]) == (account_id, None) else each for each in self.periods]
-        self.periods.append((account_id, status, at, None))
+    def _begin(self, account_id: str, status: str, at: datetime | None, landed: int) -> None:
+        self.periods = [
+            (*each[:3], at, each[4]) if (each[0], each[3]) == (account_id, None) else each for each in self.periods
+        ]
+        self.periods.append((account_id, status, at, None, landed))
 
-    def end(self, scan: Scan, at: datetime) -> int:
-        """Complete a scan; return the number of removed accounts. An empty catalogue decides nothing."""
-        gone, present = 0, [row for row in self.rows.values() if row.removed_at is None]
-        self.is_empty = bool(present) and all(row.landed < scan.began for row in present)
-        if not any(row.landed >= scan.began for row in self.rows.values()):
-            return gone
+    def end(self, scan: Scan, at: datetime) -> None:
+        """Complete a scan. An empty catalogue decides nothing."""
+        self.began, self.items = scan.began, scan.items
+        if scan.decides and any(row.seen >= scan.began for row in self.rows.values()):
+            for row in self._present():
+                if row.seen < scan.began:
+                    _miss(row, scan, at, _CONFIRM_ACCOUNT)
+
+    def remove(self, landed: int, at: datetime | None, *, accepts: bool) -> int:
+        """End a run; return how many accounts it removed. With `accepts`, all that the last catalogue did not list."""
+        rows = self._present()
+        if accepts and self.items is not None:
+            for row in rows:
+                if row.missed_at is not None or row.seen < self.began:
+                    row.missed_at, row.is_confirmed = row.missed_at or at, True
+        elif _is_too_many(sum(row.is_confirmed for row in rows), len(rows)):
+            return 0
         for one, row in self.rows.items():
-            if row.removed_at is not None or row.landed >= scan.began:
-                continue
-            since = self.missing.get(one)
-            self.missing[one] = min(since or at, at)
-            if since is not None and scan.started - since >= _CONFIRM_ACCOUNT:
-                row.removed_at = self.missing.pop(one)
-                self._begin(one, "removed", row.removed_at)
-                gone += 1
-        return gone
+            if row.removed_at is None and row.is_confirmed:
+                self._begin(one, "removed", row.missed_at, landed)
+        return _remove(rows)
 
 
 @dataclass
 class Row:
-    """An item; `payload` is that of its last change, and the `landed`th page of all wrote it last."""
+    """An item, as `payload` says when it last changed, and `shown` when it was last listed."""
 
     payload: Item
+    shown: Item
     first_seen_at: datetime
-    written_at: datetime
+    last_seen_at: datetime
     changed_at: datetime
     content_changed_at: datetime
-    landed: int
+    seen: int
+    present: int
+    missed_at: datetime | None = None
+    is_confirmed: bool = False
     removed_at: datetime | None = None
     removal: str | None = None
-
-
-class Missing(NamedTuple):
-    """An item that a closed scan missed: since when (None if the scan rejected records), and when it was last seen."""
-
-    since: datetime | None
-    last_seen: datetime
 
 
 @dataclass
@@ -150,23 +226,24 @@ class Media:
     rows: dict[Key, Row] = field(default_factory=dict)
     superseded: list[tuple[Key, datetime, datetime, Item]] = field(default_factory=list)
     changes: list[tuple[Key, Item, datetime]] = field(default_factory=list)
-    missing: dict[Key, Missing] = field(default_factory=dict)
     undecided: dict[Partition, datetime] = field(default_factory=dict)
+    contradictions: list[tuple[Partition, int]] = field(default_factory=list)
     closed: dict[Partition, Closed] = field(default_factory=dict)
     ended: dict[Partition, int] = field(default_factory=dict)
+    began: dict[Partition, int] = field(default_factory=dict)
 
-    def see(self, key: Key, payload: Item, landed: int, at: datetime) -> Sequence[str]:
+    def see(self, key: Key, payload: Item, scan: Scan, landed: int, at: datetime) -> Sequence[str]:
         """Process a listed item; return the counts it belongs to: added, or changed and returned."""
-        self.missing.pop(key, None)
         row = self.rows.get(key)
         if row is None:
-            self.rows[key] = Row(payload, at, at, at, at, landed)
+            self.rows[key] = Row(payload, payload, at, at, at, at, landed, landed)
             self.changes.append((key, payload, at))
             return ["added"]
-        is_gone, same = row.removed_at is not None, is_same(row.payload, payload)
-        if same and not is_gone:
-            return []
-        row.removed_at, row.removal, row.written_at, row.landed = None, None, at, landed
+        if row.seen >= scan.began and _identity(row.shown) != _identity(payload):
+            scan.decides = False
+            self.contradictions.append((key[:2], landed))
+        is_gone, same = _see(row, landed, at), is_same(row.payload, payload)
+        row.shown, row.removal = payload, None
         if not same:
             if content(row.payload) != content(payload):
                 self.superseded.append((key, row.content_changed_at, at, row.payload))
@@ -175,42 +252,30 @@ class Media:
             self.changes.append((key, payload, at))
         return [*(["returned"] if is_gone else []), *([] if same else ["changed"])]
 
-    def end(self, partition: Partition, landed: int, scan: Scan, at: datetime) -> Counter[str]:
-        """Close a scan: what it covered and did not see is missing. Return the numbers of items removed and expired."""
+    def end(self, partition: Partition, landed: int, scan: Scan, at: datetime) -> int:
+        """Close a scan: what it covered and did not list is missed. Return the number of stories that expired."""
         missed = [
-            key
+            row
             for key, row in self.rows.items()
-            if key[:2] == partition and row.removed_at is None and row.landed < scan.began and key not in scan.seen
-            if not scan.recent or is_covered(published(row.payload), scan.feed.read_to)
+            if key[:2] == partition and row.removed_at is None and row.seen < scan.began
+            if not scan.recent or is_covered(published(row.shown), scan.feed.read_to)
         ]
-        found = Counter[str]()
-        for key in missed:
-            row, before = self.rows[key], self.missing.pop(key, None) or Missing(None, self.last_seen(key))
-            # A story that was a day old has ended.
-            has_ended = key[1] == "stories" and at - (published(row.payload) or row.first_seen_at) >= _DAY
-            missing, removal = self._after(before, scan, at, has_ended=has_ended)
-            if removal is None:
-                self.missing[key] = missing
+        expired = 0
+        for row in missed if scan.decides else ():
+            # A story that was a day old when it was first missed has ended.
+            is_old = at - (published(row.shown) or row.first_seen_at) >= _DAY
+            if partition[1] == "stories" and row.missed_at is None and is_old:
+                row.missed_at = row.removed_at = at
+                row.removal, expired = "expired", expired + 1
             else:
-                row.removed_at, row.written_at, row.removal = missing.since, missing.last_seen, removal
-                found[removal] += 1
-        if missed and scan.rejected:
+                _miss(row, scan, at, _CONFIRM)
+        if not scan.decides and (missed or partition == CATALOGUE):
             self.undecided.setdefault(partition, at)
-        elif not scan.recent or all(one.since for key, one in self.missing.items() if key[:2] == partition):
+        elif not scan.recent:
             self.undecided.pop(partition, None)
         self._close(partition, scan, at)
-        self.ended[partition] = landed
-        return found
-
-    @staticmethod
-    def _after(before: Missing, scan: Scan, at: datetime, *, has_ended: bool) -> tuple[Missing, str | None]:
-        """THE RULE OF REMOVALS: return a missing item after another scan missed it, and what that scan decides."""
-        if scan.rejected:
-            return before, None
-        if before.since is None:
-            return Missing(at, before.last_seen), "expired" if has_ended else None
-        is_confirmed = scan.started - before.since >= _CONFIRM
-        return Missing(min(before.since, at), before.last_seen), "removed" if is_confirmed else None
+        self.began[partition], self.ended[partition] = scan.began, landed
+        return expired
 
     def _close(self, partition: Partition, scan: Scan, at: datetime) -> None:
         before = self.closed.get(partition)
@@ -221,25 +286,46 @@ class Media:
         share, is_posts = scan.share or spread(partition[0]), partition[1] == "posts"
         self.closed[partition] = completed(before, scan.feed, pages=scan.pages, at=at, share=share, is_posts=is_posts)
 
-    def last_seen(self, key: Key) -> datetime:
-        """Return when a scan last saw an item."""
-        row = self.rows[key]
-        if key in self.missing:
-            return self.missing[key].last_seen
-        closed = self.closed.get(key[:2])
-        if closed is None or row.removed_at is not None:
-            return row.written_at
-        return max(row.written_at, closed.last_saw(published(row.payload)))
+    def _numbers(self, what: str) -> tuple[Counter[str], Counter[str]]:
+        """Return, by account, how many items are listed, and of how many this is true."""
+        rows = [(key[0], row) for key, row in self.rows.items() if row.removed_at is None]
+        return Counter(account for account, _ in rows), Counter(account for account, row in rows if getattr(row, what))
+
+    def _too_many(self, what: str) -> set[str]:
+        """Return the accounts of which so many items are missed, or confirmed, that a run does not remove them."""
+        listed, found = self._numbers(what)
+        if _is_too_many(found.total(), listed.total()):
+            return set(listed)
+        return {one for one in found if listed[one] > _SMALL and _is_too_many(found[one], listed[one])}
+
+    def remove(self, *, accepts: bool) -> tuple[int, bool]:
+        """THE RULE OF LITTLE: end a run. Return how many items it removed, and whether a person should look."""
+        kept = set() if accepts else self._too_many("is_confirmed")
+        gone = [
+            row for key, row in self.rows.items() if row.removed_at is None and row.is_confirmed and key[0] not in kept
+        ]
+        for row in gone:
+            row.removal = "removed"
+        return _remove(gone), bool(self._too_many("missed_at"))
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """Return whether a last closed scan listed an id several times, with other values."""
+        return any(
+            self.began.get(one, landed + 1) <= landed <= self.ended.get(one, 0) for one, landed in self.contradictions
+        )
 
     def items_missing(self, partition: Partition) -> int:
         """Return how many items another scan must confirm as removed."""
-        return sum(one.since is not None for key, one in self.missing.items() if key[:2] == partition)
+        rows = [row for key, row in self.rows.items() if key[:2] == partition]
+        return sum(row.missed_at is not None and row.removed_at is None for row in rows)
 
     def known(self, partition: Partition) -> set[str]:
         """Return the ids that a closed scan has seen and that are not removed."""
         end = self.ended.get(partition, 0)
-        return {
-            key[2]
-            for key, row in self.rows.items()
-            if key[:2] == partition and row.removed_at is None and row.landed <= end
-        }
+        rows = ((key, row) for key, row in self.rows.items() if key[:2] == partition and row.removed_at is None)
+        return {key[2] for key, row in rows if row.present <= end}
+
+
+def _identity(item: Item) -> tuple[object, object]:
+    return published(item), canonical(item, "permalink")

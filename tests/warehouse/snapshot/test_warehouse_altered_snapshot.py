@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from connectors.warehouse.snapshot import publish as publishing
-from connectors.warehouse.storage.connection import connect
-from tests.warehouse.rig import POSTS, Rig, refusal
+from tests.warehouse.days import POSTS, Days, refusal
 
 # Writes, reports it, and waits; when it is killed, its log remains.
 ANALYST = """
@@ -28,11 +25,9 @@ WRITE = "UPDATE core.media SET caption = 'mine'"
 
 
 @pytest.fixture
-def rig(path: Path) -> Iterator[Rig]:
-    with connect(path) as connection:
-        rig = Rig(connection)
-        rig.scan(POSTS, "p", 0, [{"id": str(number), "caption": "theirs"} for number in range(3)])
-        yield rig
+def filled(days: Days) -> Days:
+    days.scan(POSTS, 0, [{"id": str(number), "caption": "theirs"} for number in range(3)])
+    return days
 
 
 @contextmanager
@@ -59,76 +54,40 @@ def names(snapshot: Path) -> list[str]:
     return sorted(entry.name for entry in snapshot.parent.iterdir())
 
 
-def test_the_log_of_a_killed_analyst_is_not_replayed(rig: Rig, snapshot: Path) -> None:
-    rig.publish(snapshot)
+def test_the_log_of_a_killed_analyst_is_not_replayed(filled: Days, snapshot: Path) -> None:
+    filled.publish(snapshot)
     with analyst(snapshot):
         pass
     assert names(snapshot) == ["analytics.duckdb", "analytics.duckdb.wal"]
     assert captions(snapshot) == "[('mine',)]"
     for hour in (61, 62):
-        rig.publish(snapshot, hour)
+        filled.publish(snapshot, hour)
         assert captions(snapshot) == "[('theirs',)]"
         assert names(snapshot) == ["analytics.duckdb"]
 
 
-def test_a_connection_left_open_changes_only_the_old_file(rig: Rig, snapshot: Path) -> None:
-    rig.publish(snapshot)
-    with analyst(snapshot) as process:
-        rig.publish(snapshot, 61)
-        assert captions(snapshot) == "[('theirs',)]"
-        assert names(snapshot) == ["analytics.duckdb"]
-        process.communicate(timeout=30)
-    assert captions(snapshot) == "[('theirs',)]"
-    rig.publish(snapshot, 62)
+def test_a_snapshot_that_is_open_for_writing_is_not_replaced(filled: Days, snapshot: Path) -> None:
+    filled.publish(snapshot)
+    with analyst(snapshot):
+        assert "Fix: close the program that has it open for writing" in refusal(lambda: filled.publish(snapshot, 61))
+    filled.publish(snapshot, 62)
     assert captions(snapshot) == "[('theirs',)]"
 
 
 @pytest.mark.parametrize("suffix", [".wal", ".wal.checkpoint", ".wal.recovery"])
-def test_logs_are_removed_and_spill_folders_of_readers_are_kept(rig: Rig, snapshot: Path, suffix: str) -> None:
+def test_logs_are_removed_and_spill_folders_of_readers_are_kept(filled: Days, snapshot: Path, suffix: str) -> None:
     snapshot.parent.mkdir()
     snapshot.with_name(snapshot.name + suffix).write_bytes(b"of nothing we know")
     snapshot.with_name(snapshot.name + ".tmp").mkdir()
-    rig.publish(snapshot)
+    filled.publish(snapshot)
     assert names(snapshot) == ["analytics.duckdb", "analytics.duckdb.tmp"]
 
 
-@pytest.mark.parametrize(("umask", "mode"), [(0o027, 0o440), (0o002, 0o444)])
-def test_it_is_published_without_write_permission_and_replaced_nevertheless(
-    rig: Rig, snapshot: Path, umask: int, mode: int
-) -> None:
-    before = os.umask(umask)
+def test_it_is_published_without_write_permission_and_replaced_nevertheless(filled: Days, snapshot: Path) -> None:
+    before = os.umask(0o077)
     try:
         for hour in (60, 61):
-            rig.publish(snapshot, hour)
-            assert stat.S_IMODE(snapshot.stat().st_mode) == mode
+            filled.publish(snapshot, hour)
+            assert stat.S_IMODE(snapshot.stat().st_mode) == 0o444
     finally:
         os.umask(before)
-
-
-def test_publishing_fails_if_a_log_appears_again(rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig.publish(snapshot)
-    with analyst(snapshot):
-        pass
-    monkeypatch.setattr(publishing, "_remove_logs", lambda _: None)
-    message = refusal(lambda: rig.publish(snapshot))
-    assert "another program writes to analytics.duckdb.wal" in message
-    assert "Fix: close the program that has analytics.duckdb open for writing" in message
-
-
-def test_publishing_fails_if_the_snapshot_cannot_be_opened(
-    rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig.publish(snapshot)
-    check = publishing._check  # noqa: SLF001 - the moment after the rename
-
-    def at_that_moment(db: duckdb.DuckDBPyConnection, path: Path) -> None:
-        with analyst(path, "SELECT 1"):
-            check(db, path)
-
-    monkeypatch.setattr(publishing, "_check", at_that_moment)
-    message = refusal(lambda: rig.publish(snapshot))
-    assert "was published but cannot be read" in message
-    assert "Fix: close the program that has analytics.duckdb open for writing" in message
-    monkeypatch.undo()
-    rig.publish(snapshot, 62)
-    assert captions(snapshot) == "[('theirs',)]"

@@ -1,34 +1,33 @@
-"""The export: complete, listed in its manifest, and never at the expense of existing files."""
+"""The export: complete, and never at the expense of existing files."""
 
 import fcntl
-import hashlib
 import json
 import os
 import resource
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from connectors.warehouse.snapshot.export import export
-from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.queries.export import Export, export
+from connectors.warehouse.storage.errors import WarehouseBusy
 from flows.cli.app import app
 from models.views import views
+from tests.warehouse.days import at, opened_days, refusal
 from tests.warehouse.export_fixture import make_snapshot, snapshot_rows
-from tests.warehouse.rig import at, refusal
 
 
 @pytest.fixture(scope="module")
-def made(opened_rig: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "analytics.duckdb"
-    make_snapshot(opened_rig, path)
+    with opened_days(tmp_path_factory.mktemp("warehouse")) as days:
+        make_snapshot(days, path)
     return path
 
 
@@ -42,8 +41,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "out" / "export"
 
 
-def put(snapshot: Path, folder: Path) -> dict[str, Any]:
-    return export(snapshot, folder, at=at(4))
+def put(snapshot: Path, folder: Path) -> Export:
+    return export(snapshot, folder)
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +56,6 @@ def exported(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def before(exported: Path, folder: Path) -> None:
     """An earlier export in the folder."""
     shutil.copytree(exported, folder)
-
-
-def manifest(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -79,58 +74,24 @@ def check_refused(snapshot: Path, folder: Path, message: str) -> None:
     assert [path.name for path in around.rglob(".*")] == []
 
 
-def test_the_manifest_lists_every_table_and_view_and_every_file(made: Path, exported: Path) -> None:
-    found = manifest(exported)
-    assert (found["format"], found["format_version"], found["gramhouse"]) == ("gramhouse export", 1, "1.2.3")
-    assert (found["published_at"], found["exported_at"]) == (at(3).isoformat(), at(4).isoformat())
+def test_every_table_and_view_is_a_file_with_all_of_its_rows(made: Path, tmp_path: Path) -> None:
+    exported = put(made, tmp_path / "export")
     rows = {name: len(rows) for name, rows in snapshot_rows(made).items()}
-    assert [table["name"] for table in found["tables"]] == list(rows)
     assert {*views(), "media_hand"} == rows.keys()
-    files = {file["path"]: file for table in found["tables"] for file in table["files"]}
-    written = contents(exported)
-    assert files.keys() | {"manifest.json"} == written.keys()
-    for path, file in files.items():
-        assert file["bytes"] == len(written[path])
-        assert file["sha256"] == hashlib.sha256(written[path]).hexdigest()
-        assert file["rows"] == pq.read_metadata(exported / path).num_rows
-    for table in found["tables"]:
-        assert table["rows"] == sum(file["rows"] for file in table["files"]) == rows[table["name"]]
+    assert {table.name: table.rows for table in exported.tables} == rows
+    assert exported.published_at == at(3)
+    written = contents(tmp_path / "export")
+    assert written.keys() == {f"{name}.parquet" for name in rows}
+    for table in exported.tables:
+        path = tmp_path / "export" / f"{table.name}.parquet"
+        assert (table.bytes, table.rows) == (len(written[path.name]), pq.read_metadata(path).num_rows)
 
 
-def test_the_manifest_lists_columns_with_type_and_comment(exported: Path) -> None:
-    tables = {table["name"]: table for table in manifest(exported)["tables"]}
-    for view in views().values():
-        assert tables[view.name]["comment"] == view.comment
-        comments = {column["name"]: column["comment"] for column in tables[view.name]["columns"]}
-        assert {**view.columns, **comments} == {**comments, **view.columns}
-    hand = {column["name"]: column for column in tables["media_hand"]["columns"]}
-    assert hand["flag"] == {"name": "flag", "type": "BOOLEAN", "comment": "Liked."}
-    assert tables["media_hand"]["partitioned_by"] == ["surface"]
-    assert tables["accounts"]["partitioned_by"] == []
-
-
-def test_the_types_in_the_manifest_are_those_of_the_files(exported: Path) -> None:
-    for table in manifest(exported)["tables"]:
-        message = {
-            column["name"]: column["type"]
-            for column in table["columns"]
-            if column["name"] not in table["partitioned_by"]
-        }
-        for file in table["files"]:
-            with duckdb.connect() as db:
-                query = "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)"
-                rows = db.execute(query, [str(exported / file["path"])]).fetchall()
-            assert {row[0]: row[1] for row in rows} == message
-
-
-def test_files_are_zstd_and_a_surface_without_items_has_its_file(snapshot: Path, folder: Path) -> None:
-    with duckdb.connect(str(snapshot)) as db:
-        db.execute("DELETE FROM core.media WHERE surface = 'stories'")
-    put(snapshot, folder)
-    read = {path.parent.name: pq.read_metadata(path) for path in (folder / "media").rglob("*.parquet")}
-    assert read["surface=stories"].num_rows == 0
-    group = read["surface=posts"].row_group(0)
+def test_files_are_zstd_and_sorted_by_account(exported: Path) -> None:
+    group = pq.read_metadata(exported / "media.parquet").row_group(0)
     assert {group.column(place).compression for place in range(group.num_columns)} == {"ZSTD"}
+    keys = pq.read_table(exported / "media.parquet", columns=["account_id", "surface"]).to_pylist()
+    assert keys == sorted(keys, key=lambda row: (row["account_id"], row["surface"]))
 
 
 @pytest.mark.usefixtures("before")
@@ -138,49 +99,24 @@ def test_an_earlier_export_is_replaced_whole(snapshot: Path, folder: Path) -> No
     with duckdb.connect(str(snapshot)) as db:
         db.execute("DROP TABLE media_hand")
         db.execute("DELETE FROM core.media")
-    put(snapshot, folder)
-    assert not (folder / "media_hand").exists()
-    assert {table["name"]: table["rows"] for table in manifest(folder)["tables"]}["media"] == 0
+    tables = put(snapshot, folder).tables
+    assert not (folder / "media_hand.parquet").exists()
+    assert {table.name: table.rows for table in tables}["media"] == 0
     assert [path.name for path in folder.parent.iterdir()] == ["export"]
 
 
-@pytest.mark.parametrize("text", [None, "[]", '{"format": "somebody else\'s", "tables": []}'])
-def test_a_folder_with_other_files_is_refused(snapshot: Path, folder: Path, text: str | None) -> None:
-    folder.mkdir(parents=True)
-    (folder / "precious").write_text("mine")
-    if text is not None:
-        (folder / "manifest.json").write_text(text)
-    check_refused(snapshot, folder, "is not a gramhouse export")
-
-
 @pytest.mark.usefixtures("before")
-def test_an_export_folder_with_other_files_is_refused(snapshot: Path, folder: Path, tmp_path: Path) -> None:
-    for name in ("notes.txt", "media/notes.txt", "media/surface=reels/data.parquet"):
-        stranger = folder / name
-        stranger.parent.mkdir(exist_ok=True)
-        stranger.write_text("mine")
-        check_refused(snapshot, folder, "is not part of an export")
-        stranger.unlink()
-    shutil.rmtree(folder / "media")
-    for name in ("linked", "media"):
-        (folder / name).symlink_to(tmp_path)
-        check_refused(snapshot, folder, "is not part of an export")
+def test_a_folder_with_other_files_is_refused(snapshot: Path, folder: Path, tmp_path: Path) -> None:
+    for name in ("notes.txt", "mine.parquet"):
+        (folder / name).write_text("mine")
+        check_refused(snapshot, folder, "is not part of a gramhouse export")
         (folder / name).unlink()
-
-
-@pytest.mark.usefixtures("before")
-def test_files_added_meanwhile_are_kept(snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = json.dumps
-
-    def slowly(*given: Any, **named: Any) -> str:  # noqa: ANN401
-        (folder / "precious").write_text("mine")
-        return write(*given, **named)
-
-    monkeypatch.setattr("connectors.warehouse.snapshot.export.json.dumps", slowly)
-    with pytest.raises(WarehouseUnusable, match="it contains precious"):
-        put(snapshot, folder)
-    assert (folder / "precious").read_text() == "mine"
-    assert [path.name for path in folder.parent.iterdir()] == ["export"]
+    duckdb.execute(f"COPY (SELECT 1 AS mine) TO '{folder}/mine.parquet'")
+    check_refused(snapshot, folder, "mine.parquet is not part of a gramhouse export")
+    (folder / "mine.parquet").unlink()
+    (folder / "media.parquet").unlink()
+    (folder / "media.parquet").symlink_to(tmp_path / "analytics.duckdb")
+    check_refused(snapshot, folder, "media.parquet is not part of a gramhouse export")
 
 
 def test_a_file_in_the_way_is_reported(snapshot: Path, folder: Path) -> None:
@@ -209,9 +145,7 @@ def test_a_full_disk_is_reported_and_the_old_export_stays(snapshot: Path, folder
 
 @pytest.mark.usefixtures("before")
 def test_a_second_concurrent_export_is_refused(snapshot: Path, folder: Path) -> None:
-    workshop = folder.with_name(".export.exporting")
-    workshop.mkdir()
-    handle = os.open(workshop, os.O_RDONLY)
+    handle = os.open(folder.parent, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         before = contents(folder)
@@ -225,14 +159,12 @@ def test_a_second_concurrent_export_is_refused(snapshot: Path, folder: Path) -> 
 
 
 @pytest.mark.usefixtures("before")
-def test_the_remains_of_a_killed_export_are_repaired(snapshot: Path, folder: Path) -> None:
-    workshop = folder.with_name(".export.exporting")
-    (workshop / "files").mkdir(parents=True)
-    (workshop / "files" / "half.parquet").write_text("half")
-    folder.rename(workshop / "before")
-    with no_file_longer_than(100), pytest.raises(WarehouseUnusable):
-        put(snapshot, folder)
-    assert manifest(folder)["gramhouse"] == "1.2.3"
+def test_the_remains_of_a_killed_export_are_removed(snapshot: Path, folder: Path) -> None:
+    files = folder.with_name(".export.exporting") / "files"
+    files.mkdir(parents=True)
+    (files / "half.parquet").write_text("half")
+    put(snapshot, folder)
+    assert not (folder / "half.parquet").exists()
     assert [path.name for path in folder.parent.iterdir()] == ["export"]
 
 
@@ -240,7 +172,7 @@ def test_names_may_contain_quotes(snapshot: Path, tmp_path: Path) -> None:
     odd = tmp_path / 'it\'s "so" {i} *'
     odd.mkdir()
     put(snapshot.rename(odd / "it's.duckdb"), odd / "ex'port")
-    assert manifest(odd / "ex'port")["gramhouse"] == "1.2.3"
+    assert (odd / "ex'port" / "media.parquet").exists()
 
 
 def test_the_command_prints_the_file_it_wrote(snapshot: Path, folder: Path) -> None:
@@ -250,5 +182,4 @@ def test_the_command_prints_the_file_it_wrote(snapshot: Path, folder: Path) -> N
     assert output.stdout.startswith(f"✔ {len(views()) + 1} tables, ")
     document = json.loads(CliRunner().invoke(app, ["export", *options, "--json"]).stdout)
     assert document["folder"] == str(folder)
-    tables = manifest(folder)["tables"]
-    assert document["tables"] == [{name: table[name] for name in ("name", "kind", "rows", "bytes")} for table in tables]
+    assert document["tables"] == [asdict(table) for table in put(snapshot, folder).tables]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.snapshot import file_copy
-from connectors.warehouse.snapshot.file_copy import copy_file
+from connectors.warehouse.publish import file_copy
+from connectors.warehouse.publish.file_copy import copy_file
 
 
 def refused(*_: object) -> int:
@@ -16,9 +16,7 @@ def refused(*_: object) -> int:
 
 
 def copied(source: Path, target: Path) -> bytes:
-    with source.open("rb") as opened:
-        copy_file(opened.fileno(), target)
-        assert opened.tell() == 0
+    copy_file(source, target)
     return target.read_bytes()
 
 

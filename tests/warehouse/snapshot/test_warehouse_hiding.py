@@ -5,16 +5,17 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.maintenance.opening import adopt_mapping
-from connectors.warehouse.snapshot.export import export
+from connectors.warehouse.publish.hidden_json import hash_text
+from connectors.warehouse.publish.hide import hash_expression
+from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page.write import write
 from models.mapping import BUILT_IN, ColumnMapping, Reading
-from models.page_commit import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind, RunState
-from tests.warehouse.rig import BEN, POSTS, STORIES, Item, Rig, account, ask, at, in_memory, refusal
+from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, account, ask, at, opened_days, refusal
 
+CARA = "cccccccc-2222-4333-8444-555555555555"
 CAPTION, NAME, TAGGED = "canary-Wq7", "canaryann", "canary-Zk3"
 NO_SHOW = "#canary-tag"
 
@@ -33,43 +34,47 @@ def post(number: int, caption: str = CAPTION, **more: object) -> Item:
 
 
 @pytest.fixture(scope="module")
-def filled() -> Iterator[Rig]:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Days]:
     """Versions, counts, removed items, a renamed account, two types, quarantine, a backfill, all with canaries."""
-    with in_memory() as connection:
-        connection.db.execute("SET force_compression = 'uncompressed'")
-        fill(rig := Rig(connection))
-        yield rig
+    with opened_days(tmp_path_factory.mktemp("filled")) as days:
+        days.rig.db.execute("SET force_compression = 'uncompressed'")
+        fill(days)
+        yield days
 
 
-def fill(rig: Rig) -> None:
-    rig.catalogue("c0", -1, [account(name=f"{NAME} before")])
-    rig.catalogue("c1", 0, [account(name=NAME), account(BEN, name="ben"), account("1", name=NAME)])
-    rig.scan(POSTS, "p1", 1, [post(n) for n in range(1, 9)])
-    rig.scan(STORIES, "s1", 2, [post(9, text=TAGGED, view_count="many", saved=True), {"caption": CAPTION}])
-    rig.scan(media(BEN, "posts"), "b1", 3, [post(7), {"id": "8", "caption": {"text": CAPTION, "x": [CAPTION]}}])
-    rig.scan_twice(POSTS, "p2", 12, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
-    rig.scan(POSTS, "p3", 400, [post(n, like_count=40 + n) for n in range(1, 8)])
-    rig.run("r1", 401, state=RunState.PARTIAL, kind="backfill", selection=NAME, published=False)
-    rig.do(f"UPDATE core.runs SET reason = '{NAME}'")
+def fill(days: Days) -> None:
+    days.catalogue(-1, [account(name=f"{NAME} before")])
+    days.catalogue(0, [account(name=NAME), account(BEN, name="ben"), account(CARA, name=NAME)])
+    days.scan(POSTS, 1, [post(n) for n in range(1, 9)])
+    days.scan(STORIES, 2, [post(9, text=TAGGED, view_count="many", saved=True), {"caption": CAPTION}])
+    days.scan(
+        media(BEN, "posts"), 3, [post(7, view_count=7), {"id": "8", "caption": {"text": CAPTION, "x": [CAPTION]}}]
+    )
+    days.scan_twice(POSTS, 12, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
+    days.scan(POSTS, 400, [post(n, like_count=40 + n) for n in range(1, 8)])
     failed = Outcome(POSTS, "r1", OutcomeKind.FAILED, at(401), at(401), error_code="api_internal_error")
-    rig.record(PageCommit(outcomes=(failed,)))
+    days.run("r1", 401, {POSTS: failed}, state=RunState.PARTIAL, kind="backfill", selection=NAME, reason=NAME)
+    missing = f"2 of 3 known accounts ({NAME}, ben and 1 more) are missing."
+    days.runs[-1]["detail"] = missing
+    days.warnings.append(
+        {"run_id": "r1", "code": "accounts_missing", "count": 2, "detail": missing, "makes_partial": True}
+    )
 
 
-def put(rig: Rig, snapshot: Path, *hide: str) -> Path:
-    rig.publish(snapshot, hide=hide)
-    return snapshot
+def put(days: Days, snapshot: Path, *hide: str) -> Path:
+    return days.publish(snapshot, hide=hide, salt="pepper", may_show=True)
 
 
 def published(snapshot: Path, folder: Path) -> bytes:
     """Everything that is published: the snapshot's bytes, the report, and the export with its files decompressed."""
     write(snapshot, folder / "report.html")
-    export(snapshot, folder / "export", at=at(501))
+    export(snapshot, folder / "export")
     rows = [duckdb.sql(f"FROM '{file}'").fetchall() for file in sorted((folder / "export").rglob("*.parquet"))]
-    files = [snapshot, folder / "report.html", folder / "export" / "manifest.json"]
+    files = [snapshot, folder / "report.html"]
     return b"".join(file.read_bytes() for file in files) + repr(rows).encode()
 
 
-def test_no_published_file_has_a_value_that_is_left_out(filled: Rig, tmp_path: Path) -> None:
+def test_no_published_file_has_a_value_that_is_left_out(filled: Days, tmp_path: Path) -> None:
     shown = published(put(filled, tmp_path / "all.duckdb"), tmp_path)
     for canary in (CAPTION, NAME, TAGGED, NO_SHOW):
         assert canary.encode() in shown, "the search finds it where it is not hidden"
@@ -77,18 +82,18 @@ def test_no_published_file_has_a_value_that_is_left_out(filled: Rig, tmp_path: P
     for canary in (CAPTION, NAME, TAGGED, NO_SHOW):
         assert canary.encode() not in hidden
     assert ask(tmp_path / "some.duckdb", "SELECT hidden FROM published", as_published=True) == [
-        ("caption, ig_username, text",)
+        ("caption,ig_username,text",)
     ]
 
 
 def test_columns_that_are_left_out_are_in_no_table_and_the_commands_read_the_others(
-    filled: Rig, tmp_path: Path
+    filled: Days, tmp_path: Path
 ) -> None:
     snapshot = put(filled, tmp_path / "a.duckdb", "caption", "ig_username", "like_count", "text")
     listed = "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'"
     columns = ask(snapshot, listed, as_published=True)
     gone = {"caption", "ig_username", "permalink", "owner__username", "username", "like_count", "text"}
-    assert gone.isdisjoint(name for _, name in columns)
+    assert [(table, name) for table, name in columns if name in gone] == []
     assert "owner__name" in {name for _, name in columns}
     # What is computed from such columns is NULL, or there are no rows.
     for query in ("FROM hashtags", "FROM caption_edits", "FROM media_metrics WHERE metric = 'like_count'"):
@@ -100,10 +105,10 @@ def test_columns_that_are_left_out_are_in_no_table_and_the_commands_read_the_oth
     query = "SELECT count(*), count(caption), bool_and(ig_username = account_id) FROM media"
     assert ask(snapshot, query) == [(11, 0, True)]
     with pytest.raises(WarehouseUnusable, match="has hidden columns, so the raw store cannot be read"):
-        export(snapshot, tmp_path / "raw", at=at(501), with_raw=True)
+        export(snapshot, tmp_path / "raw", with_raw=True)
 
 
-def test_hashes_are_equal_for_equal_values_in_every_table_and_snapshot(filled: Rig, tmp_path: Path) -> None:
+def test_hashes_are_equal_for_equal_values_in_every_table_and_snapshot(filled: Days, tmp_path: Path) -> None:
     query = "SELECT DISTINCT ig_username FROM accounts ORDER BY 1"
     first = put(filled, tmp_path / "a.duckdb", "ig_username:hash", "caption:hash")
     names = ask(first, query, as_published=True)
@@ -117,16 +122,16 @@ def test_hashes_are_equal_for_equal_values_in_every_table_and_snapshot(filled: R
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("captoin", "no table has a column 'captoin'. Fix: use caption."),
-        ("username2", "no table has a column 'username2'. Fix: use username."),
+        ("captoin", "no table has a column 'captoin' that can be hidden. Fix: use caption."),
+        ("username2", "no table has a column 'username2' that can be hidden. Fix: use user_name_2."),
         ("account_id", "account_id cannot be hidden, because gramhouse needs it. Fix: remove it"),
-        ("like_count:hash", "because it is a count, recorded as a number, not text. Fix: write like_count"),
+        ("like_count:hash", "like_count cannot be hashed, because it is BIGINT, not text. Fix: write like_count"),
         # Its column is VARCHAR.
-        ("view_count:hash", "because it is a count, recorded as a number, not text. Fix: write view_count"),
+        ("view_count:hash", "view_count cannot be hashed, because it is a count, not text. Fix: write view_count"),
         ("saved:hash", "saved cannot be hashed, because it is BOOLEAN, not text. Fix: write saved"),
     ],
 )
-def test_a_column_that_cannot_be_hidden_is_refused(filled: Rig, tmp_path: Path, name: str, message: str) -> None:
+def test_a_column_that_cannot_be_hidden_is_refused(filled: Days, tmp_path: Path, name: str, message: str) -> None:
     told = refusal(lambda: put(filled, tmp_path / "a.duckdb", name))
     assert told.startswith("GRAMHOUSE_HIDE: ")
     assert message in told
@@ -134,39 +139,47 @@ def test_a_column_that_cannot_be_hidden_is_refused(filled: Rig, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("key", ["userName", "_username", "user:name", "User\u00a0Name+", "$user/name"])
-def test_json_with_a_key_that_is_hidden_is_left_out(rig: Rig, snapshot: Path, key: str) -> None:
+def test_json_with_a_key_that_is_hidden_is_left_out(days: Days, snapshot: Path, key: str) -> None:
     tags = [{"id": "a", "replies": [{key: NAME}]}, {"id": "b", "replies": [{"n": 1}]}]
     mixed = [1, {"owner": {"user_name": NAME}}]
-    rig.scan(POSTS, "p", 0, [{"id": "1", "tags": tags, "mixed": mixed}, {"id": "2", "mixed": [1, {"n": 2}]}])
-    put(rig, snapshot, "ig_username:hash")
+    days.scan(POSTS, 0, [{"id": "1", "tags": tags, "mixed": mixed}, {"id": "2", "mixed": [1, {"n": 2}]}])
+    put(days, snapshot, "ig_username:hash")
     replies = ask(snapshot, "SELECT replies FROM media_tags ORDER BY position", as_published=True)
-    assert replies == [(None,), ('[{"n":1}]',)]
-    assert ask(snapshot, "SELECT mixed FROM media ORDER BY media_id", as_published=True) == [(None,), ('[1,{"n":2}]',)]
+    assert replies == [("[{}]",), ('[{"n":1}]',)]
+    mixed_shown = ask(snapshot, "SELECT mixed FROM media ORDER BY media_id", as_published=True)
+    assert mixed_shown == [('[1,{"owner":{}}]',), ('[1,{"n":2}]',)]
 
 
-def test_the_elements_of_a_list_with_a_hidden_name_are_left_out(rig: Rig, snapshot: Path) -> None:
-    rig.scan(
-        POSTS, "p", 0, [{"id": "1", "username": [{"text": NAME}], "owner": {"userName": [{"text": NAME}], "n": 1}}]
-    )
-    put(rig, snapshot, "ig_username")
-    tables = "SELECT DISTINCT table_name FROM information_schema.columns WHERE table_name LIKE 'media%' ORDER BY 1"
+def test_the_elements_of_a_list_with_a_hidden_name_are_left_out(days: Days, snapshot: Path) -> None:
+    days.scan(POSTS, 0, [{"id": "1", "username": [{"text": NAME}], "owner": {"userName": [{"text": NAME}], "n": 1}}])
+    put(days, snapshot, "ig_username")
+    main = "table_schema = 'main' AND table_name LIKE 'media%'"
+    tables = f"SELECT DISTINCT table_name FROM information_schema.columns WHERE {main} ORDER BY 1"
     for (table,) in ask(snapshot, tables, as_published=True):
         assert NAME not in str(ask(snapshot, f"FROM {table}", as_published=True))
 
 
-def test_json_is_left_out_for_a_column_whose_name_has_a_number(rig: Rig, snapshot: Path) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": "1", "email": "a", "Email": "b", "mixed": [1, {"Email": NAME}]}])
-    assert ask(put(rig, snapshot), "SELECT email, email_2 FROM media") == [("a", "b")]
-    put(rig, snapshot, "email_2")
-    assert ask(snapshot, "SELECT mixed FROM media", as_published=True) == [(None,)]
+def test_json_is_left_out_for_a_column_whose_name_has_a_number(days: Days, snapshot: Path) -> None:
+    days.scan(POSTS, 0, [{"id": "1", "email": "a", "Email": "b", "mixed": [1, {"Email": NAME}]}])
+    assert ask(put(days, snapshot), "SELECT email, email_2 FROM media") == [("a", "b")]
+    put(days, snapshot, "email_2")
+    assert ask(snapshot, "SELECT mixed FROM media", as_published=True) == [("[1,{}]",)]
 
 
-def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(rig: Rig, snapshot: Path) -> None:
+def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(days: Days, snapshot: Path) -> None:
     mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("views", Reading.TEXT, ("/shown",))))
-    rig.call(adopt_mapping, mapping)
-    rig.scan(POSTS, "p", 0, [{"id": "1", "shown": "a text", "views": 77}, {"id": "2", "views": "many"}])
+    days.mapping = mapping
+    days.scan(POSTS, 0, [{"id": "1", "shown": "a text", "views": 77}, {"id": "2", "views": "many"}])
     counts = "SELECT metric, value FROM media_metrics"
-    assert ask(put(rig, snapshot), counts) == [("views_2", 77)]
-    assert ask(put(rig, snapshot, "views:hash"), counts) == []
+    assert ask(put(days, snapshot), counts) == [("views_2", 77)]
+    assert ask(put(days, snapshot, "views:hash"), counts) == []
     assert ask(snapshot, "SELECT strlen(views) FROM media WHERE views IS NOT NULL", as_published=True) == [(32,)]
     assert "views_2" not in [name for name, *_ in ask(snapshot, "DESCRIBE media", as_published=True)]
+
+
+@pytest.mark.parametrize("text", ["", "plain", "e\u0301", "\ufb01 \u212b", "it's \x00 \U0001f600"])
+def test_a_hash_is_the_same_in_columns_and_in_versions(text: str) -> None:
+    salt = "the 'salt'"
+    with duckdb.connect() as db:
+        found = db.execute(f"SELECT {hash_expression('it', salt)} FROM (SELECT ? AS it)", [text]).fetchall()
+    assert found == [(hash_text(salt, text),)]

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
-from tests.warehouse.rig import refusal
+from tests.warehouse.days import refusal
 
 
 def test_a_missing_snapshot_is_reported_with_a_hint(tmp_path: Path) -> None:

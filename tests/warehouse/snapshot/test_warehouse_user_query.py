@@ -8,7 +8,7 @@ import duckdb
 import msgspec
 import pytest
 
-from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.quoting import literal
 

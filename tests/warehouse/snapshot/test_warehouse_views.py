@@ -9,12 +9,11 @@ import duckdb
 import pytest
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.storage.connection import Connection
 from models.views import views
 from tests.dictionary import is_stored
+from tests.warehouse import days as scans
+from tests.warehouse.days import STORIES, Days, Row, at, opened_days
 from tests.warehouse.export_fixture import as_tables
-from tests.warehouse.rig import Row, emptied
 
 VIEWS = {name: view for name, view in views().items() if not is_stored(view)}
 
@@ -57,9 +56,12 @@ def status(name: str, since: datetime, until: datetime | None) -> Record:
     return {"account_id": "anna", "ig_username": "ANNA", "status": name, "valid_from": since, "valid_to": until}
 
 
-def version(since: datetime, until: datetime | None, caption: str | None, surface: str = "posts") -> Record:
+def version(
+    since: datetime, until: datetime | None, caption: str | None, surface: str = "posts", *, is_edited: bool = False
+) -> Record:
     key = {"account_id": "anna", "ig_username": "ANNA", "surface": surface, "media_id": "1"}
-    return {**key, "valid_from": since, "valid_to": until, "caption": caption}
+    columns = None if until is None else ["caption", "tags"] if is_edited else ["tags"]
+    return {**key, "valid_from": since, "valid_to": until, "caption": caption, "columns": columns}
 
 
 # Three posts with likes around the median; three without likes, without a time, and seen for less than seven days; and
@@ -253,28 +255,6 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
             ("anna", "ANNA", "3", None, "like_count", 9, ago(1), 9, ago(1), None, 0, 0.0, None, None, "posts"),
         ],
     ),
-    "stories_by_day": (
-        {
-            "media": [
-                item(account_id, media_id, published_at, surface="stories", **more)
-                for account_id, media_id, published_at, more in (
-                    ("anna", "live", ago(0, 23), {"last_seen_at": ago(0, 1)}),
-                    ("anna", "missed", ago(0, 23), {"last_seen_at": ago(0, 2)}),
-                    ("anna", "past its day", ago(1), {}),
-                    ("anna", "expired", ago(1), {"removal": "expired"}),
-                    ("anna", "removed", None, {"removal": "removed", "first_seen_at": ago(3)}),
-                    ("ben", "of no complete scan", NOW, {}),
-                )
-            ]
-            + [item("anna", "post", NOW)],
-            "completed_scans": [scan("anna", "stories", ago(0, 1)), scan("anna", "posts", NOW)],
-        },
-        [
-            ("anna", "ANNA", TODAY - timedelta(days=3), 1, 0, 0, 1, 0),
-            ("anna", "ANNA", TODAY - timedelta(days=1), 4, 1, 1, 0, 2),
-            ("ben", "BEN", TODAY, 1, 0, 0, 0, 1),
-        ],
-    ),
     "post_performance": (
         {"media": RIPE},
         [
@@ -302,14 +282,14 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
             # The current version may be as old as the one before it.
             "media_history": [
                 version(ago(2), None, None),
-                version(ago(2), ago(2), "b"),
-                version(ago(3), ago(2), "a"),
+                version(ago(2), ago(2), "b", is_edited=True),
+                version(ago(3), ago(2), "a", is_edited=True),
                 version(ago(4), ago(3), "a"),
-                version(ago(5), ago(4), None),
+                version(ago(5), ago(4), None, is_edited=True),
                 version(ago(4), None, "of another surface", "stories"),
                 # Versions that begin for another reason: the caption is only spelled differently.
                 version(ago(9), ago(8), None, "reels"),
-                version(ago(8), ago(7), "", "reels"),
+                version(ago(8), ago(7), "", "reels", is_edited=True),
                 version(ago(7), ago(6), "caf\u00e9", "reels"),
                 version(ago(6), None, "cafe\u0301", "reels"),
             ]
@@ -343,14 +323,16 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
 
 
 @pytest.fixture(scope="module")
-def snapshot(opened_rig: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
     """A published snapshot without a row, open for writing."""
-    path = tmp_path_factory.mktemp("views") / "analytics.duckdb"
-    publish(emptied(opened_rig).connection, path, at=NOW, version="1")
+    with opened_days(tmp_path_factory.mktemp("views")) as days:
+        path = days.publish()
     path.chmod(0o644)
     with duckdb.connect(str(path)) as db:
         as_tables(db)
-        db.execute(f"UPDATE published SET stale_after = {36 * 3600}, full_refresh_every = {7 * 86_400}")
+        db.execute(
+            f"UPDATE published SET snapshot_at = '{NOW}', stale_after = {36 * 3600}, full_refresh_every = {7 * 86_400}"
+        )
         db.execute("SET TimeZone = 'America/New_York'")
         yield db
 
@@ -480,3 +462,15 @@ def test_accounts_not_scanned_for_longer_than_the_setting_are_stale(db: DuckDBPy
     # An old file is stale, even if its data was fresh when it was published.
     read_at(db, NOW + timedelta(days=7))
     assert ask(db, f"SELECT account_id FROM ({query}) WHERE is_stale") == [("fresh",), ("new",)]
+
+
+def test_stories_are_live_expired_or_unknown(days: Days) -> None:
+    live, missed, old = ({"id": name, "timestamp": at(-hours).isoformat()} for name, hours in
+                         (("live", 1), ("missed", 1), ("old", 23)))  # fmt: skip
+    days.catalogue(0, [scans.account()])
+    days.scan(STORIES, 0, [live, missed, old])
+    days.scan(STORIES, 2, [live])
+    day = date(2026, 3, 1)
+    assert scans.ask(days.publish(hour=3), "SELECT * EXCLUDE (account_id) FROM stories_by_day") == [
+        ("anna", day - timedelta(days=1), 1, 0, 1, 0, 0), ("anna", day, 2, 1, 0, 0, 1),
+    ]  # fmt: skip

@@ -9,21 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.raw.recovery import hold_store
-from connectors.warehouse.storage.connection import connect, explain
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.connection import open_warehouse
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, explain
 from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path, look
-from tests.warehouse.rig import T0, Rig, refusal
 
 ROOT = Path(__file__).parents[3]
+SINCE = "2026-03-01T02:00:00+00:00"
 
 HOLDS = """
 import sys
 from pathlib import Path
-from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.holder import hold
 since = "2026-03-01T02:00:00+00:00"
-with hold(Path(sys.argv[1]), "gramhouse sync", since=since, pause=lambda _: None), connect(Path(sys.argv[1])):
+with hold(Path(sys.argv[1]), "gramhouse sync", since=since, pause=lambda _: None), open_warehouse(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -42,14 +41,23 @@ def process(code: str, path: Path) -> Iterator[subprocess.Popen[str]]:
             child.kill()
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "w.duckdb"
+
+
 @contextmanager
-def writing(path: Path) -> Iterator[Rig]:
-    with hold(path, "gramhouse sync", since=T0.isoformat(), pause=lambda _: None), connect(path) as connection:
-        yield Rig(connection)
+def writing(path: Path) -> Iterator[None]:
+    with hold(path, "gramhouse sync", since=SINCE, pause=lambda _: None), open_warehouse(path):
+        yield
 
 
 def refused(path: Path, kind: type[Exception]) -> str:
-    return refusal(lambda: writing(path).__enter__(), kind)
+    with pytest.raises(kind) as raised:
+        writing(path).__enter__()
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
 
 
 def test_a_second_process_is_told_which_process_holds_the_file(path: Path) -> None:
@@ -73,7 +81,7 @@ def test_a_symbolic_link_is_held_with_its_target(tmp_path: Path) -> None:
     link.symlink_to(target)
     for one, other in ((link, target), (target, link)):
         with writing(one):
-            assert holder(other) == holder(one) == Holder(os.getpid(), "gramhouse sync", T0.isoformat())
+            assert holder(other) == holder(one) == Holder(os.getpid(), "gramhouse sync", SINCE)
             assert "is held by gramhouse sync" in refused(other, WarehouseBusy)
     assert {path.name for path in tmp_path.iterdir()} == {"disk", "link.duckdb"}
 
@@ -111,7 +119,7 @@ def test_the_status_of_a_dead_process_is_ignored(path: Path, left: str) -> None:
     lock_path(path).write_text(left)
     assert holder(path) is None
     with writing(path):
-        assert holder(path) == Holder(os.getpid(), "gramhouse sync", T0.isoformat())
+        assert holder(path) == Holder(os.getpid(), "gramhouse sync", SINCE)
     assert (holder(path), lock_path(path).read_text()) == (None, "")
 
 
@@ -145,8 +153,8 @@ def test_a_folder_that_cannot_be_created_is_reported_with_a_hint(tmp_path: Path)
 @pytest.mark.parametrize(
     ("number", "hint"),
     [
-        (errno.ENOSPC, "The disk is full. Fix: free space and retry; landed pages are kept."),
-        (errno.EDQUOT, "The quota is used up. Fix: free space and retry; landed pages are kept."),
+        (errno.ENOSPC, "Fix: free space on the disk and retry; landed pages are kept."),
+        (errno.EDQUOT, "Fix: free space in the quota and retry; landed pages are kept."),
         (errno.EACCES, "Fix: "),
     ],
 )
@@ -156,11 +164,7 @@ def test_a_lock_that_cannot_be_written_is_reported_with_the_fix(
     def full(*_: object) -> int:
         raise OSError(number, os.strerror(number))
 
-    with writing(path) as rig:
-        monkeypatch.setattr("connectors.warehouse.storage.holder.open_without_symlinks", full)
-        store = hold_store(rig.connection, "gramhouse sync", since=T0.isoformat(), pause=lambda _: None)
-        message = refusal(store.__enter__, WarehouseUnusable)
-        assert f" cannot be used: {os.strerror(number)}. {hint}" in message
+    monkeypatch.setattr("connectors.warehouse.storage.holder.open_without_symlinks", full)
     message = refused(path, WarehouseUnusable)
     assert message.startswith(f"cannot write in {path.parent}: {os.strerror(number)}. {hint}")
 
@@ -181,7 +185,7 @@ def test_lock_messages_of_duckdb_are_recognized(path: Path, output: str, result:
     assert result in str(error)
 
 
-HINT = "Fix: check the path and the disk; if the file is damaged, restore a backup."
+HINT = "Fix: check the path and the disk, then retry; landed pages are kept."
 
 
 @pytest.mark.parametrize(
@@ -191,7 +195,7 @@ HINT = "Fix: check the path and the disk; if the file is damaged, restore a back
         (" \n", f"OSError. {HINT}"),
         (
             "No space left on device",
-            "No space left on device. The disk is full. Fix: free space and retry; landed pages are kept.",
+            "No space left on device. Fix: free space on the disk and retry; landed pages are kept.",
         ),
     ],
 )

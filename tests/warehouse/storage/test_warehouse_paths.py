@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.storage.declared import TABLES
-from connectors.warehouse.storage.paths import SCHEMAS, database, local
+from connectors.warehouse.storage.paths import database, local
 
 
 @pytest.mark.parametrize("path", ["a b/c.duckdb", "~/w", "a:b", "/x/s3:/y", "ü", "a'b", 'a"b', "a#b", "a%41b", "x?"])
@@ -25,7 +24,7 @@ def test_paths_that_are_not_local_are_refused(path: str) -> None:
             check(Path(path))
 
 
-@pytest.mark.parametrize("name", ["information_schema", "PG_CATALOG", "core", "Ops", "Temp", "next_snapshot"])
+@pytest.mark.parametrize("name", ["information_schema", "PG_CATALOG", "Core", "Temp", "next_snapshot"])
 def test_names_that_duckdb_uses_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"the name {name} is reserved"):
         database(Path(f"data/{name}.duckdb"))
@@ -46,7 +45,3 @@ def test_a_question_mark_anywhere_in_the_path_is_refused(tmp_path: Path, monkeyp
         database(Path("w.duckdb"))
     monkeypatch.chdir(tmp_path)
     shutil.rmtree(folder)
-
-
-def test_our_schemas_are_among_the_names() -> None:
-    assert {name.partition(".")[0] for name in TABLES} == SCHEMAS

@@ -1,1 +1,0 @@
-"""The merge: landed pages become rows, in one transaction for each batch."""

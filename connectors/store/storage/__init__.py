@@ -1,1 +1,0 @@
-"""The DuckDB file: its connection, its tables, and errors in one line."""

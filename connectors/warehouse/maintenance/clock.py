@@ -1,0 +1,62 @@
+"""Times that a clock stored while it was ahead are moved to now.
+
+Sequence numbers define the order of runs and scans. Times are used only for ages and waits.
+"""
+
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.raw.parts import SCHEMA, part_numbers, part_path, replace_part
+from connectors.warehouse.raw.reading import read_part
+from connectors.warehouse.storage.quoting import quoted
+from models.clock import Ahead
+
+# Times of the service, and the ends of waits, which move with their beginnings. Columns of fields have no comment.
+_COLUMNS = """
+SELECT table_name, column_name FROM duckdb_columns()
+WHERE schema_name = 'core' AND data_type = 'TIMESTAMP WITH TIME ZONE' AND comment IS NOT NULL
+  AND (table_name, column_name) <> ('media', 'published_at')
+  AND column_name NOT IN ('covered_from', 'read_to', 'known_from', 'resume_after')
+ORDER BY ALL
+"""
+
+
+def find_ahead(db: DuckDBPyConnection, *, now: datetime) -> Ahead | None:
+    """Return the times after `now`; None if there are none. Raises duckdb.Error."""
+    times = " UNION ALL ".join(
+        f"SELECT {quoted(column)} AS moment FROM core.{quoted(table)}"  # noqa: S608 - quoted names
+        for table, column in db.execute(_COLUMNS).fetchall()
+    )
+    [(count, last)] = db.execute(f"SELECT count(*), max(moment) FROM ({times}) WHERE moment > ?", [now]).fetchall()  # noqa: S608
+    return Ahead(count, last) if count else None
+
+
+def repair_clock(db: DuckDBPyConnection, *, seq: int, now: datetime) -> Ahead | None:
+    """Move the times after `now` to now, in the open transaction; return what they were.
+
+    All that landed must be merged before; `seq` is the landing number that this takes. Raises duckdb.Error.
+    """
+    found = find_ahead(db, now=now)
+    db.execute("UPDATE core.warehouse SET merged_seq = ?", [seq])
+    if found is not None:
+        waits = "UPDATE core.run_outcomes SET resume_after = $now + (resume_after - ended_at) WHERE ended_at > $now"
+        db.execute(waits, {"now": now})
+        for table, column in db.execute(_COLUMNS).fetchall():
+            name = quoted(column)
+            db.execute(f"UPDATE core.{quoted(table)} SET {name} = $now WHERE {name} > $now", {"now": now})  # noqa: S608
+    return found
+
+
+def repair_raw(raw: Path, *, now: datetime) -> None:
+    """Move the times after `now` in the raw store to now. After a kill, the rest is moved by another repair."""
+    latest = pa.scalar(now, SCHEMA.field("seen_at").type)
+    for number in part_numbers(raw):
+        rows = read_part(part_path(raw, number))
+        is_ahead = pc.greater(rows["seen_at"], latest)
+        if pc.any(is_ahead).as_py():
+            moved = pc.if_else(is_ahead, latest, rows["seen_at"])
+            replace_part(raw, number, rows.set_column(rows.schema.get_field_index("seen_at"), "seen_at", moved))

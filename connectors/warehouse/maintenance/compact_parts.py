@@ -1,0 +1,98 @@
+"""Tidies the raw store: combines small parts, and drops rows after their retention time.
+
+A new part has the name of the first that it replaces, and the others stay beside it for a day, because a query of a
+snapshot may be reading them. Readers skip these, as their rows are in the part before (`raw/reading.py`).
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.maintenance.stored import find_places
+from connectors.warehouse.raw.parts import number_of, part_numbers, part_path, replace_part
+from connectors.warehouse.raw.reading import find_parts, oldest_row, read_part
+from connectors.warehouse.storage.connection import transaction
+from connectors.warehouse.storage.identity import read_merged
+from connectors.warehouse.storage.statements import statements
+
+_SQL = statements(__name__)
+
+# Bytes. Parts smaller than SMALL are combined with adjacent parts into parts of at most LARGE.
+SMALL = 16 * 1024 * 1024
+LARGE = 32 * 1024 * 1024
+
+GRACE = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedParts:
+    """Numbers and bytes of the parts before and after a compaction, and the number of deleted rows."""
+
+    parts_before: int
+    parts_after: int
+    bytes_before: int
+    bytes_after: int
+    rows_deleted: int
+
+
+def compact_parts(
+    db: DuckDBPyConnection, raw: Path, *, now: datetime, before: datetime | None, small: int = SMALL, large: int = LARGE
+) -> CompactedParts:
+    """Combine small parts, without superseded rows that were received `before` that time, outside of a transaction.
+
+    The rows of items, the last ones of their versions, and the last one of a new part are kept. After a kill at any
+    time, every row is in the store once or, in parts that readers skip, twice. Raises WarehouseUnusable if a part is
+    damaged, and OSError.
+    """
+    merged_seq = read_merged(db)
+    delete_superseded_parts(raw, merged_seq=merged_seq, until=(now - GRACE).timestamp())
+    find_places(db)
+    parts = find_parts(raw, merged_seq=merged_seq)
+    sizes = [part.stat().st_size for part in parts]
+    is_old = [before is not None and (oldest_row(part) or now) < before for part in parts]
+    deleted = 0
+    for group in groups(sizes, is_old, small=small, large=large):
+        rows = kept = pa.concat_tables([read_part(parts[n]) for n in group])
+        if before is not None:
+            db.register("part", rows)
+            kept = db.execute(_SQL["kept"], [before]).to_arrow_table()
+        if len(group) > 1 or kept.num_rows < rows.num_rows:
+            path = parts[group[0]]
+            replace_part(raw, number_of(path), kept)
+            os.utime(path, (now.timestamp(), now.timestamp()))
+            deleted += rows.num_rows - kept.num_rows
+    after = find_parts(raw, merged_seq=merged_seq)
+    with transaction(db):
+        last = max((number_of(part) for part in after), default=0)
+        db.execute("UPDATE core.warehouse SET raw_seq = ?", [last])
+    return CompactedParts(len(parts), len(after), sum(sizes), sum(part.stat().st_size for part in after), deleted)
+
+
+def groups(sizes: Sequence[int], is_old: Sequence[bool], *, small: int, large: int) -> Iterator[Sequence[int]]:
+    """Yield the numbers of adjacent parts that become one part; parts that are large enough are left out."""
+    group: list[int] = []
+    for number, (size, old) in enumerate(zip(sizes, is_old, strict=True)):
+        is_left_out = size >= small and not old
+        if group and (is_left_out or sum(sizes[one] for one in group) + size > large):
+            yield group
+            group = []
+        if not is_left_out:
+            group.append(number)
+    if group:
+        yield group
+
+
+def delete_superseded_parts(raw: Path, *, merged_seq: int, until: float) -> None:
+    """Delete the parts that a compaction replaced until a time, in seconds. Raises WarehouseUnusable and OSError."""
+    live = {number_of(part) for part in find_parts(raw, merged_seq=merged_seq)}
+    for before, number in pairwise(part_numbers(raw)):
+        if number not in live and number <= merged_seq:
+            covering = max(one for one in live if one <= before)
+            if part_path(raw, covering).stat().st_mtime <= until:
+                part_path(raw, number).unlink()

@@ -1,0 +1,227 @@
+"""The items of a batch: which are stored, which are read, and what of them is written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.merge.columns import Column, item_columns, join_tables, observations, sql_lists, table_of
+from connectors.warehouse.merge.reading import Records, Rejected, read_items
+from connectors.warehouse.merge.registry import Field, Observation, Registry, alterations, register
+from connectors.warehouse.merge.statements import run
+from connectors.warehouse.merge.versions import Version, superseded_versions
+from connectors.warehouse.raw.parts import write_part
+from models.fields import FieldType
+from models.item import Item
+from models.mapping import Mapping as MediaMapping
+from models.views import own_columns
+
+# So many items at a time are read before they become a table.
+_ITEMS = 2000
+
+# The columns of 10_known.sql and 21_flags.sql.
+_FLAGS = ("is_new", "is_content", "is_changed", "is_last", "is_same_id", "is_missed", "is_removed")
+_INTEGERS = [("n", pa.int64()), ("row", pa.int64())]
+_KNOWN_SCHEMA = pa.schema([*_INTEGERS, ("is_missed", pa.bool_()), ("is_removed", pa.bool_())])
+_FLAGS_SCHEMA = pa.schema([*_INTEGERS, *((name, pa.bool_()) for name in _FLAGS)])
+
+
+@dataclass(slots=True)
+class ReadItems:
+    """The items of a batch once they are compared with the stored ones.
+
+    `known` are those whose bytes are stored, by number `n` and stored `row`. The others were read: `media_ids` by
+    number, and `flags`, which say what became of them. `lists` fill the braces of statements.
+    """
+
+    known: pa.Table = field(default_factory=_KNOWN_SCHEMA.empty_table)
+    flags: pa.Table = field(default_factory=_FLAGS_SCHEMA.empty_table)
+    media_ids: dict[int, str] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+    columns: Sequence[Column] = ()
+    registry: Registry = field(default_factory=dict)
+    lists: Mapping[str, str] = field(default_factory=dict)
+
+    def numbers(self, flag: str, column: str = "n") -> pa.ChunkedArray:
+        """Return the numbers of the items with this flag, or their stored rows."""
+        return self.flags[column].filter(self.flags[flag])
+
+    @property
+    def replaced(self) -> pa.Array:
+        """Return the stored rows of items that changed, and -1."""
+        return pc.unique(self.numbers("is_changed", "row"))
+
+
+def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, mapping: MediaMapping) -> ReadItems:
+    """Find the items that are stored, read the others, and compare these with what is stored.
+
+    Alters core.media for new fields and types, before anything is written. Raises duckdb.Error.
+    """
+    read = ReadItems()
+    if not records.raws and not records.unknown_fields:
+        return read
+    db.register("arrived", arrived)
+    read.known = run(db, "10_known").to_arrow_table()
+    known = set(read.known["n"].to_pylist())
+    unknown = [n for n in range(len(records.raws)) if n not in known]
+    if not unknown and not records.unknown_fields:
+        return read
+    table = _read_unknown(db, records, unknown, read, mapping)
+    while table.num_rows:
+        db.register("batch", table)
+        run(db, "20_listed", lists=read.lists)
+        read.flags = run(db, "21_flags").to_arrow_table()
+        # If an item was also listed with the stored bytes, the order of all of its listings counts.
+        is_mixed = pc.is_in(read.known["row"], pc.unique(read.flags["row"]))
+        mixed = read.known["n"].filter(is_mixed).to_pylist()
+        if not mixed:
+            break
+        items, _ = read_items(records, mixed, mapping)
+        read.known = read.known.filter(pc.invert(is_mixed))
+        table = pa.concat_tables([table, _take(items, read)])
+    return read
+
+
+def _read_unknown(
+    db: DuckDBPyConnection, records: Records, numbers: Sequence[int], read: ReadItems, mapping: MediaMapping
+) -> pa.Table:
+    """Return the items with these numbers as a table. Register their fields, and give core.media their columns."""
+    read.registry = known = read_registry(db)
+    present = [name for (name,) in run(db, "12_columns").fetchall()]
+    own = {*own_columns("media"), *present, *(column.column for column in mapping.columns)}
+    tables = []
+    # At least once: a table without rows has its columns too.
+    for first in range(0, len(numbers) or 1, _ITEMS):
+        items, rejected = read_items(records, numbers[first : first + _ITEMS], mapping)
+        read.rejected += rejected
+        read.registry = register(read.registry, observations(records, items, read.registry, mapping), own)
+        read.columns = item_columns(mapping, read.registry)
+        tables.append(_take(items, read))
+    others = [
+        Observation(seen.resource, seen.path, None, is_count=False, at=seen.page.received_at)
+        for seen in records.unknown_fields
+    ]
+    read.registry = register(read.registry, others, own)
+    for text in alterations(known, read.registry, mapping, present):
+        db.execute(text)
+    if changed := [one for key, one in read.registry.items() if one != known.get(key)]:
+        db.register("registered", table_of_fields(changed))
+        run(db, "13_registered")
+    read.lists = sql_lists(read.columns)
+    return join_tables(tables, read.columns)
+
+
+def _take(items: Mapping[int, Item], read: ReadItems) -> pa.Table:
+    """Return a table of items, which needs a third of their memory, and keep their ids."""
+    read.media_ids |= {number: one.media_id for number, one in items.items()}
+    return table_of(items, read.columns, read.registry)
+
+
+def read_registry(db: DuckDBPyConnection) -> Registry:
+    """Return the registry of fields, in the order in which they were found. Raises duckdb.Error."""
+    fields = [
+        Field(resource, path, name, frozenset(map(FieldType, kinds)), *rest)
+        for resource, path, name, kinds, *rest in run(db, "11_fields").fetchall()
+    ]
+    return {(one.resource, one.path): one for one in fields}
+
+
+def table_of_fields(fields: Sequence[Field]) -> pa.Table:
+    """Return fields as rows of core.fields."""
+    times = pa.timestamp("us", tz="UTC")
+    return pa.table(
+        {
+            "resource": [one.resource for one in fields],
+            "path": [one.path for one in fields],
+            "column_name": pa.array([one.column_name for one in fields], pa.string()),
+            "column_type": pa.array([one.type if one.column_name else None for one in fields], pa.string()),
+            "kinds": pa.array([sorted(one.kinds) for one in fields], pa.list_(pa.string())),
+            "is_count": [one.is_count for one in fields],
+            "ordinal": [one.ordinal for one in fields],
+            "first_seen_at": pa.array([one.first_seen_at for one in fields], times),
+            "last_type_change_at": pa.array([one.last_type_change_at for one in fields], times),
+        }
+    )
+
+
+def write_raw(folder: Path, records: Records, arrived: pa.Table, read: ReadItems) -> int | None:
+    """Write the bytes of new and changed items to a part of the raw store; return its number, or None without any."""
+    changed = read.numbers("is_changed")
+    if not len(changed):
+        return None
+    numbers = changed.to_pylist()
+    pages = [records.pages[records.page_of[n]] for n in numbers]
+    listed = arrived.take(changed)
+    return write_part(
+        folder,
+        pa.table(
+            {
+                "landed": listed["seq"],
+                "position": listed["position"],
+                "account_id": listed["account_id"],
+                "surface": listed["surface"],
+                "media_id": pa.array([read.media_ids[n] for n in numbers], pa.string()),
+                "seen_at": listed["received_at"],
+                "run_id": pa.array([page.run_id for page in pages], pa.string()),
+                "correlation_id": pa.array([page.correlation_id for page in pages], pa.string()),
+                "payload": pa.array([records.raws[n] for n in numbers], pa.binary()),
+            }
+        ),
+    )
+
+
+def write_items(db: DuckDBPyConnection, read: ReadItems, sighted: pa.Table, mapping: MediaMapping) -> None:
+    """Write what became of the items: versions, counts, rows, addresses and sightings. Raises duckdb.Error."""
+    flags, lists = read.flags, read.lists
+    db.register("sighted", sighted)
+    if pc.any(pc.and_not(flags["is_content"], flags["is_new"])).as_py():
+        rows = run(db, "30_superseded", lists=lists).to_arrow_table().to_pylist()
+        versions = superseded_versions(rows, read.columns, mapping)
+        db.register(
+            "versions", pa.table(dict(zip(Version._fields, map(list, zip(*versions, strict=True)), strict=True)))
+        )
+        run(db, "31_versions")
+    replaced = read.replaced
+    if len(replaced):
+        run(db, "40_counts", lists=lists)
+    if pc.any(sighted["is_removed"]).as_py():
+        run(db, "41_returned_events")
+    is_kept = pc.and_not(pc.field("is_last") & (pc.field("row") >= 0), pc.is_in(pc.field("row"), replaced))
+    unchanged = flags.filter(is_kept)
+    if unchanged.num_rows:
+        db.register("unchanged", unchanged)
+        [(assignments,)] = run(db, "50_differing", lists=lists).fetchall()
+        run(db, "51_addresses", lists={"assignments": "".join(f"{each}, " for each in assignments)})
+    if pc.any(sighted["is_replaced"]).as_py():
+        run(db, "60_replaced")
+    if len(replaced):
+        run(db, "61_items", lists=lists)
+    if not pc.all(sighted["is_replaced"], min_count=0).as_py():
+        run(db, "70_sightings")
+    if pc.any(sighted["is_missed"]).as_py():
+        run(db, "71_returned")
+    db.unregister("batch")
+
+
+def find_sighted(arrived: pa.Table, read: ReadItems) -> pa.Table:
+    """Return the stored rows that the batch listed, with their first and last landing in it."""
+    listed = [read.known, read.flags.filter(pc.field("row") >= 0).select(_KNOWN_SCHEMA.names)]
+    each = pa.concat_tables(listed).group_by("row", use_threads=False)
+    rows = each.aggregate([("n", "min"), ("n", "max"), ("is_missed", "any"), ("is_removed", "any")])
+    first, last = arrived.take(rows["n_min"]), arrived.take(rows["n_max"])
+    return pa.table(
+        {
+            "row": rows["row"],
+            "seq": last["seq"],
+            "received_at": last["received_at"],
+            "first_seq": first["seq"],
+            "first_at": first["received_at"],
+            "first_run_seq": first["run_seq"],
+            "is_missed": rows["is_missed_any"],
+            "is_removed": rows["is_removed_any"],
+            "is_replaced": pc.is_in(rows["row"], read.replaced),
+        }
+    )

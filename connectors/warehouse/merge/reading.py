@@ -1,0 +1,187 @@
+"""Splits landed pages into their records: items with hashes of their bytes, accounts, and rejected ones. No IO."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+from xxhash import xxh3_64_intdigest
+
+from connectors.warehouse.merge.landed import LandedPage
+from models.api import read_account_page
+from models.item import Item, read_item
+from models.mapping import Mapping
+from models.media_page import PagePaths, located
+from models.page_commit import RejectedRecord
+from models.partial_json import Unreadable, elements, exact_text, mark_bytes, repair, unmark_bytes
+from models.record import RejectedItem
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class ListedAccount(NamedTuple):
+    """An account on a page of the catalogue. Of a malformed record with a readable id, all else is None."""
+
+    listed_as: str
+    ig_username: str | None
+    public_id: str | None
+    status: str | None
+    page: LandedPage
+
+    @property
+    def account_id(self) -> str:
+        """Return the id as it is stored; ids are case-insensitive (API 2)."""
+        return self.listed_as.lower()
+
+
+class Rejected(NamedTuple):
+    """A record that goes to quarantine; `position` is None if it is the whole page. `digest` tells equal ones.
+
+    `hides_an_id`: its id cannot be read, so that any record that the scan seems to miss may be this one.
+    """
+
+    page: LandedPage
+    position: int | None
+    reason: str
+    payload: str
+    digest: int
+    hides_an_id: bool
+
+
+class UnknownField(NamedTuple):
+    """A field of an account or a page that the API's contract does not define."""
+
+    resource: str
+    path: str
+    page: LandedPage
+
+
+@dataclass(slots=True)
+class Records:
+    """The records of a batch, in the order in which they were listed. An item's number is its place in `raws`.
+
+    `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page. `sizes`
+    are the numbers of records on the pages.
+    """
+
+    pages: Sequence[LandedPage]
+    sizes: list[int] = field(default_factory=list)
+    raws: list[bytes] = field(default_factory=list)
+    page_of: list[int] = field(default_factory=list)
+    position: list[int] = field(default_factory=list)
+    accounts: list[ListedAccount] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    unknown_fields: list[UnknownField] = field(default_factory=list)
+
+    def arrived(self) -> pa.Table:
+        """Return the items as a table: number, partition, landing, and the hash of the bytes."""
+        pages = pa.table(
+            {
+                "account_id": pa.array([page.partition.account_id for page in self.pages], pa.string()),
+                "surface": pa.array([page.partition.surface for page in self.pages], pa.string()),
+                "seq": pa.array([page.seq for page in self.pages], pa.int64()),
+                "began_seq": pa.array([page.began_seq for page in self.pages], pa.int64()),
+                "received_at": pa.array([page.received_at for page in self.pages], pa.timestamp("us", tz="UTC")),
+                "run_seq": pa.array([page.run_seq for page in self.pages], pa.int64()),
+            }
+        ).take(pa.array(self.page_of, pa.int64()))
+        hashes = pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64())
+        return (
+            pages.append_column("n", pa.array(range(len(self.raws)), pa.int64()))
+            .append_column("position", pa.array(self.position, pa.int32()))
+            .append_column("payload_hash", hashes)
+        )
+
+
+def read_records(batch: Sequence[LandedPage], paths: PagePaths) -> Records:
+    """Return the records of the pages of a batch; items are not decoded yet."""
+    records = Records([page for page in batch if page.body])
+    for number, page in enumerate(records.pages):
+        body = page.body.removeprefix(_BYTE_ORDER_MARK)
+        try:
+            if page.partition.account_id:
+                raws, others = _split(body, paths)
+                records.sizes.append(len(raws))
+                records.raws.extend(raws)
+                records.page_of.extend([number] * len(raws))
+                records.position.extend(range(len(raws)))
+                records.unknown_fields.extend(UnknownField("media_page", name, page) for name in sorted(others))
+            else:
+                _read_catalogue_page(records, page, body)
+        except Unreadable as error:
+            records.sizes.append(0)
+            digest = xxh3_64_intdigest(page.body)
+            reason = f"The page cannot be read: {error}."
+            records.rejected.append(Rejected(page, None, reason, exact_text(page.body), digest, hides_an_id=True))
+    return records
+
+
+def _split(body: bytes, paths: PagePaths) -> tuple[Sequence[bytes], frozenset[str]]:
+    """Return the items of a page, and its other keys. Raises Unreadable."""
+    try:
+        items, _, others = located(body, paths)
+        return elements(items), others
+    except (Unreadable, UnicodeDecodeError):
+        # Half of a character in one item must not hide the others, and each keeps its own bytes.
+        marked = mark_bytes(body)
+        readable = repair(marked)
+    items, _, others = located(readable, paths)
+    found, at = [], readable.index(items)
+    for raw in elements(items):
+        at = readable.index(raw, at)
+        found.append(unmark_bytes(marked[at : at + len(raw)]))
+        at += len(raw)
+    return found, others
+
+
+def _read_catalogue_page(records: Records, page: LandedPage, body: bytes) -> None:
+    read = read_account_page(body)
+    records.sizes.append(read.items)
+    for one in read.accounts:
+        records.accounts.append(ListedAccount(one.id, one.ig_username, one.public_id, one.status, page))
+    for record in read.rejected:
+        if record.account_id is not None:
+            records.accounts.append(_malformed(record, record.account_id, page))
+        if record.unknown_status is None:
+            hides_an_id = record.account_id is None
+            digest = xxh3_64_intdigest(record.payload.encode())
+            records.rejected.append(Rejected(page, record.position, record.reason, record.payload, digest, hides_an_id))
+    for name in sorted(read.unknown_fields):
+        resource = "account" if name.startswith("items[].") else "account_page"
+        records.unknown_fields.append(UnknownField(resource, name.removeprefix("items[]."), page))
+
+
+def _malformed(record: RejectedRecord, account_id: str, page: LandedPage) -> ListedAccount:
+    """Return a malformed account. If its status alone is unknown, the status is kept as text (API 3)."""
+    if record.unknown_status is None:
+        return ListedAccount(account_id, None, None, None, page)
+    value = msgspec.json.decode(record.payload)
+    return ListedAccount(account_id, value["ig_username"], value["public_id"], record.unknown_status, page)
+
+
+def read_items(records: Records, numbers: Iterable[int], mapping: Mapping) -> tuple[dict[int, Item], list[Rejected]]:
+    """Return the items with these numbers, by number, and the rejected ones."""
+    items: dict[int, Item] = {}
+    rejected = []
+    for number in numbers:
+        raw = records.raws[number]
+        try:
+            items[number] = read_item(raw, mapping)
+        except RejectedItem as error:
+            text = exact_text(raw) if error.code == "not_json" else raw.decode(errors="backslashreplace")
+            page, position = records.pages[records.page_of[number]], records.position[number]
+            digest = _digest(raw, error.code, mapping)
+            rejected.append(Rejected(page, position, str(error), text, digest, hides_an_id=True))
+    return items, rejected
+
+
+def _digest(raw: bytes, code: str, mapping: Mapping) -> int:
+    """Return the hash by which a rejected item is recognized: that of its content if only its id is missing."""
+    if code in ("no_id", "inexact_id"):
+        value = msgspec.json.decode(raw)
+        first = mapping.media_id[0].strip("/")
+        if "/" not in first:
+            with_id = msgspec.json.encode({**value, first: "0"})
+            return read_item(with_id, mapping).content_hash
+    return xxh3_64_intdigest(raw)

@@ -1,0 +1,85 @@
+"""Which file a snapshot replaces: only a snapshot of the same warehouse that hides no more."""
+
+import os
+from pathlib import Path
+
+import duckdb
+
+from connectors.warehouse.publish.hide import HASH
+from connectors.warehouse.storage.durable import is_duckdb
+from connectors.warehouse.storage.errors import SnapshotHides, WarehouseUnusable, first_line
+
+_FIX = "Fix: check GRAMHOUSE_SNAPSHOT; if it is correct, move that file away."
+
+
+def check_file(snapshot: Path) -> None:
+    """Raise WarehouseUnusable unless the path is free, or has a DuckDB file."""
+    if not os.path.lexists(snapshot):
+        return
+    if snapshot.is_symlink() or not snapshot.is_file():
+        # Not opened: opening a pipe waits for its writer.
+        what = "is a symbolic link" if snapshot.is_symlink() else "is not a regular file"
+    else:
+        try:
+            if is_duckdb(snapshot):
+                return
+            what = "is not a DuckDB file" if snapshot.stat().st_size else "is an empty file"
+        except OSError as error:
+            what = f"cannot be read ({error.strerror})"
+    raise WarehouseUnusable(f"{snapshot} {what} and is not replaced. {_FIX}")
+
+
+def check_snapshot(snapshot: Path) -> tuple[str, str | None] | None:
+    """Return the id of a snapshot's warehouse and what is hidden, or None if the path is free.
+
+    Raises WarehouseUnusable if the path has anything else than a snapshot that can be read.
+    """
+    check_file(snapshot)
+    if not snapshot.exists():
+        return None
+    try:
+        with duckdb.connect(str(snapshot), read_only=True) as reader:
+            rows = reader.execute("SELECT warehouse_id, hidden FROM core.published").fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException):
+        rows = []
+    except duckdb.Error as error:
+        raise WarehouseUnusable(
+            f"{snapshot} cannot be read ({first_line(error)}) and is not replaced."
+            " Fix: close the program that has it open for writing, or move it away."
+        ) from error
+    if len(rows) != 1:
+        raise WarehouseUnusable(f"{snapshot} is not a gramhouse snapshot and is not replaced. {_FIX}")
+    [(owner, hidden)] = rows
+    return owner, hidden
+
+
+def check_replaceable(snapshot: Path, owner: str, hides: str | None, *, may_show: bool) -> None:
+    """Raise WarehouseUnusable unless the path is free, or has a snapshot of this warehouse that hides no more.
+
+    `hides` is what the next snapshot hides. With `may_show` it may show what the one before hid.
+    """
+    if (found := check_snapshot(snapshot)) is None:
+        return
+    its_owner, hidden = found
+    if its_owner != owner:
+        raise WarehouseUnusable(another_warehouse(str(snapshot)))
+    before, now = _names(hidden), _names(hides)
+    # A hash shows which values are equal, so it shows less than the value, and more than nothing.
+    shown = sorted(name for name in before - now if f"{name}{HASH}" in now or name.removesuffix(HASH) not in now)
+    if shown and not may_show:
+        raise SnapshotHides(
+            f"{snapshot} hides {', '.join(shown)}, and the next snapshot would show it. The previous snapshot is"
+            f" unchanged. Fix: set GRAMHOUSE_HIDE={hidden}, or run `gramhouse publish --show-hidden`."
+        )
+
+
+def another_warehouse(snapshot: str) -> str:
+    """Return why a snapshot of another warehouse is not replaced; `snapshot` is its path or address."""
+    return (
+        f"{snapshot} is the snapshot of another warehouse and is not replaced. Fix: check GRAMHOUSE_WAREHOUSE (is its"
+        " disk mounted?) and GRAMHOUSE_SNAPSHOT; if both are correct, move that snapshot away."
+    )
+
+
+def _names(hidden: str | None) -> set[str]:
+    return set(hidden.split(",")) if hidden else set()

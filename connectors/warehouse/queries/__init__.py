@@ -1,0 +1,1 @@
+"""Reads the snapshot, and the warehouse where both have the same tables."""

@@ -1,0 +1,178 @@
+"""Exports the snapshot: each table and view as a Parquet file, in a folder that replaces the export before."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from connectors.warehouse.queries.raw_media import find_damage
+from connectors.warehouse.queries.reader import Setting, Snapshot, open_snapshot
+from connectors.warehouse.storage.durable import sync
+from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseBusy, WarehouseUnusable, first_line
+from connectors.warehouse.storage.paths import real
+from connectors.warehouse.storage.quoting import literal, quoted
+
+# Every file of an export has this key in its metadata.
+_MARK = "gramhouse"
+
+# For what DuckDB cannot keep in memory.
+_SPILL = ".spill"
+
+# One account's media fits into one or two row groups, and one row group per thread fits into memory.
+_ROW_GROUP = 16_384
+
+# The sort order of files of items, without columns that a table lacks. Typical queries read one account, newest first.
+_ORDER = {
+    "account_id": "", "surface": "", "published_at": " DESC", "media_id": "", "position": "", "metric": "",
+    "observed_at": "", "valid_from": "",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedTable:
+    """An exported table or view: its name, kind (table, view, or raw for the raw store), rows and bytes of its file."""
+
+    name: str
+    kind: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What was exported, and when the snapshot was published."""
+
+    published_at: datetime
+    tables: tuple[ExportedTable, ...]
+
+
+def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> Export:
+    """Write every table and view of the snapshot to a folder; an earlier export is replaced whole.
+
+    `with_raw` adds `raw_versions`, every version of every item exactly as it came. The warehouse is not opened, so a
+    sync may run at the same time.
+
+    Raises SnapshotMissing; WarehouseUnusable when the snapshot or the raw store cannot be read, or when the folder
+    cannot be written or has other files than those of an export; WarehouseBusy when another export is writing to it.
+    The folder is then unchanged.
+    """
+    with _replace(folder) as draft:
+        # The SQL of views comes from the file: it must not read or write anywhere else.
+        settings: dict[str, Setting] = {
+            "temp_directory": str(draft / _SPILL),
+            "allowed_directories": [f"{draft}/"],
+            "memory_limit": "1GB",
+        }
+        with open_snapshot(snapshot, with_raw=with_raw, as_published=True, settings=settings) as opened:
+            try:
+                [(published_at, version)] = opened.query("SELECT snapshot_at, version FROM main.published").rows
+            except (SnapshotUnreadable, ValueError) as error:
+                raise WarehouseUnusable(
+                    f"{snapshot} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT."
+                ) from error
+            names = [(one["name"], one["kind"]) for one in opened.relations()]
+            try:
+                written = [_write(opened, draft, name, kind, str(version)) for name, kind in sorted(names)]
+                if with_raw:
+                    written.append(_write(opened, draft, "raw_versions", "raw", str(version)))
+            except duckdb.Error as error:
+                if with_raw:
+                    find_damage(opened.db)
+                raise WarehouseUnusable(
+                    f"cannot export to {folder}: {first_line(error)}. The previous export is unchanged."
+                    " Fix: free space, or publish again with `gramhouse publish`."
+                ) from error
+        return Export(published_at, tuple(written))
+
+
+def _write(opened: Snapshot, draft: Path, name: str, kind: str, version: str) -> ExportedTable:
+    path = draft / f"{quote(name, safe='').replace('.', '%2E')}.parquet"
+    relation = quoted(name) if kind == "raw" else quoted("main", name)
+    columns = [column for column, *_ in opened.db.execute(f"DESCRIBE {relation}").fetchall()]
+    # Tables with a column for items grow with their number. Readers skip row groups of other accounts.
+    keys = [quoted(one) + way for one, way in _ORDER.items() if one in columns and "media_id" in columns]
+    order = f" ORDER BY {', '.join(keys)}" if keys and kind != "raw" else ""
+    [(rows,)] = opened.db.execute(
+        f"COPY (FROM {relation}{order}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd,"
+        f" ROW_GROUP_SIZE {_ROW_GROUP}, KV_METADATA {{{_MARK}: {literal(version)}}})"
+    ).fetchall()
+    sync(path)
+    return ExportedTable(name, kind, rows, path.stat().st_size)
+
+
+@contextmanager
+def _replace(folder: Path) -> Iterator[Path]:
+    """Yield a folder to write to, which replaces `folder` if the block succeeds."""
+    # If the folder is a symbolic link, its target is replaced.
+    target = real(folder)
+    workshop = target.with_name(f".{target.name}.exporting")
+    draft = workshop / "files"
+    try:
+        _check(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _held(target.parent):
+            try:
+                # What an export that was killed has left.
+                shutil.rmtree(workshop, ignore_errors=True)
+                # Fails for a link, which would lead elsewhere.
+                workshop.mkdir()
+                draft.mkdir()
+                yield draft
+                shutil.rmtree(draft / _SPILL, ignore_errors=True)
+                sync(draft)
+                _check(target)
+                if target.exists():
+                    target.rename(workshop / "before")
+                draft.rename(target)
+                sync(target.parent)
+            finally:
+                shutil.rmtree(workshop, ignore_errors=True)
+    except OSError as error:
+        raise WarehouseUnusable(
+            f"cannot export to {folder}: {error.strerror or error}. The previous export is unchanged."
+            " Fix: free space, or choose a folder that can be written."
+        ) from error
+
+
+@contextmanager
+def _held(parent: Path) -> Iterator[None]:
+    """Lock the folder in which exports are made and replaced; a process that ends releases the lock."""
+    handle = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise WarehouseBusy(f"Another export is writing to {parent}. Fix: wait until it has finished.") from None
+    finally:
+        os.close(handle)
+
+
+def _check(folder: Path) -> None:
+    """Raise WarehouseUnusable unless the folder is free, empty, or an export without other files."""
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir():
+        raise WarehouseUnusable(f"cannot export to {folder}: it is a file. Fix: choose a folder.")
+    for path in sorted(folder.iterdir()):
+        if not _is_exported(path):
+            raise WarehouseUnusable(
+                f"cannot export to {folder}: {path.name} is not part of a gramhouse export."
+                " Fix: move it away, or choose another folder."
+            )
+
+
+def _is_exported(path: Path) -> bool:
+    if path.is_symlink() or path.suffix != ".parquet":
+        return False
+    with suppress(OSError, pa.ArrowException):
+        return _MARK.encode() in (pq.read_metadata(path).metadata or {})
+    return False

@@ -1,0 +1,86 @@
+"""Incomplete outcomes grouped by cause, in the warehouse or in an open snapshot."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.statements import statements
+from models.runs import LONG_COOLDOWN, OutcomeKind
+
+_SQL = statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One incomplete scan; `surface` and `account_id` are empty for the catalogue."""
+
+    ig_username: str
+    surface: str
+    correlation_id: str | None
+    account_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Scans with the same outcome and error code, with up to three examples; `detail` is the first one's.
+
+    `usernames` are those of all its accounts.
+    """
+
+    outcome: OutcomeKind
+    error_code: str
+    scans: int
+    accounts: int
+    resume_after: datetime | None
+    detail: str
+    examples: tuple[Example, ...]
+    usernames: tuple[str, ...] = ()
+
+    @property
+    def example(self) -> Example:
+        """Return the first example."""
+        return self.examples[0]
+
+
+def grouped(outcomes: str, *, apart: str = "true") -> str:
+    """Return the query that groups incomplete outcomes by cause, the groups with most scans first.
+
+    `outcomes` is a query for rows of `run_outcomes`. Rows that differ in the expression `apart` are in separate groups.
+    """
+    return _SQL["groups"].replace("{outcomes}", outcomes).replace("{apart}", apart)
+
+
+def failure_groups(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tuple[FailureGroup, ...]:
+    """Return the incomplete outcomes of a query for rows of `run_outcomes`, by cause.
+
+    The catalogue, and scans with a long cooldown as of `now`, are in separate groups.
+    """
+    long = f"coalesce(o.resume_after > TIMESTAMPTZ '{(now + LONG_COOLDOWN).isoformat()}', false)"
+    rows = db.execute(grouped(outcomes, apart=f"o.surface = '', {long}")).fetchall()
+    return tuple(
+        FailureGroup(
+            OutcomeKind(outcome),
+            error_code,
+            scans,
+            accounts,
+            resume_after,
+            detail or "",
+            tuple(Example(**each) for each in examples),
+            tuple(usernames or ()),
+        )
+        for outcome, error_code, scans, accounts, resume_after, _, _, _, detail, examples, usernames in rows
+    )
+
+
+def failure_groups_of(db: DuckDBPyConnection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:
+    """Return the failure groups of a run."""
+    return failure_groups(db, f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}", now=now)
+
+
+def expired_accounts(db: DuckDBPyConnection) -> int:
+    """Return how many accounts' access tokens must be renewed."""
+    query = "SELECT count(*) FROM core.accounts WHERE status = 'token_expired' AND removed_at IS NULL"
+    [(number,)] = db.execute(query).fetchall()
+    return int(number)

@@ -1,0 +1,78 @@
+"""Selects the accounts that a backfill scans, in the warehouse or in an open snapshot."""
+
+from collections.abc import Mapping, Sequence
+
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.queries.account_names import NAMES, as_name
+from connectors.warehouse.storage.statements import statements
+from models.feeds import SURFACES
+from models.selection import ChosenAccount, Selection, SelectionError
+from models.text import one_line
+
+_SQL = statements(__name__)
+
+# The most unknown accounts that the message names, to keep it readable.
+_MOST_NAMED = 5
+
+
+def chosen(
+    db: DuckDBPyConnection, selection: Selection, page_size: int, *, scan_expired: bool = False
+) -> tuple[ChosenAccount, ...]:
+    """Return the accounts of a selection, ordered by name, each once; empty if none matches.
+
+    A run skips accounts with an expired token, so no requests are estimated for them unless `scan_expired`.
+
+    Raises SelectionError if a named account does not exist, is ambiguous or was removed, or, for `selection.failed`, if
+    only the account catalogue is incomplete.
+    """
+    named = _find_named(db, selection.accounts)
+    if selection.failed:
+        _refuse_catalogue(db)
+    values = {
+        "surfaces": list(selection.surfaces),
+        "named": named,
+        "everything": selection.everything,
+        "expired_since": selection.expired_since,
+        "failed": selection.failed,
+        "page_size": page_size,
+        "scan_expired": scan_expired,
+    }
+    rows = db.execute(_SQL["choose"].format(incomplete=_SQL["incomplete"]), values).fetchall()
+    return tuple(
+        ChosenAccount(account_id, name, expired, tuple(one for one in SURFACES if one in surfaces), int(pages))
+        for account_id, name, expired, surfaces, pages in rows
+    )
+
+
+def _find_named(db: DuckDBPyConnection, accounts: Sequence[str]) -> list[str]:
+    typed = {as_name(text): text for text in accounts}
+    if not typed:
+        return []
+    found: Mapping[str, list[str]] = dict(db.execute(_SQL["find"].format(names=NAMES), [[*typed]]).fetchall())
+    if wrong := {text: found.get(name) for name, text in typed.items() if len(found.get(name, ())) != 1}:
+        raise SelectionError(_message(wrong))
+    return [account_id for (account_id,) in found.values()]
+
+
+def _message(wrong: Mapping[str, list[str] | None]) -> str:
+    shown = [(f"'{one_line(text)}'", found) for text, found in wrong.items()][:_MOST_NAMED]
+    absent = [text for text, found in shown if found is None]
+    several = [text for text, found in shown if found]
+    gone = [text for text, found in shown if found == []]
+    parts = [
+        *([f"there is no account {' or '.join(absent)} in the warehouse"] if absent else ()),
+        *([f"more than one account is named {' or '.join(several)}"] if several else ()),
+        *([f"{' and '.join(gone)} left the catalogue"] if gone else ()),
+        *([f"and {len(wrong) - _MOST_NAMED:,} more are unknown"] if len(wrong) > _MOST_NAMED else ()),
+    ]
+    what = ", ".join(parts)
+    return (
+        f"{what[0].upper()}{what[1:]}. Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones."
+    )
+
+
+def _refuse_catalogue(db: DuckDBPyConnection) -> None:
+    incomplete = {resource for resource, *_ in db.execute(_SQL["incomplete"]).fetchall()}
+    if incomplete == {"accounts"}:
+        raise SelectionError("The account catalogue could not be fetched by the last run. Fix: run `gramhouse sync`.")

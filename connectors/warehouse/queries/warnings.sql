@@ -1,0 +1,41 @@
+-- name: missing_accounts
+-- Known accounts that the last complete catalogue did not list: how many, of how many, those about which it decided
+-- nothing, whether it was empty, and some names.
+SELECT
+    count(*) FILTER (is_missing), count(*), count(*) FILTER (is_missing AND missed_at IS NULL),
+    (SELECT items = 0 FROM core.closed_scans WHERE resource = 'accounts'),
+    list(ig_username ORDER BY ig_username) FILTER (is_missing)
+FROM (
+    SELECT a.ig_username, a.missed_at, a.seen_seq < w.began_seq AS is_missing
+    FROM core.accounts AS a, core.closed_scans AS w
+    WHERE w.resource = 'accounts' AND a.removed_at IS NULL
+)
+
+-- name: findings
+-- What is wrong with records of the last closed scans: the finding, and the accounts.
+SELECT f.finding, list_sort(list(DISTINCT coalesce(a.ig_username, f.account_id)))
+FROM core.scan_findings AS f
+JOIN core.closed_scans AS w USING (resource, account_id, surface)
+LEFT JOIN core.accounts AS a ON a.account_id = if(f.finding = 'listed_twice', f.record_id, f.account_id)
+WHERE f.finding <> 'rejected' AND f.seq BETWEEN w.began_seq AND w.seq
+GROUP BY f.finding
+
+-- name: names
+-- The names of accounts.
+SELECT ig_username FROM core.accounts WHERE list_contains($1, account_id) ORDER BY ig_username
+
+-- name: changed_alone
+-- The column or field that alone changed more than half of the items that each of these runs received, without the $2
+-- accounts among them, and at least three.
+SELECT v.changed[1]
+FROM core.media_versions AS v
+JOIN core.run_counts AS c USING (run_seq)
+WHERE list_contains($1, v.run_seq) AND len(v.changed) = 1
+GROUP BY v.changed[1], v.run_seq, c.items
+HAVING count(*) >= 3 AND 2 * count(*) > c.items - $2
+QUALIFY count(*) OVER (PARTITION BY v.changed[1]) = len($1)
+LIMIT 1
+
+-- name: not_read
+-- How many listed items have no value in a mapped column, but one in the columns of its fields.
+SELECT count(*) FROM core.media WHERE removed_at IS NULL AND {column} IS NULL AND ({has_one})

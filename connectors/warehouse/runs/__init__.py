@@ -1,1 +1,0 @@
-"""Runs, outcomes, checkpoints and the selection of backfills."""

@@ -1,1 +1,0 @@
-"""The snapshot, which analysts use: publishes, reads, queries and exports it."""

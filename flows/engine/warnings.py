@@ -1,0 +1,170 @@
+"""What a person should know about a run beyond its outcomes: its warnings, each found in one place."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from connectors.state.runs import read_runs
+from connectors.warehouse.merge.removals import Removals
+from connectors.warehouse.queries.warnings import (
+    MissingAccounts,
+    changed_alone,
+    missing_accounts,
+    names_of,
+    scan_findings,
+    values_not_read,
+)
+from flows.engine.run import Run
+from flows.reporting.words import count, per_second, several, span
+from models.pointer import to_keys
+from models.removal import ACCOUNTS_CONFIRM_AFTER_HOURS, ACCOUNTS_LIMIT
+from models.runs import OutcomeKind, RunState, RunWarning, Tally
+
+_RELEASE = "if they were really deleted, run `gramhouse sync --accept-removals`"
+
+ACCOUNTS_MISSING = "accounts_missing"
+
+# A field is suspicious if it alone changed most items in this many syncs, one after the other.
+_SYNCS = 3
+
+_CONTRADICTIONS = {
+    "listed_twice": (
+        "accounts_listed_twice",
+        "The last catalogue listed {what} several times with different values",
+        "the last record counts; report it to the service",
+    ),
+    "same_id": (
+        "ids_shared",
+        "Items of one scan share an id and are not the same, in {what}; no missing item was marked as removed there",
+        "check the paths of media_id under [mapping] in gramhouse.toml, then report it to the service",
+    ),
+}
+
+
+async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequence[RunWarning]:
+    """Return the warnings of a run, after its last merge."""
+    warehouse = run.resources.warehouse
+    found = [*_nothing_scanned(run, outcomes), *_limited(run)]
+    if run.request.selection is None:
+        found += _removed_accounts(removals)
+        found += _missing_accounts(await warehouse.read(missing_accounts), removals)
+        found += await _changed_by_one_field(run)
+    found += _missing_items(removals, await warehouse.read(names_of, removals.accounts_with_too_many))
+    for finding, names in (await warehouse.read(scan_findings)).items():
+        code, detail, hint = _CONTRADICTIONS[finding]
+        what = f"{count(len(names), 'account')} ({several(names)})"
+        found.append(RunWarning(code, len(names), f"{detail.format(what=what)}.", hint, makes_partial=True))
+    if lost := await warehouse.read(values_not_read, warehouse.mapping):
+        named = ", ".join(f"{name} ({items:,})" for name, items in sorted(lost.items(), key=lambda each: -each[1]))
+        detail = f"Values of media items that could not be converted to their column's type and are NULL: {named}."
+        hint = "set a path to the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
+        found.append(RunWarning("values_not_cast", sum(lost.values()), detail, hint))
+    return found
+
+
+def _nothing_scanned(run: Run, outcomes: Tally) -> Iterator[RunWarning]:
+    """Yield a warning if a backfill skipped all accounts that it was asked for."""
+    if run.request.selection is None or outcomes[OutcomeKind.SKIPPED] < outcomes.total:
+        return
+    which = "the account has expired" if run.batcher.listed == 1 else "all chosen accounts have expired"
+    fix = "The owner must renew it first, or set GRAMHOUSE_SCAN_EXPIRED=true."
+    detail = f"Nothing was scanned: the token of {which}."
+    yield RunWarning("nothing_scanned", run.batcher.listed, detail, fix, makes_partial=True)
+
+
+def _limited(run: Run) -> Iterator[RunWarning]:
+    """Yield warnings if the service limited all requests: the rate, and that the run took too long because of it."""
+    allowed, fixed = run.scans.pacer.rate.allowed, run.resources.rate.fixed
+    if allowed is None:
+        return
+    rate, refused = per_second(allowed), count(run.progress.refused, "request")
+    if fixed is None:
+        detail, hint = f"The service allows {rate}; pace kept ({refused} refused).", None
+    else:
+        detail = f"The service allows {rate}, and GRAMHOUSE_REQUESTS_PER_SECOND is {fixed:g} ({refused} refused)."
+        hint = "Lower the setting, or remove it, so that runs find out what the service allows."
+    yield RunWarning("requests_per_second", round(allowed), detail, hint)
+    schedule, next_run = run.request.schedule, run.progress.next_run
+    if schedule is not None and next_run is not None and run.clock.now() > next_run:
+        every = next_run - run.scans.beginning.at
+        detail = (
+            f"The run took {span(run.seconds)}, longer than the {span(every.total_seconds())} between two runs of"
+            f" {schedule.setting}, because the service allows {rate}."
+        )
+        hint = (
+            f"Ask the service for more, set GRAMHOUSE_SYNC_MODE=incremental, or make {schedule.setting} less frequent."
+        )
+        yield RunWarning("longer_than_schedule", 1, detail, hint)
+
+
+def _removed_accounts(removals: Removals) -> Iterator[RunWarning]:
+    if gone := removals.removed_accounts:
+        detail = f"{count(gone, 'account')} marked as removed: no longer in the catalogue."
+        yield RunWarning("accounts_removed", gone, detail)
+
+
+def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[RunWarning]:
+    """Yield a warning about accounts that are not in the catalogue, and not marked as removed yet.
+
+    It makes the run partial if they are more than a tenth, or if the catalogue did not decide about them.
+    """
+    if not (found.missing or found.is_empty):
+        return
+    then = f"a sync at least {ACCOUNTS_CONFIRM_AFTER_HOURS} hours later marks them as removed if they are still missing"
+    if removals.too_many_accounts:
+        then = "so many are only marked as removed by a person"
+    elif found.undecided:
+        then = "the catalogue is empty, or has records without a readable id, and decides nothing"
+    detail = (
+        f"{found.missing:,} of {found.known:,} known accounts ({several(found.names)})"
+        f" {'is' if found.missing == 1 else 'are'} missing from the catalogue,"
+        f" and not marked as removed yet: {then}."
+        if found.missing
+        else "The catalogue is empty: the API key reaches no account."
+    )
+    yield RunWarning(
+        ACCOUNTS_MISSING,
+        found.missing,
+        detail,
+        f"check which accounts the API key can access, and the address; {_RELEASE}",
+        makes_partial=found.is_empty or found.undecided > 0 or found.missing > ACCOUNTS_LIMIT * found.known,
+    )
+
+
+def _missing_items(removals: Removals, names: Sequence[str]) -> Iterator[RunWarning]:
+    """Yield a warning if so many items are missing that a run does not remove them by itself."""
+    if not (removals.too_many_items or names):
+        return
+    of = f" ({several(names)})" if names else ""
+    detail = (
+        f"{count(removals.missing_items, 'media item')} missing from the lists of their accounts{of}, and not marked as"
+        " removed yet: so many are only marked as removed by a person."
+    )
+    fix = f"check that the service shows them; {_RELEASE}"
+    yield RunWarning("items_missing", removals.missing_items, detail, fix, makes_partial=True)
+
+
+async def _changed_by_one_field(run: Run) -> Sequence[RunWarning]:
+    """Return a warning that names what alone changed most items in the last syncs of these surfaces."""
+    warehouse, done = run.resources.warehouse, (RunState.RUNNING, RunState.COMPLETE, RunState.PARTIAL)
+    rows = await warehouse.read_state(read_runs)
+    # Those of other surfaces, such as stories every six hours, receive other items.
+    seqs = [
+        row["seq"] for row in rows
+        if row["kind"] == "sync" and row["state"] in done and row["selection"] == run.request.selected
+    ][:_SYNCS]  # fmt: skip
+    if len(seqs) < _SYNCS:
+        return ()
+    found = await warehouse.read(changed_alone, seqs, accounts=run.batcher.listed)
+    if found is None:
+        return ()
+    keys = to_keys(found) if found.startswith("/") else [found]
+    name = found if any({".", "*"} & set(key) for key in keys) else ".".join(keys)
+    return [
+        RunWarning(
+            "items_changed_by_one_field",
+            _SYNCS,
+            f"In each of the last {_SYNCS} syncs, {name} alone changed most items, and each of them got a new version.",
+            f"if this is no change of an item, set ignore = {json.dumps([name], ensure_ascii=False)} under [mapping] in"
+            " gramhouse.toml",
+        )
+    ]

@@ -1,0 +1,82 @@
+"""What is being erased: a row in the state, so that an interrupted erasure can be completed. No IO."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from models.forgotten import FORGOTTEN
+
+ACTIVITY = "gramhouse forget"
+OPERATION = "forget"
+
+UNFINISHED = "An account is not completely erased. Fix: run the interrupted `gramhouse forget` again."
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account to erase: its id, and its names and public id if no other account has these too."""
+
+    account_id: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the id and the names, in lower case."""
+        return tuple(word.lower() for word in (self.account_id, *self.names))
+
+    @property
+    def name(self) -> str:
+        """Return its name, or its id."""
+        return (*self.names, self.account_id)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """Accounts that are being erased, and the number of rows that they had, by table."""
+
+    accounts: tuple[Account, ...] = ()
+    removed: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> list[str]:
+        """Return the ids of the accounts."""
+        return [account.account_id for account in self.accounts]
+
+    def with_removed(self, removed: Mapping[str, int]) -> "Erasure":
+        """Return the erasure with numbers of rows. After a kill some rows are deleted already: the most counts."""
+        found = {**self.removed, **{name: max(rows, self.removed.get(name, 0)) for name, rows in removed.items()}}
+        return Erasure(self.accounts, {name: rows for name, rows in found.items() if rows})
+
+    def redact(self, text: str) -> str:
+        """Replace ids and names in a text by the word forgotten.
+
+        A name that may be a word of any text, such as `the` or `10`, counts only where a text shows that it is a name:
+        alone, in quotes, after an @, or before what was selected of it.
+        """
+        for one in self.accounts:
+            for word in one.words:
+                text = _pattern(word).sub(FORGOTTEN, text)
+        return text
+
+
+def _pattern(word: str) -> re.Pattern[str]:
+    word = re.escape(word)
+    # A name may contain full stops, and be followed by one.
+    ends = r"(?!\w|\.\w)"
+    if re.search(r"[a-z]", word) and re.search(r"[^a-z]", word):
+        return re.compile(rf"(?<![\w.]){word}{ends}", re.IGNORECASE)
+    selected = rf"(?:^|(?<=, )){word}(?=(?:, [^()]*)? \([a-z, ]+\)$)"
+    shown = rf"""^{word}$|(?<=@){word}{ends}|(?<=["'`]){word}(?=["'`])"""
+    return re.compile(f"{shown}|{selected}", re.IGNORECASE)
+
+
+def to_text(erasure: Erasure) -> str:
+    """Return an erasure as JSON."""
+    return msgspec.json.encode(erasure).decode()
+
+
+def from_text(text: str | None) -> Erasure:
+    """Return the erasure of a JSON text; None is that of nothing."""
+    return Erasure() if text is None else msgspec.json.decode(text, type=Erasure)

@@ -1,0 +1,65 @@
+"""Fills a warehouse with its state as a run does: pages land, and are merged."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from connectors.state.runs import begin_run
+from flows.engine.files import Files, lock_state, open_pair
+from models.checkpoint import Checkpoint
+from models.page_commit import PageCommit, ReceivedPage
+from models.partition import Partition
+from tests.warehouse.days import at
+
+
+class Scan:
+    """A scan whose pages land, one a minute."""
+
+    def __init__(self, partition: Partition, scan_id: str, hour: float) -> None:
+        self.checkpoint = Checkpoint(partition, scan_id, "run-1", at(hour), at(hour))
+
+    def page(self, *items: object, last: bool = True) -> PageCommit:
+        """Return the next page."""
+        before, cursor = self.checkpoint, None if last else "next"
+        number = before.pages + 1
+        when = before.started_at + timedelta(minutes=number)
+        self.checkpoint = before.advance(run_id="run-1", next_cursor=cursor, items=len(items), at=when)
+        body = json.dumps({"items": items, "next_cursor": cursor}).encode()
+        correlation_id = f"{before.scan_id}-{number}"
+        page = ReceivedPage(before.partition, "run-1", before.scan_id, number, when, correlation_id, body)
+        return PageCommit(page, self.checkpoint)
+
+
+@contextmanager
+def opened(warehouse: Path) -> Iterator[Files]:
+    """Open a warehouse with its state; create them if necessary."""
+    with (
+        lock_state(warehouse, "gramhouse sync", now=at(0), pause=lambda _: None) as state,
+        open_pair(state, warehouse) as files,
+    ):
+        yield files
+
+
+def begin(
+    files: Files, run_id: str = "run-1", kind: str = "sync", *, selection: str | None = None, reason: str | None = None
+) -> None:
+    """Begin a run."""
+    files.state.write(
+        begin_run,
+        run_id,
+        kind,
+        pid=1,
+        now=at(0),
+        within=timedelta(),
+        version="1",
+        selection=selection,
+        reason=reason,
+    )
+
+
+def land(files: Files, *commits: PageCommit) -> None:
+    """Land page commits, and merge them."""
+    files.inbox.land(commits)
+    files.merge(files.db, files.inbox.last())

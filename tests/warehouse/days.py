@@ -1,0 +1,234 @@
+"""Scans and runs at given hours, each scan a run of its own, and snapshots of them."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connectors.warehouse.merge.landed import LandedPage, ScanEnd, cut_batch
+from connectors.warehouse.merge.merge import merge_batch
+from connectors.warehouse.publish.publish import Publication, StateRows, publish
+from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.mapping import BUILT_IN
+from models.mapping import Mapping as MediaMapping
+from models.partition import CATALOGUE, Partition, media
+from models.runs import Outcome, OutcomeKind, RunState
+from tests.warehouse.rig import Rig, opened
+
+T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
+ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
+BEN = "11111111-2222-4333-8444-555555555555"
+POSTS = media(ANNA, "posts")
+STORIES = media(ANNA, "stories")
+
+Item = dict[str, Any]
+Row = tuple[Any, ...]
+
+_TIME = pa.timestamp("us", tz="UTC")
+RUNS = pa.schema(
+    [
+        ("run_id", pa.string()), ("seq", pa.int64()), ("kind", pa.string()), ("selection", pa.string()),
+        ("reason", pa.string()), ("state", pa.string()), ("started_at", _TIME), ("ended_at", _TIME),
+        ("resumes", pa.string()), ("error_code", pa.string()), ("detail", pa.string()), ("version", pa.string()),
+        ("published_at", _TIME),
+    ]
+)  # fmt: skip
+_WARNINGS = pa.schema(
+    [
+        ("run_id", pa.string()), ("code", pa.string()), ("count", pa.int64()), ("detail", pa.string()),
+        ("hint", pa.string()), ("makes_partial", pa.bool_()),
+    ]
+)  # fmt: skip
+_CHECKPOINTS = pa.schema(
+    [
+        ("account_id", pa.string()), ("surface", pa.string()), ("scan_id", pa.string()), ("run_id", pa.string()),
+        ("started_at", _TIME), ("cursor", pa.string()), ("pages", pa.int64()), ("read_to", _TIME),
+        ("began_seq", pa.int64()),
+    ]
+)  # fmt: skip
+
+
+def at(hours: float) -> datetime:
+    """Return the time this many hours after the first."""
+    return T0 + timedelta(hours=hours)
+
+
+def minute(hour: float, number: int = 1) -> datetime:
+    """Return the time of a page of a scan that began at this hour."""
+    return at(hour + number / 60)
+
+
+def posts(*numbers: int) -> list[Item]:
+    """Return items with these ids."""
+    return [{"id": str(number)} for number in numbers]
+
+
+def account(account_id: str = ANNA, *, name: str = "anna", status: str = "active", **more: object) -> Item:
+    """Return a record of the catalogue."""
+    return {"id": account_id, "ig_username": name, "public_id": "k3Xw9QbT5mZa", "status": status, **more}
+
+
+@dataclass(slots=True)
+class Days:
+    """A warehouse whose scans are each a run, and the rows of the state that a snapshot shows."""
+
+    rig: Rig
+    runs: list[Item] = field(default_factory=list)
+    warnings: list[Item] = field(default_factory=list)
+    checkpoints: list[Item] = field(default_factory=list)
+    mapping: MediaMapping = BUILT_IN
+
+    def scan(self, partition: Partition, hour: float, *pages: Sequence[object], last: bool = True) -> None:
+        """Merge a scan with one page a minute; it is complete unless `last` is false."""
+        self._scan(partition, hour, pages, last=last)
+        self.end_run()
+
+    def _scan(
+        self,
+        partition: Partition,
+        hour: float,
+        pages: Sequence[Sequence[object]],
+        *,
+        last: bool,
+        **end: Any,  # noqa: ANN401 - fields of ScanEnd
+    ) -> None:
+        rig = self.rig
+        began = rig.seq + 1
+        scan_id = f"scan-{began}"
+        for number, items in enumerate(pages, 1):
+            rig.seq += 1
+            rig.now = minute(hour, number)
+            ends = last and number == len(pages)
+            body = json.dumps({"items": items, "next_cursor": None if ends else f"{scan_id}/{number}"})
+            count = sum(map(len, pages))
+            rig.inbox.append(
+                LandedPage(
+                    rig.seq, rig.run, rig.run_id, partition, scan_id, began, number, rig.now,
+                    f"{scan_id}-{number}", body.encode(),
+                    ScanEnd("complete", at(hour), len(pages), count, **end) if ends else None,
+                )
+            )  # fmt: skip
+        if not last and partition.account_id:
+            self.checkpoints.append(
+                {
+                    "account_id": partition.account_id, "surface": partition.surface, "scan_id": scan_id,
+                    "run_id": rig.run_id, "started_at": at(hour), "cursor": f"{scan_id}/{len(pages)}",
+                    "pages": len(pages), "read_to": None, "began_seq": began,
+                }
+            )  # fmt: skip
+
+    def scan_twice(self, partition: Partition, hour: float, *pages: Sequence[object]) -> None:
+        """Scan twice, 13 hours apart: what both miss is removed."""
+        for n in range(2):
+            self.scan(partition, hour + 13 * n, *pages)
+
+    def catalogue(self, hour: float, *pages: Sequence[object], last: bool = True) -> None:
+        """Merge a scan of the catalogue."""
+        self.scan(CATALOGUE, hour, *pages, last=last)
+
+    def days(self, *items: Item) -> None:
+        """Scan the posts once a day, and find one item, which is this on each day."""
+        for item in items:
+            self.scan(POSTS, 24 * self.rig.seq, [{"id": "1", **item}])
+
+    def land(self, partition: Partition, hour: float, items: Sequence[object], **more: Any) -> None:  # noqa: ANN401
+        """Land a scan of one page, received at this hour, in the run that is open."""
+        self._scan(partition, hour - 1 / 60, [items], last=True, **more)
+
+    def run(
+        self,
+        run_id: str,
+        hour: float,
+        outcomes: Mapping[Partition, OutcomeKind | Outcome] | None = None,
+        *scans: tuple[Partition, float, Sequence[object]],
+        state: RunState | None = RunState.COMPLETE,
+        kind: str = "sync",
+        published: bool = True,
+        **more: object,
+    ) -> None:
+        """Record a run of one hour with these outcomes and scans; one without a state is still running.
+
+        A run that was not published, or was interrupted, is resumed by the next one.
+        """
+        rig = self.rig
+        ended = None if state is None else at(hour + 1)
+        before = self.runs[-1] if self.runs else None
+        if before is not None and before["state"] == RunState.RUNNING:
+            before["state"] = RunState.INTERRUPTED
+        is_unfinished = before and (before["state"] == RunState.INTERRUPTED or before["published_at"] is None)
+        self.runs.append(
+            {
+                "run_id": run_id, "seq": rig.run, "kind": kind, "state": state or RunState.RUNNING, "version": "1",
+                "started_at": at(hour), "ended_at": ended, "published_at": ended if published else None,
+                "resumes": before["run_id"] if before and is_unfinished else None, **more,
+            }
+        )  # fmt: skip
+        rig.run_id = run_id
+        for partition, of_scan, items in scans:
+            self.land(partition, of_scan, items)
+        end = at(hour + 1)
+        found = tuple(
+            replace(how, run_id=run_id) if isinstance(how, Outcome) else Outcome(of, run_id, how, at(hour), end)
+            for of, how in (outcomes or {}).items()
+        )
+        if found:
+            rig.seq += 1
+            rig.inbox.append(LandedPage(rig.seq, rig.run, run_id, CATALOGUE, "", 0, 0, end, None, b"", None, found))
+        self.end_run()
+
+    def end_run(self) -> None:
+        """Merge, and decide the removals of the run."""
+        while batch := cut_batch(self.rig.inbox):
+            merge_batch(self.rig.db, batch, self.mapping, self.rig.folder / "raw")
+            del self.rig.inbox[: len(batch)]
+        self.rig.end_run()
+
+    def publish(self, snapshot: Path | None = None, hour: float = 500, **given: Any) -> Path:  # noqa: ANN401
+        """Publish a snapshot; return its path."""
+        rig = self.rig
+        path = snapshot or rig.folder / "analytics.duckdb"
+        state = StateRows(
+            pa.Table.from_pylist(self.runs, RUNS),
+            pa.Table.from_pylist(self.warnings, _WARNINGS),
+            pa.Table.from_pylist(self.checkpoints, _CHECKPOINTS),
+        )
+        day = timedelta(days=1)
+        publication = Publication(at(hour), "1", 1.5 * day, 7 * day, rig.folder / "raw", **given)
+        publish(rig.db, rig.folder / "warehouse.duckdb", path, state, publication)
+        return path
+
+    def ask(self, query: str, **given: Any) -> list[Row]:  # noqa: ANN401
+        """Publish, and return the answer of the snapshot."""
+        return ask(self.publish(**given), query)
+
+    def rows(self, query: str) -> list[Row]:
+        """Return the answer of the warehouse."""
+        return self.rig.db.execute(query).fetchall()
+
+
+def ask(snapshot: Path, query: str, *, as_published: bool = False) -> list[Row]:
+    """Query a snapshot."""
+    with open_snapshot(snapshot, as_published=as_published) as opened_snapshot:
+        return opened_snapshot.query(query).rows
+
+
+@contextmanager
+def opened_days(folder: Path) -> Iterator[Days]:
+    """Open the warehouse of a folder; create it first if it is empty."""
+    with opened(folder) as rig:
+        yield Days(rig)
+
+
+def refusal(work: Callable[[], object], kind: type[Exception] = WarehouseUnusable) -> str:
+    """Return the message, of one line, with which work is refused."""
+    with pytest.raises(kind) as raised:
+        work()
+    assert "\n" not in str(raised.value)
+    return str(raised.value)

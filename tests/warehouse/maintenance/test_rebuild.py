@@ -1,0 +1,286 @@
+"""A rebuild reads everything again with another mapping, and imports what it can read of the quarantine."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from connectors.warehouse.maintenance.mapped_paths import explain_paths
+from connectors.warehouse.maintenance.rebuild import Rebuilt, count_paths, rebuild, recompute_hashes
+from connectors.warehouse.raw.parts import part_numbers
+from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.storage.connection import transaction
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.item import CONTENT_RULE
+from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
+from tests import filling
+from tests.warehouse.rig import POSTS, STORIES, Record, Rig, contents, item, opened
+
+ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
+KEPT = replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "kept"))
+WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
+
+
+def again(rig: Rig, mapping: Mapping = BUILT_IN, *, force: bool = False) -> Rebuilt:
+    def take(number: int) -> int:
+        rig.seq += number
+        return rig.seq - number
+
+    rig.merge()
+    with transaction(rig.db):
+        done = rebuild(rig.db, rig.folder / "raw", mapping, take=take, force=force)
+    rig.mapping = mapping
+    return done
+
+
+def everything(rig: Rig) -> dict[str, Any]:
+    found = dict(contents(rig.db))
+    found.pop("warehouse")
+    return found
+
+
+def test_with_the_same_mapping_nothing_changes(rig: Rig) -> None:
+    for day in range(3):
+        rig.full_scan(
+            *(
+                item(str(n), caption=f"{n} {day * (n < 2)}", like_count=n * day, tags=["a"], rows=[{"x": n, "y": day}],
+                     title=n, children=[{"id": "c"}])
+                for n in range(4)
+            ),
+            {"caption": "no id"},
+        )  # fmt: skip
+        rig.wait(24)
+    before = everything(rig)
+    done = again(rig)
+    assert everything(rig) == before
+    assert (done.paths.items, done.imported, done.outdated, done.quarantined) == (4, 0, 0, 1)
+    rig.full_scan(item("1", caption="changed"))
+    assert len(rig.rows("*", "media_versions")) == 9
+
+
+def test_a_new_column_is_filled_for_everything_that_landed_and_its_field_leaves(rig: Rig) -> None:
+    rig.full_scan(item("1", about={"picture": "a cat"}), item("2"))
+    rig.full_scan(item("1", about={"picture": "a dog"}), item("2"))
+    assert rig.values("path", "fields") == ["/about/picture"]
+    done = again(rig, ALT_TEXT)
+    assert rig.rows("media_id, alt_text") == [("1", "a dog"), ("2", None)]
+    assert rig.values("path", "fields") == []
+    assert rig.rows("content, changed", "media_versions") == [
+        ('{"alt_text":"a cat","caption":"A caption","published_at":"2025-12-01T00:00:00Z"}', ["alt_text"])
+    ]
+    assert "alt_text: 1 of 2 items have $.about.picture" in explain_paths(ALT_TEXT, done.paths)
+    rig.full_scan(item("1", about={"picture": "a dog"}), item("2"), item("3", about={"picture": "x"}))
+    assert rig.rows("media_id, alt_text") == [("1", "a dog"), ("2", None), ("3", "x")]
+    assert len(rig.rows("*", "media_versions")) == 1
+    again(rig)
+    assert rig.rows("media_id, about__picture") == [("1", "a dog"), ("2", None), ("3", "x")]
+
+
+def test_a_field_whose_column_is_now_mapped_gets_another_one(rig: Rig) -> None:
+    rig.full_scan(item("1", alt_text=7, about={"picture": "a cat"}))
+    again(rig, ALT_TEXT)
+    assert rig.rows("alt_text, alt_text_2") == [("a cat", 7)]
+
+
+@pytest.mark.parametrize("found_in", ["item", "version"])
+def test_fields_and_types_that_the_registry_lacks_are_found(rig: Rig, found_in: str) -> None:
+    rig.full_scan(item("1"), item("2", mood=5))
+    rig.full_scan(item("1", frame="f"), item("2", mood="good"))
+    if found_in == "version":
+        rig.full_scan(item("1"), item("2"))
+    before = everything(rig)
+    rig.db.execute("DELETE FROM core.fields WHERE path = '/frame'")
+    rig.db.execute("UPDATE core.fields SET kinds = ['integer'], column_type = 'BIGINT' WHERE path = '/mood'")
+    again(rig)
+    after = everything(rig)
+    assert {row["path"]: row["kinds"] for row in after["fields"]} == {
+        row["path"]: row["kinds"] for row in before["fields"]
+    }
+    for table in before.keys() - {"fields"}:
+        assert after[table] == before[table], table
+
+
+def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
+    rig.full_scan(item("1", kept=4, like_count=1), item("2"))
+    again(rig, KEPT)
+    kept = "media_id, metric, value, observed_at"
+    first = rig.now
+    assert rig.rows(kept, "media_counts") == [("1", "kept", 4, first), ("1", "like_count", 1, first)]
+    rig.wait(1)
+    rig.full_scan(item("1", kept=5, like_count=1), item("2"))
+    assert rig.rows(kept, "media_counts")[1] == ("1", "kept", 5, rig.now)
+    assert rig.rows("*", "media_versions") == []
+
+
+def test_it_refuses_to_empty_a_mapped_column_unless_it_is_told(rig: Rig) -> None:
+    rig.full_scan(item("1", about={"picture": "a cat"}), item("2"))
+    again(rig, ALT_TEXT)
+    column = ColumnMapping("alt_text", Reading.TEXT, ("/no/such/path",))
+    wrong = replace(BUILT_IN, columns=(*BUILT_IN.columns, column))
+    before = contents(rig.db)
+    with pytest.raises(WarehouseUnusable, match=r"of 2 items 0 have \$\.no\.such\.path\. Nothing .* --force"):
+        again(rig, wrong)
+    assert contents(rig.db) == before
+    paths = count_paths(rig.db, rig.folder / "raw", wrong)
+    assert "alt_text: 0 of 2 items have $.no.such.path" in explain_paths(wrong, paths)
+    assert "published_at: 2 of 2 items have $.timestamp" in explain_paths(wrong, paths)
+    assert contents(rig.db) == before
+    again(rig, wrong, force=True)
+    assert rig.values("alt_text") == [None, None]
+    again(rig)
+    assert rig.values("about__picture") == [None, "a cat"]
+
+
+def test_items_without_bytes_or_without_an_id_are_refused(rig: Rig) -> None:
+    rig.full_scan(item("1"), item("2"))
+    with pytest.raises(WarehouseUnusable, match=r"2 of 2 stored items cannot be read.*has no id"):
+        again(rig, replace(BUILT_IN, media_id=("/uid",)))
+    rig.db.execute("UPDATE core.media SET raw_landed = 9 WHERE media_id = '1'")
+    before = contents(rig.db)
+    with pytest.raises(WarehouseUnusable, match=r"lacks 1 payloads that the warehouse refers to\. Fix: restore it"):
+        again(rig)
+    assert contents(rig.db) == before
+
+
+def test_another_content_rule_makes_no_version(rig: Rig) -> None:
+    rig.full_scan(item("1", caption="A"))
+    rig.full_scan(item("1", caption="B"), {"caption": "no id"})
+    before = contents(rig.db)
+    rig.db.execute("UPDATE core.media SET content_hash = 1")
+    rig.db.execute("UPDATE core.warehouse SET content_rule = 0")
+    with transaction(rig.db):
+        recompute_hashes(rig.db, rig.folder / "raw")
+    assert contents(rig.db) == before
+
+
+def test_the_first_command_of_a_release_with_another_content_rule_computes_the_hashes_again(tmp_path: Path) -> None:
+    path = tmp_path / "w.duckdb"
+    with filling.opened(path) as files:
+        filling.begin(files)
+        filling.land(files, filling.Scan(POSTS, "p", 0).page(item("1"), item("2")))
+    hashes = "SELECT content_hash FROM core.media ORDER BY media_id"
+    with duckdb.connect(str(path)) as db:
+        before = db.execute(hashes).fetchall()
+        db.execute("UPDATE core.media SET content_hash = 1; UPDATE core.warehouse SET content_rule = 0")
+    for _ in range(2):
+        with filling.opened(path) as files:
+            assert files.db.execute(hashes).fetchall() == before
+            assert files.db.execute("SELECT content_rule FROM core.warehouse").fetchall() == [(CONTENT_RULE,)]
+
+
+def post(uuid: object, caption: str = "x", **more: object) -> Record:
+    return {"uuid": uuid, "caption": caption, **more}
+
+
+def test_a_record_that_has_an_id_now_becomes_a_row_and_is_counted_once(rig: Rig) -> None:
+    rig.full_scan(item("1"), post("a", like_count=3, odd=True), post(None), {"caption": "no id"})
+    counted = "run_id, pages, items, added, quarantined"
+    assert rig.rows(counted, "run_counts") == [("run-1", 1, 4, 1, 3)]
+    done = again(rig, WITH_UUID)
+    assert (done.imported, done.outdated, done.quarantined) == (1, 0, 2)
+    times = "first_seen_at, changed_at, last_seen_at, removed_at"
+    assert rig.rows(f"media_id, caption, like_count, odd, {times}")[1] == (
+        "a", "x", 3, True, rig.now, rig.now, rig.now, None,
+    )  # fmt: skip
+    assert rig.rows(counted, "run_counts") == [("run-1", 1, 4, 2, 3)]
+    raw = [row for part in read_parts(rig.folder / "raw", merged_seq=rig.seq) for row in part.to_pylist()]
+    assert [(row["media_id"], row["run_id"], json.loads(row["payload"])) for row in raw[1:]] == [
+        ("a", "run-1", post("a", like_count=3, odd=True))
+    ]
+    before = everything(rig)
+    assert again(rig, WITH_UUID).imported == 0
+    assert everything(rig) == before
+
+
+def test_an_item_seen_later_is_not_overwritten(rig: Rig) -> None:
+    rig.full_scan(post("a", "old"))
+    rig.wait(24)
+    rig.full_scan(item("a", caption="new"), post("b", "1"))
+    rig.wait(24)
+    rig.full_scan(item("a", caption="new"), post("b", "2"))
+    done = again(rig, WITH_UUID)
+    assert (done.imported, done.outdated, done.quarantined) == (2, 1, 0)
+    assert rig.rows("media_id, caption") == [("a", "new"), ("b", "2")]
+    assert rig.rows("media_id, json_extract_string(content, '$.caption')", "media_versions") == [("b", "1")]
+
+
+def test_an_import_restores_an_item_marked_as_removed(rig: Rig) -> None:
+    items = [item(str(n)) for n in range(3)]
+    rig.full_scan(item("a", caption="old"), *items)
+    for _ in range(3):
+        rig.wait(24)
+        rig.full_scan(post("a", "new"), *items)
+        rig.end_run()
+    rig.wait(24)
+    rig.full_scan(*items)
+    rig.wait(24)
+    rig.full_scan(*items)
+    rig.end_run()
+    assert rig.rows("removed_at IS NULL")[-1] == (True,)
+    assert again(rig, WITH_UUID).imported == 1
+    assert rig.rows("media_id, caption, removed_at IS NULL")[-1] == ("a", "new", True)
+
+
+def test_an_imported_item_was_last_seen_when_its_record_was_received_last(rig: Rig) -> None:
+    for day in range(3):
+        rig.full_scan(*([post("a")] if day < 2 else []))
+        rig.wait(24)
+    again(rig, WITH_UUID)
+    assert rig.rows("media_id, last_seen_at - first_seen_at") == [("a", rig.now - rig.now.replace(day=rig.now.day - 1))]
+
+
+def test_an_unfinished_scan_does_not_miss_imported_items(rig: Rig) -> None:
+    scan = rig.scan()
+    scan.page(post("a"), item("1"))
+    again(rig, WITH_UUID)
+    scan.close(item("2"))
+    rig.merge()
+    assert rig.rows("media_id, missed_at") == [("1", None), ("2", None), ("a", None)]
+
+
+def test_after_another_mapping_of_times_the_next_scans_are_full(rig: Rig) -> None:
+    rig.full_scan(item("1"), partition=STORIES)
+    rig.db.execute("UPDATE core.closed_scans SET item_order = 'newest_first', order_proofs = 0")
+    again(rig, ALT_TEXT)
+    assert rig.rows("item_order, order_proofs", "closed_scans") == [("newest_first", 0)]
+    again(rig, WITH_UUID, force=True)
+    assert rig.rows("item_order, order_proofs > 0", "closed_scans") == [(None, True)]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from connectors.warehouse.maintenance import rebuild as module
+from tests.warehouse.maintenance.test_rebuild import WITH_UUID, again
+from tests.warehouse.rig import opened
+
+with opened(Path(sys.argv[1])) as rig:
+    rig.seq = 1
+    if sys.argv[2] == "never":
+        again(rig, WITH_UUID)
+        os._exit(9)
+    else:
+        setattr(module, sys.argv[2], lambda *_: os._exit(9))
+        again(rig, WITH_UUID)
+"""
+
+
+@pytest.mark.parametrize("step", ["table_of_fields", "import_quarantine", "never"])
+def test_a_kill_leaves_all_or_nothing(tmp_path: Path, step: str) -> None:
+    with opened(tmp_path) as rig:
+        rig.full_scan(item("1", like_count=1), post("a", odd=1))
+        before = contents(rig.db)
+    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), step], check=False, cwd=Path.cwd())
+    assert process.returncode == 9
+    with opened(tmp_path) as rig:
+        if step == "never":
+            assert rig.rows("media_id, like_count, odd") == [("1", 1, None), ("a", None, 1)]
+            assert rig.rows("*", "quarantine") == []
+            assert part_numbers(rig.folder / "raw") == [1, 2]
+        else:
+            assert contents(rig.db) == before

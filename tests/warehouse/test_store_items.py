@@ -1,0 +1,227 @@
+"""What becomes of an item that is listed again: versions, counts, addresses, fields and rejected records."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from connectors.warehouse.merge import items
+from connectors.warehouse.merge.landed import LandedPage
+from connectors.warehouse.merge.merge import merge_batch
+from connectors.warehouse.raw.reading import find_payloads, read_parts
+from models.item import changed_columns
+from models.mapping import BUILT_IN
+from models.partition import CATALOGUE, media
+from tests.warehouse.rig import POSTS, Rig, account, item
+
+
+@pytest.mark.parametrize("pages", [["ABA"], ["A", "BA"], ["A", "B", "A"]])
+@pytest.mark.parametrize("is_divided", [False, True])
+def test_every_content_of_an_item_counts_in_order(rig: Rig, pages: list[str], *, is_divided: bool) -> None:
+    rig.full_scan(item("a", caption="A"))
+    scan = rig.scan()
+    for captions in pages:
+        scan.page(*(item("a", caption=caption) for caption in captions))
+        if is_divided:
+            rig.merge()
+    rig.merge()
+    versions = [
+        json.loads(content)["caption"]
+        for content in rig.values("content", "media_versions", "raw_landed, raw_position")
+    ]
+    assert versions == ["A", "B"]
+    assert rig.values("changed", "media_versions") == [["caption"]] * 2
+    assert rig.values("caption") == ["A"]
+    assert rig.values("changed", "run_counts") == [2]
+    [place] = rig.rows("raw_landed, raw_position")
+    assert find_payloads(rig.folder / "raw", [place])[place] == json.dumps(item("a", caption="A")).encode()
+
+
+def test_versions_have_their_times_and_their_bytes(rig: Rig) -> None:
+    rig.full_scan(item("a", caption="one", tags=["x"], like_count=1))
+    first = rig.now
+    rig.wait(1)
+    rig.full_scan(item("a", caption="one", tags=["x"], like_count=2))
+    counted = rig.now
+    rig.wait(1)
+    rig.full_scan(item("a", caption="two", tags=["y"], like_count=2))
+    assert rig.rows("valid_from, valid_to, changed, raw_landed, raw_position, run_seq", "media_versions") == [
+        (first, rig.now, ["/tags", "caption"], 2, 0, 1)
+    ]
+    assert rig.rows("first_seen_at, changed_at, content_changed_at, raw_landed") == [(first, rig.now, rig.now, 3)]
+    assert rig.rows("metric, value, observed_at", "media_counts") == [
+        ("like_count", 1, first),
+        ("like_count", 2, counted),
+    ]
+
+
+def test_a_count_that_is_no_longer_sent_is_one_null(rig: Rig) -> None:
+    for fields in ({"like_count": 1, "view_count": "7"}, {"view_count": 8}, {"view_count": 8}, {"like_count": 1}):
+        rig.full_scan(item("a", **fields))
+    counts = rig.rows("metric, value", "media_counts", "metric, observed_at, rowid")
+    assert counts == [
+        ("like_count", 1), ("like_count", None), ("like_count", 1),
+        ("view_count", 7), ("view_count", 8), ("view_count", None),
+    ]  # fmt: skip
+    assert rig.rows("*", "media_versions") == []
+    assert rig.values("is_count", "fields") == [True]
+
+
+def test_an_address_signed_anew_is_updated_and_is_no_change(rig: Rig) -> None:
+    first = item("a", media_url="https://cdn/1", thumb="https://cdn/t1", parts=[{"id": "1", "url": "https://cdn/p1"}])
+    rig.full_scan(first)
+    [before] = rig.rows("changed_at, content_changed_at, raw_landed, run_seq")
+    rig.wait(1)
+    rig.run = 2
+    rig.full_scan(item("a", media_url="https://cdn/2", parts=[{"id": "1", "url": "https://cdn/p2"}]))
+    assert rig.rows("changed_at, content_changed_at, raw_landed, run_seq") == [before]
+    [(media_url, thumb, parts, seen_seq)] = rig.rows("media_url, thumb, parts, seen_seq")
+    assert (media_url, thumb, json.loads(parts)[0]["url"], seen_seq) == ("https://cdn/2", None, "https://cdn/p2", 2)
+    assert rig.rows("*", "media_versions") == []
+    rig.full_scan(item("a", media_url="https://cdn/2", parts=[{"id": "1", "url": "https://cdn/p2"}]))
+    assert rig.values("last_seen_at") == [rig.now]
+
+
+def test_a_list_with_another_address_is_not_named_among_the_changed_columns(rig: Rig) -> None:
+    rig.full_scan(item("a", parts=[{"id": "1", "url": "https://cdn/1", "like_count": 1}]))
+    rig.full_scan(item("a", caption="new", parts=[{"id": "1", "url": "https://cdn/2", "like_count": 2}]))
+    assert rig.values("changed", "media_versions") == [["caption"]]
+
+
+def test_the_same_bytes_in_two_accounts_are_two_items(rig: Rig) -> None:
+    other = media("00000000-0000-4000-8000-000000000002", "posts")
+    for _ in range(2):
+        rig.full_scan(item("a"))
+        rig.full_scan(item("a"), partition=other)
+    assert rig.rows("account_id, seen_seq") == [(POSTS.account_id, 3), (other.account_id, 4)]
+
+
+def test_a_rejected_record_is_one_row_however_often_it_comes(rig: Rig) -> None:
+    for number in range(3):
+        rig.full_scan({"caption": "x", "like_count": number, "url": f"https://cdn/{number}"}, item("a"))
+        rig.wait(1)
+    assert rig.rows("reason, seen_at < last_seen_at, position", "quarantine") == [
+        ("The item has no id that gramhouse knows.", True, 0)
+    ]
+    assert rig.values("quarantined", "run_counts") == [1]
+
+
+def test_a_page_that_cannot_be_read_is_quarantined_as_a_whole(rig: Rig) -> None:
+    scan = rig.scan()
+    landed = scan.page(item("a"))
+    rig.inbox[-1] = replace(landed, body=b'{"items": "\xff')
+    rig.merge()
+    assert rig.rows("position, payload", "quarantine") == [(None, '{"items": "\\xff')]
+
+
+def test_columns_are_unique_whatever_their_case_and_not_reserved(rig: Rig) -> None:
+    rig.full_scan(item("a", foo=1, Foo=2, FOO=3, ig_username="x", select=1, seen_seq="mine"))
+    assert rig.values("column_name", "fields", "ordinal") == [
+        "foo", "foo_2", "foo_3", "ig_username_2", "select_", "seen_seq_2",
+    ]  # fmt: skip
+    assert rig.rows("foo, foo_2, foo_3, ig_username_2, select_, seen_seq_2") == [(1, 2, 3, "x", 1, "mine")]
+
+
+def test_fields_past_the_limit_stay_in_overflow(rig: Rig) -> None:
+    rig.full_scan(item("a", **{f"f{number}": number for number in range(700)}))
+    [(overflow,)] = rig.rows("overflow")
+    assert min(json.loads(overflow).items()) == ("/f300", 300)
+    assert len(json.loads(overflow)) == 400
+    assert rig.db.execute("SELECT count(*), count(column_name) FROM core.fields").fetchall() == [(600, 300)]
+    rig.full_scan(item("a", **{f"f{number}": number + (number == 650) for number in range(700)}))
+    assert rig.values("changed", "media_versions") == [["/f650"]]
+
+
+def test_the_raw_store_has_every_version_byte_for_byte(rig: Rig) -> None:
+    records = [item("a"), item("a", caption="\u00e9"), item("b", x=1.50)]
+    for record in records:
+        rig.full_scan(record)
+    rig.full_scan(records[0])
+    rows = [row for part in read_parts(rig.folder / "raw", merged_seq=4) for row in part.to_pylist()]
+    assert [row["payload"] for row in rows] == [json.dumps(record).encode() for record in [*records, records[0]]]
+    assert (rows[0]["landed"], rows[0]["position"], rows[0]["correlation_id"]) == (1, 0, "correlation-1")
+    assert sum(part.num_rows for part in read_parts(rig.folder / "raw", merged_seq=2)) == 2
+
+
+def test_changed_columns_are_those_of_the_content() -> None:
+    assert changed_columns(b'{"a":1,"b":2}', b'{"a":1,"c":2}') == ("b", "c")
+
+
+def test_a_count_is_the_same_after_its_column_became_one_of_texts(rig: Rig) -> None:
+    for other in (0.5, "x", "y"):
+        rig.full_scan(item("a", view_count=2**53), item("b", view_count=other))
+    assert rig.rows("media_id, value", "media_counts") == [("a", 2**53)]
+    rig.full_scan(item("a", view_count=2**53, caption="Another caption"))
+    assert rig.rows("media_id, value", "media_counts") == [("a", 2**53)]
+
+
+@pytest.mark.parametrize("path", ["/uid", "/meta/id"])
+def test_ids_that_would_be_equal_once_they_are_repaired_are_none(rig: Rig, path: str) -> None:
+    # Halves of two emojis, which a repair would make the same replacement character.
+    halves = ("a\\ud83c", "a\\ud83d", "whole")
+    records = ", ".join(f'{{"uid": "{one}", "meta": {{"id": "{one}"}}}}' for one in halves)
+    page = replace(rig.scan().close(), body=f'{{"items": [{records}], "next_cursor": null}}'.encode())
+    merge_batch(rig.db, [page], replace(BUILT_IN, media_id=(path,)), rig.folder / "raw")
+    assert rig.values("media_id") == ["whole"]
+    assert rig.values("position", "quarantine") == [0, 1]
+    assert len(set(rig.values("payload", "quarantine"))) == 2
+
+
+def test_types_that_widen_within_a_batch_do_not_depend_on_how_many_items_are_read_at_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items, "_ITEMS", 1)
+    values: tuple[dict[str, Any], ...] = (
+        {"x": 1, "y": 2, "z": True},
+        {"x": 0.5, "y": 2.5},
+        {"y": "text", "z": "no", "new": [1]},
+        {"x": 3},
+    )
+    rig.full_scan(*(item(str(number), **more) for number, more in enumerate(values)))
+    assert rig.rows("media_id, x, y, z, new") == [
+        ("0", 1.0, "2", "true", None),
+        ("1", 0.5, "2.5", None, None),
+        ("2", None, "text", "no", "[1]"),
+        ("3", 3.0, None, None, None),
+    ]
+
+
+class Statements:
+    """A connection that counts the statements of a merge, also BEGIN and COMMIT."""
+
+    def __init__(self, db: Any) -> None:  # noqa: ANN401 - a connection
+        self._db, self.number = db, 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the connection
+        self.number += name in ("execute", "begin", "commit")
+        return getattr(self._db, name)
+
+
+def test_a_merge_runs_no_statement_without_work(rig: Rig) -> None:
+    rig.full_scan(item("a", x=1), item("b"))
+    db = rig.db
+
+    def statements_of(page: LandedPage) -> int:
+        rig.db = Statements(db)  # type: ignore[assignment]
+        rig.merge()
+        number: int = rig.db.number  # type: ignore[attr-defined]
+        rig.db = db
+        assert page.seq == rig.values("merged_seq", "warehouse")[0]
+        return number
+
+    scan = rig.scan()
+    assert statements_of(scan.page(item("a", x=1), item("b"))) <= 8
+    assert statements_of(scan.page(item("c", x=1), item("d"))) <= 15
+    assert statements_of(scan.close(item("e"))) <= 20
+
+
+def test_unknown_fields_of_pages_without_items_are_registered(rig: Rig) -> None:
+    rig.scan(CATALOGUE).close({**account(1), "added": 1})
+    page = replace(rig.scan().close(), body=b'{"items": [], "other": 1, "next_cursor": null}')
+    rig.inbox[-1:] = [page]
+    rig.merge()
+    assert rig.rows("resource, path, column_name", "fields") == [
+        ("account", "added", None),
+        ("media_page", "other", None),
+    ]

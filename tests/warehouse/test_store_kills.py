@@ -1,0 +1,172 @@
+"""A kill leaves a file that opens again, with all or nothing of a merge; and files that do not belong together."""
+
+import os
+import stat
+import subprocess
+import sys
+from itertools import permutations
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.warehouse.raw.parts import delete_unmerged_parts, part_numbers, part_path
+from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.storage.connection import open_warehouse
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, explain
+from tests.warehouse.rig import Rig, item, opened
+
+VALUES = {
+    "boolean": True,
+    "integer": 1,
+    "long": 2**60,
+    "number": 0.5,
+    "time": "2026-01-01T00:00:00Z",
+    "text": "x",
+    "list": [1],
+}
+
+# Each pair of types in a field of its own; the second value widens its column, in a process that is killed afterwards.
+WIDENED = """
+import os, sys
+from itertools import permutations
+from pathlib import Path
+from tests.warehouse.rig import item, opened
+from tests.warehouse.test_store_kills import VALUES
+
+with opened(Path(sys.argv[1])) as rig:
+    pairs = {f"{one}_{other}": (VALUES[one], VALUES[other]) for one, other in permutations(VALUES, 2)}
+    rig.full_scan(*(item(str(n), **{name: pair[0] for name, pair in pairs.items()}) for n in range(3)))
+    if sys.argv[2] == "checkpointed":
+        rig.db.execute("CHECKPOINT")
+    rig.full_scan(item("0", **{name: pair[1] for name, pair in pairs.items()}), item("1", caption="B"))
+    rig.full_scan(item("2", **{name: pair[1] for name, pair in pairs.items()}, new=1))
+    os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("stored", ["checkpointed", "in_the_log"])
+def test_a_kill_after_columns_of_each_pair_of_types_were_widened(tmp_path: Path, stored: str) -> None:
+    process = subprocess.run([sys.executable, "-c", WIDENED, str(tmp_path), stored], check=False, cwd=Path.cwd())
+    assert process.returncode == 9
+    for _ in range(2):
+        with opened(tmp_path) as rig:
+            assert rig.values("merged_seq", "warehouse") == [3]
+            assert rig.values("new", "media", "media_id") == [None, None, 1]
+            for one, other in permutations(VALUES, 2):
+                [(first,), (none,), (last,)] = rig.rows(f"{one}_{other}", "media", "media_id")
+                assert (first, none) == (last, None), (one, other)
+    with opened(tmp_path) as rig:
+        rig.seq = 3
+        rig.full_scan(item("1", boolean_list=[2]))
+        assert rig.values("boolean_list", "media", "media_id") == ["[1]", "[2]", "[1]"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from connectors.warehouse.merge import merge
+from tests.warehouse.rig import item, opened
+
+real = merge.run
+def run(db, name, *parameters, **lists):
+    if name == sys.argv[2]:
+        os._exit(9)
+    return real(db, name, *parameters, **lists)
+
+with opened(Path(sys.argv[1])) as rig:
+    rig.full_scan(item("a", caption="A", like_count=1), item("b"))
+    merge.run = run
+    rig.full_scan(item("a", caption="B", like_count=2, new=[1]), item("c"))
+"""
+
+
+@pytest.mark.parametrize("statement", ["90_closing", "98_run_counts", "99_merged"])
+def test_a_kill_within_a_merge_leaves_what_was_there_and_a_part_that_is_deleted(tmp_path: Path, statement: str) -> None:
+    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), statement], check=False, cwd=Path.cwd())
+    assert process.returncode == 9
+    with opened(tmp_path) as rig:
+        assert rig.rows("merged_seq, raw_seq", "warehouse") == [(1, 1)]
+        assert rig.rows("media_id, caption, seen_seq") == [("a", "A", 1), ("b", "A caption", 1)]
+        assert part_numbers(tmp_path / "raw") == [1, 2]
+        delete_unmerged_parts(tmp_path / "raw", merged_seq=1, raw_seq=1, inbox={2})
+        rig.seq = 1
+        rig.full_scan(item("a", caption="B", like_count=2, new=[1]), item("c"))
+        assert rig.rows("media_id, caption, like_count, new") == [
+            ("a", "B", 2, "[1]"),
+            ("b", "A caption", None, None),
+            ("c", "A caption", None, None),
+        ]
+        rows = [row for part in read_parts(tmp_path / "raw", merged_seq=2) for row in part.to_pylist()]
+        assert [row["media_id"] for row in rows] == ["a", "b", "a", "c"]
+
+
+def test_a_part_that_is_newer_than_the_warehouse_is_refused_and_kept(rig: Rig) -> None:
+    rig.full_scan(item("a"))
+    rig.full_scan(item("b"))
+    raw = rig.folder / "raw"
+    with pytest.raises(WarehouseUnusable, match=r"is newer than the warehouse\. Fix: restore"):
+        delete_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox=set())
+    part_path(raw, 1).unlink()
+    with pytest.raises(WarehouseUnusable, match="which the warehouse needs, is missing"):
+        delete_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox={2})
+    assert part_numbers(raw) == [2]
+
+
+def test_a_damaged_page_of_a_part_is_found(rig: Rig) -> None:
+    rig.full_scan(*(item(str(number), caption=os.urandom(200).hex()) for number in range(20)))
+    part = part_path(rig.folder / "raw", 1)
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    with pytest.raises(WarehouseUnusable, match=r"raw-0+1\.parquet cannot be used"):
+        list(read_parts(rig.folder / "raw", merged_seq=1))
+
+
+def test_files_are_readable_by_their_owner_only(rig: Rig) -> None:
+    rig.full_scan(item("a"))
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in rig.folder.rglob("*")}
+    assert modes == {
+        "warehouse.duckdb": 0o600,
+        "warehouse.duckdb.wal": 0o600,
+        "raw": 0o700,
+        "raw-000000000000001.parquet": 0o600,
+    }
+
+
+def test_a_file_of_an_older_or_newer_version_or_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "w.duckdb"
+    for statements, message in (
+        ("CREATE SCHEMA core; CREATE TABLE core.media (id INT)", "a gramhouse before 2.0 wrote it. Fix: move it away"),
+        ("CREATE TABLE mine (id INT)", "gramhouse did not write it. Fix: move it away"),
+        (
+            "CREATE SCHEMA core; CREATE TABLE core.warehouse AS SELECT 99 AS schema_number",
+            "a newer gramhouse wrote it .*Fix: upgrade gramhouse",
+        ),
+    ):
+        path.unlink(missing_ok=True)
+        with duckdb.connect(str(path)) as db:
+            db.execute(statements)
+        with pytest.raises(WarehouseUnusable, match=message), open_warehouse(path):
+            pass
+    path.write_text("no DuckDB file, but a text of more than a few bytes")
+    with pytest.raises(WarehouseUnusable, match="Fix: set the path to another file"), open_warehouse(path):
+        pass
+
+
+def test_another_process_that_holds_the_file_is_named(rig: Rig) -> None:
+    code = "import sys, duckdb; duckdb.connect(sys.argv[1])"
+    path = rig.folder / "warehouse.duckdb"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, capture_output=True, text=True)
+    assert "Conflicting lock is held" in done.stderr
+    text = done.stderr[done.stderr.index("IO Error") :]
+    assert isinstance(explain(path, OSError(text)), WarehouseBusy)
+    assert f"(process {os.getpid()})" in str(explain(path, OSError(text)))
+
+
+def test_every_table_and_column_has_a_comment(rig: Rig) -> None:
+    missing = rig.db.execute(
+        "SELECT table_name, NULL FROM duckdb_tables() WHERE comment IS NULL"
+        " UNION ALL SELECT table_name, column_name FROM duckdb_columns() WHERE comment IS NULL AND NOT internal"
+    ).fetchall()
+    assert missing == []

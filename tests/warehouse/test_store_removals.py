@@ -1,0 +1,323 @@
+"""Which items and accounts a scan misses, and which removals a run makes by itself."""
+
+import pytest
+
+from connectors.warehouse.merge.known import closed_scans, known_items
+from models.partition import CATALOGUE, media
+from tests.warehouse.rig import POSTS, STORIES, Rig, account, item
+
+MISSED = "media_id, missed_at IS NOT NULL, removal"
+
+
+def test_two_scans_an_hour_apart_remove_an_item(rig: Rig) -> None:
+    rig.full_scan(item("a"), item("b"))
+    rig.wait(24)
+    rig.full_scan(item("a"))
+    first_miss = rig.now
+    assert rig.end_run().missing_items == 1
+    rig.wait(24)
+    rig.full_scan(item("a"))
+    assert rig.rows(MISSED) == [("a", False, None), ("b", True, None)]
+    removals = rig.end_run()
+    assert (removals.removed_items, removals.missing_items) == (1, 0)
+    assert rig.rows("media_id, removed_at, removal, run_seq") == [("a", None, None, 1), ("b", first_miss, "removed", 2)]
+    assert rig.rows("media_id, event, changed_at, run_seq", "events") == [("b", "removed", first_miss, 2)]
+    assert rig.rows("run_seq, missed, removed", "run_counts") == [(1, 1, 0), (2, 0, 1)]
+
+
+def test_a_second_scan_within_the_hour_confirms_nothing(rig: Rig) -> None:
+    rig.full_scan(item("a"), item("b"))
+    rig.full_scan(item("a"))
+    rig.wait(0.9)
+    rig.full_scan(item("a"))
+    assert rig.end_run().removed_items == 0
+
+
+def test_any_sighting_clears_a_miss_and_a_removal(rig: Rig) -> None:
+    for listed in (("a", "b"), ("a",), ("a",)):
+        rig.full_scan(*map(item, listed))
+        rig.wait(2)
+    rig.end_run()
+    assert rig.values("removal") == [None, "removed"]
+    rig.wait(1)
+    rig.full_scan(item("a"), item("b", caption="Another caption"))
+    assert rig.rows("media_id, missed_at, confirmed_by, removed_at, removal, present_seq") == [
+        ("a", None, None, None, None, 1),
+        ("b", None, None, None, None, 4),
+    ]
+    assert rig.rows("event, changed_at, run_seq", "events", "changed_at")[1:] == [("returned", rig.now, 2)]
+    assert rig.rows("returned, changed", "run_counts", "run_seq") == [(0, 0), (1, 1)]
+    rig.full_scan(item("a"))
+    rig.full_scan(item("a"), item("b", caption="Another caption"))
+    assert rig.values("missed_at") == [None, None]
+
+
+def test_an_unchanged_item_that_returns_is_present_from_its_first_sighting(rig: Rig) -> None:
+    for listed in (("a", "b"), ("a",), ("a",)):
+        rig.full_scan(*map(item, listed))
+        rig.wait(2)
+    rig.end_run()
+    scan = rig.scan()
+    scan.page(item("b"))
+    scan.close(item("a"), item("b"))
+    rig.merge()
+    assert rig.rows("media_id, present_seq, seen_seq, removal") == [("a", 1, 5, None), ("b", 4, 5, None)]
+    assert rig.values("event", "events") == ["removed", "returned"]
+
+
+def test_a_resumed_scan_that_a_backfill_overtook_decides_nothing(rig: Rig) -> None:
+    sync = rig.scan()
+    for number in range(3):
+        sync.page(item(f"old-{number}"))
+    rig.wait(12)
+    rig.scan().close(item("old-0"), item("old-1"), item("old-2"), item("new"))
+    rig.wait(12)
+    sync.close(item("last"))
+    rig.merge()
+    assert rig.values("missed_at") == [None] * 5
+    assert rig.rows("seq, began_seq", "closed_scans") == [(4, 4)]
+
+
+def test_items_of_an_interrupted_backfill_are_not_known_to_a_recent_scan(rig: Rig) -> None:
+    rig.full_scan(item("a"), item("b"))
+    rig.wait(12)
+    rig.scan().page(item("b"), item("unarchived"))
+    rig.merge()
+    closed = closed_scans(rig.db, [POSTS.account_id])
+    assert {scan.seq for scan in closed.values()} == {1}
+    assert known_items(rig.db, closed, older_than=rig.now) == {POSTS: frozenset({"a", "b"})}
+
+
+def test_a_recent_scan_covers_only_posts_after_its_last_one(rig: Rig) -> None:
+    days = {name: f"2025-12-{day:02}T00:00:00Z" for day, name in enumerate(("oldest", "tied", "last", "newer"), 1)}
+    days["tied"] = days["last"]
+    posts = [item(name, timestamp=at) for name, at in days.items()]
+    rig.full_scan(*posts)
+    for _ in range(2):
+        rig.wait(24)
+        rig.full_scan(posts[2], state="recent", read_to=rig.now.fromisoformat(days["last"]))
+    rig.end_run()
+    assert rig.rows("media_id, removal") == [("last", None), ("newer", "removed"), ("oldest", None), ("tied", None)]
+    [(covered_from, complete_at, recent_at)] = rig.rows("covered_from, complete_at, recent_at", "closed_scans")
+    assert (covered_from.day, recent_at - complete_at) == (3, rig.now - complete_at)
+
+
+def test_a_recent_scan_without_a_full_one_before_closes_nothing(rig: Rig) -> None:
+    rig.full_scan(item("a"), state="recent", read_to=rig.now)
+    assert rig.rows("*", "closed_scans") == []
+
+
+def test_a_scan_that_rejected_a_record_neither_misses_nor_confirms(rig: Rig) -> None:
+    rig.full_scan(item("a"), item("b"))
+    rig.wait(2)
+    rig.full_scan(item("a"), {"no": "id"})
+    undecided = rig.now
+    assert rig.values("missed_at") == [None, None]
+    rig.wait(2)
+    rig.full_scan(item("a"), {"no": "id"})
+    assert rig.values("removals_undecided_since", "closed_scans") == [undecided]
+    rig.wait(2)
+    rig.full_scan(item("a"))
+    assert rig.values("removals_undecided_since", "closed_scans") == [None]
+    assert rig.rows("media_id, missed_at", order="ALL")[1] == ("b", rig.now)
+    assert rig.values("finding", "scan_findings") == []
+
+
+def test_a_record_rejected_on_an_earlier_page_counts_in_another_batch(rig: Rig) -> None:
+    rig.full_scan(item("a"), item("b"))
+    scan = rig.scan()
+    scan.page({"no": "id"})
+    rig.merge()
+    scan.close(item("a"))
+    rig.merge()
+    assert rig.values("missed_at") == [None, None]
+
+
+@pytest.mark.parametrize("other", [{"permalink": "https://example.com/p/2/"}, {"timestamp": "2025-12-02T00:00:00Z"}])
+@pytest.mark.parametrize("pages", [["one two"], ["one", "two"], ["stored two"], ["stored", "two"], ["two", "stored"]])
+@pytest.mark.parametrize("is_divided", [False, True])
+def test_items_of_one_id_that_differ_in_time_or_permalink_decide_no_removal(
+    rig: Rig, other: dict[str, str], pages: list[str], *, is_divided: bool
+) -> None:
+    stored = item("1", permalink="https://example.com/p/1/")
+    rig.full_scan(stored, item("b"))
+    rig.wait(2)
+    records = {"stored": stored, "one": {**stored, "caption": "Another"}, "two": {**stored, **other}}
+    scan = rig.scan()
+    for page in pages:
+        scan.page(*(records[name] for name in page.split()))
+        if is_divided:
+            rig.merge()
+    scan.close(item("c"))
+    rig.merge()
+    assert rig.values("missed_at") == [None, None, None]
+    assert rig.rows("finding, record_id", "scan_findings") == [("same_id", "1")]
+
+
+def test_a_caption_that_is_edited_while_a_scan_pages_is_no_finding(rig: Rig) -> None:
+    scan = rig.scan()
+    scan.page(item("a", caption="Before"))
+    scan.close(item("a", caption="After"))
+    rig.merge()
+    assert rig.rows("*", "scan_findings") == []
+
+
+def test_a_token_that_expires_between_two_pages_decides_nothing(rig: Rig) -> None:
+    rig.full_scan(item("a"), item("b"))
+    rig.wait(2)
+    rig.full_scan(item("a"), had_expired_token=True)
+    assert rig.values("missed_at") == [None, None]
+    rig.wait(2)
+    rig.full_scan(item("a"))
+    rig.wait(2)
+    rig.full_scan(item("a"), had_expired_token=True)
+    assert rig.end_run().removed_items == 0
+
+
+def test_a_sighting_and_the_close_of_its_scan_in_one_batch_and_in_two(rig: Rig) -> None:
+    rig.full_scan(item("a"), item("b"))
+    for is_divided in (False, True):
+        scan = rig.scan()
+        scan.page(item("b"))
+        if is_divided:
+            rig.merge()
+        scan.close(item("a"))
+        rig.merge()
+        assert rig.values("missed_at") == [None, None]
+
+
+def test_a_post_that_moves_to_another_surface_is_removed_from_the_first(rig: Rig) -> None:
+    rig.full_scan(item("a"), item("moves"))
+    for _ in range(2):
+        rig.wait(2)
+        rig.full_scan(item("a"))
+        rig.full_scan(item("moves", timestamp=rig.now.isoformat()), partition=STORIES)
+    rig.end_run()
+    assert rig.rows("surface, media_id, removal") == [
+        ("posts", "a", None),
+        ("posts", "moves", "removed"),
+        ("stories", "moves", None),
+    ]
+
+
+def test_a_story_past_its_day_expires_at_once_and_a_younger_one_does_not(rig: Rig) -> None:
+    old, young = (item(name, timestamp=(rig.now).isoformat()) for name in ("old", "young"))
+    rig.full_scan(old, partition=STORIES)
+    rig.wait(10)
+    young = item("young", timestamp=rig.now.isoformat())
+    rig.full_scan(old, young, partition=STORIES)
+    rig.wait(15)
+    rig.full_scan(partition=STORIES)
+    assert rig.rows("media_id, removal, missed_at") == [("old", "expired", rig.now), ("young", None, rig.now)]
+    assert rig.rows("media_id, event, changed_at", "events") == [("old", "expired", rig.now)]
+    rig.wait(24)
+    rig.full_scan(partition=STORIES)
+    rig.end_run()
+    assert rig.values("removal") == ["expired", "removed"]
+    assert rig.rows("expired, removed, missed", "run_counts") == [(1, 1, 2)]
+
+
+def test_a_run_removes_little_by_itself(rig: Rig) -> None:
+    posts = [item(f"{number:03}") for number in range(110)]
+    rig.full_scan(*posts)
+    for night in range(3):
+        rig.wait(24)
+        rig.full_scan(*posts[12:])
+        removals = rig.end_run()
+        assert (removals.removed_items, removals.missing_items, removals.too_many_items) == (0, 12, True), night
+        assert list(removals.accounts_with_too_many) == [POSTS.account_id]
+    rig.wait(24)
+    rig.full_scan(*posts[11:])
+    assert rig.end_run().removed_items == 11
+
+
+def test_a_person_releases_what_a_run_does_not_remove_by_itself(rig: Rig) -> None:
+    posts = [item(f"{number:03}") for number in range(50)]
+    rig.full_scan(*posts)
+    for _ in range(2):
+        rig.wait(24)
+        rig.full_scan()
+    assert rig.end_run().removed_items == 0
+    assert rig.end_run(accept_removals=True).removed_items == 50
+    assert set(rig.values("removal")) == {"removed"}
+
+
+def test_an_account_with_more_than_twenty_items_is_held_while_others_are_not(rig: Rig) -> None:
+    large, small = [media(account(number)["id"], "posts") for number in (2, 3)]
+    rig.full_scan(*(item(f"x{number}") for number in range(1000)))
+    posts = [item(f"{number:03}") for number in range(30)]
+    for partition in (large, small):
+        rig.full_scan(*posts, partition=partition)
+    for _ in range(2):
+        rig.wait(24)
+        rig.full_scan(*posts[11:], partition=large)
+        rig.full_scan(*posts[10:], partition=small)
+    assert rig.end_run().removed_items == 10
+    assert set(rig.values("account_id", "events")) == {small.account_id}
+
+
+def test_accounts_missing_from_two_catalogues_twelve_hours_apart_are_removed(rig: Rig) -> None:
+    rig.full_scan(account(1), account(2), partition=CATALOGUE)
+    rig.wait(24)
+    rig.full_scan(account(1), partition=CATALOGUE)
+    first_miss = rig.now
+    rig.wait(11)
+    rig.full_scan(account(1), partition=CATALOGUE)
+    assert rig.end_run().removed_accounts == 0
+    rig.wait(1)
+    rig.full_scan(account(1), partition=CATALOGUE)
+    assert rig.end_run().removed_accounts == 1
+    assert rig.values("removed_at", "accounts", "account_id") == [None, first_miss]
+    rig.wait(1)
+    rig.full_scan(account(1), account(2), partition=CATALOGUE)
+    assert rig.values("removed_at", "accounts") == [None, None]
+    periods = rig.rows(
+        "value, valid_to IS NULL", "account_periods WHERE account_id LIKE '%2' AND attribute = 'status'", "seq"
+    )
+    assert periods == [("active", False), ("removed", False), ("active", True)]
+
+
+def test_an_empty_catalogue_decides_nothing_until_a_person_says_so(rig: Rig) -> None:
+    rig.full_scan(account(1), partition=CATALOGUE)
+    for _ in range(2):
+        rig.wait(24)
+        rig.full_scan(partition=CATALOGUE)
+    assert rig.values("missed_at", "accounts") == [None]
+    assert rig.end_run(accept_removals=True).removed_accounts == 1
+
+
+def test_a_malformed_record_with_a_readable_id_counts_as_listed(rig: Rig) -> None:
+    rig.full_scan(account(1), account(2), partition=CATALOGUE)
+    for _ in range(3):
+        rig.wait(24)
+        rig.full_scan(account(1), {**account(2), "ig_username": 5}, partition=CATALOGUE)
+    rig.end_run()
+    assert rig.rows("ig_username, missed_at, last_seen_at", "accounts") == [
+        ("user1", None, rig.now),
+        ("user2", None, rig.now),
+    ]
+    assert rig.rows("last_seen_at, account_id", "quarantine") == [(rig.now, "")]
+
+
+def test_a_record_without_a_readable_id_makes_its_catalogue_decide_nothing(rig: Rig) -> None:
+    rig.full_scan(account(1), account(2), partition=CATALOGUE)
+    for _ in range(3):
+        rig.wait(13)
+        rig.full_scan(account(1), {**account(2), "id": None}, partition=CATALOGUE)
+    assert rig.values("missed_at", "accounts") == [None, None]
+    assert rig.values("finding", "scan_findings") == ["rejected"]
+
+
+def test_too_many_missing_accounts_are_held(rig: Rig) -> None:
+    accounts = [account(number) for number in range(100)]
+    rig.full_scan(*accounts[:50], partition=CATALOGUE)
+    scan = rig.scan(CATALOGUE)
+    scan.page(*accounts[:50])
+    scan.close(*accounts[50:])
+    rig.merge()
+    for _ in range(2):
+        rig.wait(24)
+        rig.full_scan(*accounts[:3], partition=CATALOGUE)
+        removals = rig.end_run()
+        assert (removals.removed_accounts, removals.missing_accounts, removals.too_many_accounts) == (0, 97, True)
+    assert rig.end_run(accept_removals=True).removed_accounts == 97
