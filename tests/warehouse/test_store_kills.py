@@ -119,7 +119,7 @@ def test_a_damaged_page_of_a_part_is_found(rig: Rig) -> None:
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(data)
-    with pytest.raises(WarehouseUnusable, match=r"raw-0+1\.parquet cannot be used"):
+    with pytest.raises(WarehouseUnusable, match=r"raw-0+1\.parquet cannot be read"):
         list(read_parts(rig.folder / "raw", merged_seq=1))
 
 
