@@ -164,7 +164,8 @@ def _compare_fields(promises: Promises, snapshot: Snapshot, fields: list[Row]) -
         row = promises.warehouse.media.rows[account, surface, media_id]
         versions = [row.shown, row.payload] if promises.is_rebuilt else [row.shown]
         for (path, name, type_), value in zip(others, stored, strict=True):
-            said = [_said(item, path) for item in versions]
+            # In a path, NUL is shown as the replacement character, which no other key has.
+            said = [_said(item, path.replace("\N{REPLACEMENT CHARACTER}", "\0")) for item in versions]
             require(
                 any(_shows(value, each, type_) for each in said),
                 f"{media_id}: {name} ({type_}) is {value!r}, and the API sent {said}",
