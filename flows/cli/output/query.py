@@ -4,7 +4,7 @@ import csv
 import re
 import sys
 from collections.abc import Sequence
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -105,8 +105,7 @@ class Document:
     """One JSON object, completed however the query ends: `columns`, `rows` and `exit_code`.
 
     If that is not 0, also `state`, `message` and `hint`. Rows are written as they arrive, so an error follows the rows
-    before it. They are written on a thread of their own: a signal raises an exception in the main thread only, and so
-    never between text that was written and the note that it was.
+    before it. Call it within `ended_at_once`: nothing is raised between text that was written and the note that it was.
     """
 
     def __init__(self) -> None:
@@ -131,22 +130,10 @@ class Document:
                 sys.stdout.flush()
 
     def _put(self, text: str, separator: str) -> None:
-        failures: list[OSError] = []
-
-        def write() -> None:
-            with self._lock:
-                if not self._has_ended:
-                    try:
-                        sys.stdout.write(text)
-                    except OSError as error:
-                        failures.append(error)
-                    self._separator = separator
-
-        writer = Thread(target=write, name="output", daemon=True)
-        writer.start()
-        writer.join()
-        if failures:
-            raise failures[0]
+        with self._lock:
+            if not self._has_ended:
+                sys.stdout.write(text)
+                self._separator = separator
 
     def stop(self, stopped: Stopped) -> None:
         """Write the end of a query that a signal ended."""
