@@ -99,7 +99,8 @@ def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: C
     elif raw_seq > 0 and raw_seq not in numbers:
         what = f"{part_path(folder, raw_seq)}, which the warehouse needs, is missing"
     elif raw_seq > 0 and not _has_end(part_path(folder, raw_seq)):
-        what = f"{part_path(folder, raw_seq)} cannot be used: its end is missing"
+        part = part_path(folder, raw_seq)
+        raise WarehouseUnusable(f"{part} cannot be used: its end is missing. Fix: restore the file from a backup.")
     else:
         return [part_path(folder, number) for number in unmerged]
     raise WarehouseUnusable(f"{what}. Fix: restore the warehouse, the state and the raw store from the same backup.")

@@ -85,9 +85,16 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("newer", ["sync --accept-removals", pytest.param("compact", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("newer", "found"),
+    [
+        ("sync --accept-removals", "is newer than the warehouse"),
+        # It leaves no part with a number that the warehouse does not know.
+        pytest.param("compact", "one of them was restored or copied alone", marks=pytest.mark.long),
+    ],
+)
 def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
-    operator: Operator, service: Api, newer: str
+    operator: Operator, service: Api, newer: str, found: str
 ) -> None:
     operator.sync()
     service.day = 1
@@ -102,7 +109,7 @@ def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
         assert "one of them was restored or copied alone" in done.stderr
         assert operator.warehouse.read_bytes() == older
         assert _files(operator.folder / "raw") == raw
-    assert "is newer than the warehouse" in operator.run("doctor", "--json", code=1).stdout
+    assert found in operator.run("doctor", "--json", code=1).stdout
     operator.warehouse.write_bytes(newest)
     operator.run("rebuild")
     operator.run("doctor")
