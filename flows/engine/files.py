@@ -16,7 +16,6 @@ from connectors.state.runs import mark_interrupted, read_run_numbers
 from connectors.warehouse.maintenance.compact_file import remove_left_over
 from connectors.warehouse.merge.inbox import Reading, merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.raw.parts import delete_unmerged_parts
 from connectors.warehouse.storage import identity as of_warehouse
 from connectors.warehouse.storage.connection import Database, explained, open_warehouse, transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -116,6 +115,9 @@ def open_pair(
 
     Raises WarehouseBusy and WarehouseUnusable, also if the files do not belong together; then nothing is changed.
     """
+    # Imported here, because it imports pyarrow, and commands that only read the state import this module.
+    from connectors.warehouse.raw.parts import delete_unmerged_parts  # noqa: PLC0415
+
     with explained(path):
         remove_left_over(path)
     with explained_state(), open_warehouse(path) as db:
@@ -138,7 +140,7 @@ def open_pair(
             if of_warehouse.adopt_mapping(db, mapping):
                 state.write(forget_order)
             if of_warehouse.is_content_rule_old(db):
-                # Imported here, because it imports pyarrow, and a release rarely has another rule.
+                # Imported here, because a release rarely has another rule.
                 from connectors.warehouse.maintenance.rebuild import recompute_hashes  # noqa: PLC0415
 
                 recompute_hashes(db, store)

@@ -1,6 +1,5 @@
 """The raw store in an open snapshot: `raw_media`, with the newest bytes of each item, and `raw_versions`, with all."""
 
-import re
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -9,8 +8,6 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.raw.parts import SCHEMA
 from connectors.warehouse.raw.reading import find_parts, read_part
 from connectors.warehouse.storage.errors import WarehouseUnusable
-
-_MENTIONED = re.compile(r"\braw_(media|versions)\b", re.IGNORECASE)
 
 # pyarrow reads the files, because DuckDB does not verify the checksums of pages, and needs no access to files then.
 _PARQUET = ds.ParquetFileFormat(
@@ -25,11 +22,6 @@ CREATE TEMP VIEW raw_media AS
 SELECT r.* EXCLUDE (landed, position)
 FROM raw_versions AS r SEMI JOIN core.media AS m ON m.raw_landed = r.landed AND m.raw_position = r.position
 """
-
-
-def mentions_raw_media(query: str) -> bool:
-    """Return whether a user's query may read the raw store."""
-    return _MENTIONED.search(query) is not None
 
 
 def find_damage(db: DuckDBPyConnection) -> None:

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from connectors.warehouse.queries.raw_media import add_raw_media
 from connectors.warehouse.queries.user_query import TEXT, as_json, cast, check_reading
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, SnapshotUnreadable, WarehouseUnusable
@@ -157,6 +156,9 @@ def open_snapshot(
         for name, setting in {**_SETTINGS, **(settings or {}), "enable_external_access": False}.items():
             db.execute(f"SET {name} = {_as_sql(setting)}")
         if with_raw:
+            # pyarrow would take most of the time of a short command, which rarely needs it.
+            from connectors.warehouse.queries.raw_media import add_raw_media  # noqa: PLC0415
+
             add_raw_media(db)
         if not as_published and db.execute(_SQL["hiding"], [PADDED]).fetchall():
             db.execute(f"USE {PADDED}")

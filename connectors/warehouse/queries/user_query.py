@@ -25,6 +25,7 @@ _ACTING = {
     "checkpoint", "disable_logging", "disable_profiling", "enable_logging", "enable_profiling", "force_checkpoint",
     "query", "query_table", "truncate_duckdb_logs", "write_log",
 }  # fmt: skip
+_RAW = re.compile(r"\braw_(media|versions)\b", re.IGNORECASE)
 _CALL = re.compile(r'"?(\w+)"?\s*', re.ASCII)
 _NAMES = {token_type.identifier, token_type.keyword}
 
@@ -46,6 +47,11 @@ class Shown(NamedTuple):
 
 
 TEXT = Shown("VARCHAR")
+
+
+def mentions_raw_media(query: str) -> bool:
+    """Return whether a user's query may read the raw store."""
+    return _RAW.search(query) is not None
 
 
 def check_reading(db: DuckDBPyConnection, query: str) -> None:

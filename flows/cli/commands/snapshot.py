@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 import typer
 from humanize import naturalsize
 
-from connectors.warehouse.queries.export import export as write_export
-from connectors.warehouse.queries.raw_media import find_damage, mentions_raw_media
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.user_query import mentions_raw_media
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, to_path
@@ -56,6 +55,8 @@ def query(
         except QueryError as error:
             code, why = ExitCode.WRONG_USAGE, str(error)
             if with_raw:
+                from connectors.warehouse.queries.raw_media import find_damage
+
                 try:
                     find_damage(opened.db)
                 except WarehouseUnusable as damage:
@@ -121,6 +122,8 @@ def export(
     _: LogFormat = "text",
 ) -> None:
     """Export the snapshot as Parquet files."""
+    from connectors.warehouse.queries.export import export as write_export
+
     settings = load(snapshot=snapshot)
     written = to_path("DIR", folder)
     exported = write_export(current_snapshot(settings), written, with_raw=raw)
