@@ -44,14 +44,6 @@ class SteadyClock:
         self._last, self._read_at = now, read_at
         return now
 
-    def real(self) -> datetime:
-        """Return the time of day, UTC, even if it is earlier than one returned before."""
-        return self._clock.now()
-
-    def set_back(self) -> None:
-        """Return to the real time, because times after it were moved back."""
-        self._last = self._clock.now()
-
 
 class ContinuedClock:
     """A clock that shows `at` and `monotonic` when it is created, and goes on with another one's monotonic time."""

@@ -26,7 +26,7 @@ from collections.abc import Mapping as Map
 from datetime import datetime
 from enum import Enum, auto
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -57,14 +57,6 @@ _BOOLEAN, _INTEGER, _LONG, _NUMBER, _TIME, _TEXT, _LIST = FieldType
 
 _canonical = msgspec.json.Encoder(order="sorted").encode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-class ItemKey(NamedTuple):
-    """What tells two items of one scan apart, and orders them. Two items with one id and other values are a finding."""
-
-    media_id: str
-    published_at: datetime | None
-    permalink: str | None
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
@@ -98,12 +90,6 @@ def read_item(raw: bytes | msgspec.Raw, mapping: Mapping) -> Item:
     content = _canonical(draft.content)
     content_hash = xxh3_64_intdigest(content, CONTENT_RULE)
     return Item(media_id, draft.columns, draft.counts, draft.fields, draft.types, content, content_hash)
-
-
-def read_key(raw: bytes | msgspec.Raw, mapping: Mapping) -> ItemKey:
-    """Return the key of a media record. Raises RejectedItem."""
-    record, rules = decode_record(bytes(raw)), _rules(mapping)
-    return ItemKey(rules.id_of(record)[0], rules.first(record, "published_at"), rules.first(record, "permalink"))
 
 
 def find_id(record: object, mapping: Mapping) -> str | None:

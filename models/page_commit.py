@@ -65,9 +65,6 @@ class PageCommit:
     cooldown: ScopeCooldown | None = None
 
 
-POSITION_BITS = 26
-
-
 class Landing(NamedTuple):
     """A page commit that landed; `seq` is its number in the order of landing, from 1.
 

@@ -42,14 +42,6 @@ def post_reader(mapping: Mapping) -> Callable[[str], Sequence[Post]]:
     return read
 
 
-def read_ids(raw: Sequence[bytes | msgspec.Raw], mapping: Mapping) -> list[str | None]:
-    """Return the ids of records; None for one that has none."""
-    members_of = _KeyMembers(mapping.media_id)
-    listed = members_of.decode(b'{"items":[' + b",".join(raw) + b"]}")
-    ids = _plain_ids(listed, mapping)
-    return [find_id(members_of.as_record(one), mapping) for one in listed] if ids is None else [*ids]
-
-
 def _plain_ids(listed: Sequence[object], mapping: Mapping) -> list[str] | None:
     """Return the ids of records if all are texts at the first of the paths, in a quarter of the time."""
     ids = _first_values(listed, mapping.media_id)

@@ -72,11 +72,6 @@ def read_cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, dat
     return {row.scope: row.resume_after for row in connection.execute(query)}
 
 
-def delete_old_cooldowns(connection: Connection, *, now: datetime) -> None:
-    """Delete the cooldowns that are over."""
-    connection.execute(delete(cooldowns).where(cooldowns.c.resume_after <= now))
-
-
 def lift_cooldowns(connection: Connection, *, after: datetime, until: datetime) -> None:
     """Delete the cooldowns that end after `after`, and not later than `until`."""
     ends = cooldowns.c.resume_after

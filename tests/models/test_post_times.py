@@ -6,7 +6,7 @@ import pytest
 
 from models.incremental import Post
 from models.mapping import BUILT_IN
-from models.page_items import identities, post_reader, read_ids
+from models.page_items import identities, post_reader
 
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -38,7 +38,6 @@ def test_an_id_is_a_text_or_a_number_at_the_first_path_that_has_one() -> None:
     ]
     expected = ["7", "m", None, "g", "[abc", None, None, None]
     assert [post.media_id for post in post_reader(BUILT_IN)(page(*items))] == expected
-    assert read_ids([json.dumps(item).encode() for item in items], BUILT_IN) == expected
 
 
 def test_posts_are_read_alike_whatever_else_is_on_their_page() -> None:

@@ -9,7 +9,7 @@ import pytest
 from connectors.warehouse.merge import items
 from connectors.warehouse.merge.landed import LandedPage
 from connectors.warehouse.merge.merge import merge_batch
-from connectors.warehouse.raw.reading import find_payloads, read_parts
+from connectors.warehouse.raw.reading import read_parts
 from models.item import changed_columns
 from models.mapping import BUILT_IN
 from models.partition import CATALOGUE, media
@@ -35,7 +35,9 @@ def test_every_content_of_an_item_counts_in_order(rig: Rig, pages: list[str], *,
     assert rig.values("caption") == ["A"]
     assert rig.values("changed", "run_counts") == [2]
     [place] = rig.rows("raw_landed, raw_position")
-    assert find_payloads(rig.folder / "raw", [place])[place] == json.dumps(item("a", caption="A")).encode()
+    rows = [row for part in read_parts(rig.folder / "raw", merged_seq=rig.seq) for row in part.to_pylist()]
+    stored = {(row["landed"], row["position"]): row["payload"] for row in rows}
+    assert stored[place] == json.dumps(item("a", caption="A")).encode()
 
 
 def test_versions_have_their_times_and_their_bytes(rig: Rig) -> None:

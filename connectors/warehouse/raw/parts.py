@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-# A lookup reads a whole row group, so that it costs a few milliseconds.
+# A query for one landing reads whole row groups, so that it costs a few milliseconds.
 _ROW_GROUP = 4096
 
 _NAME = re.compile(r"raw-(\d{15})\.parquet")

@@ -1,7 +1,6 @@
 """Reads the raw store. Every page's checksum is verified."""
 
-from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -11,9 +10,6 @@ import pyarrow.parquet as pq
 
 from connectors.warehouse.raw.parts import SCHEMA, part_numbers, part_path
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
-
-Place = tuple[int, int]
-"""A landing number, and a position on its page."""
 
 
 def find_parts(folder: Path, *, merged_seq: int) -> Sequence[Path]:
@@ -63,25 +59,10 @@ def read_parts(folder: Path, *, merged_seq: int) -> Iterator[pa.Table]:
             yield rows
 
 
-def find_payloads(folder: Path, places: Collection[Place]) -> Mapping[Place, bytes]:
-    """Return the bytes at these places, for those that the raw store has. Raises WarehouseUnusable as `read_parts`."""
-    numbers = part_numbers(folder)
-    by_part: dict[int, set[int]] = {}
-    for landed, _ in places:
-        if at := bisect_right(numbers, landed):
-            by_part.setdefault(numbers[at - 1], set()).add(landed)
-    found: dict[Place, bytes] = {}
-    for number, landings in by_part.items():
-        rows = read_part(part_path(folder, number), landings).to_pydict()
-        found.update(zip(zip(rows["landed"], rows["position"], strict=True), rows["payload"], strict=True))
-    return {place: found[place] for place in places if place in found}
-
-
-def read_part(path: Path, landings: Collection[int] | None = None) -> pa.Table:
-    """Return the rows of a part, or those of some landings. Raises WarehouseUnusable if it is damaged."""
-    filters = None if landings is None else pc.field("landed").isin(sorted(landings))
+def read_part(path: Path) -> pa.Table:
+    """Return the rows of a part. Raises WarehouseUnusable if it is damaged."""
     try:
-        return pq.read_table(path, filters=filters, page_checksum_verification=True)
+        return pq.read_table(path, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
         raise _damaged(path, error) from error
 

@@ -7,7 +7,7 @@ import pytest
 from connectors.warehouse.maintenance import compact_parts as module
 from connectors.warehouse.maintenance.compact_parts import compact_parts, groups
 from connectors.warehouse.raw.parts import delete_unmerged_parts, part_numbers, replace_part
-from connectors.warehouse.raw.reading import find_parts, find_payloads, read_parts
+from connectors.warehouse.raw.reading import find_parts, read_parts
 from tests.warehouse.rig import Rig, item
 
 Stored = list[tuple[int, int, bytes]]
@@ -58,7 +58,7 @@ def test_old_rows_go_but_not_those_of_items_and_versions(days: Rig) -> None:
     # Of the first two captions, the days before the last one.
     assert done.rows_deleted == 2
     assert [row[:2] for row in before if row not in stored(days)] == [(1, 0), (3, 0)]
-    assert find_payloads(raw, referred(days)).keys() == referred(days)
+    assert referred(days) <= {row[:2] for row in stored(days)}
     assert compact_parts(days.db, raw, now=days.now, before=at).rows_deleted == 0
     assert compact_parts(days.db, raw, now=days.now, before=days.now).rows_deleted == 1
 
