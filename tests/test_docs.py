@@ -8,11 +8,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-import typer
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
-from flows.cli.app import app
+from flows.cli.command_table import COMMANDS
 from flows.cli.commands import demo
 from flows.orchestration.automations import described
 from models.views import views
@@ -26,7 +25,6 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # What asks for trouble, and what asks for more posts than a small sandbox has.
 MAY_BE_EMPTY = ("stale_accounts AS s", "posts >= 20")
-COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 QUESTIONS = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
 SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
 SQL_EXAMPLES = (ROOT / "docs/sql-examples.md").read_text(encoding="utf-8")

@@ -8,8 +8,6 @@ from datetime import timedelta
 from random import SystemRandom
 from typing import Any
 
-import typer
-
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
 from flows.cli.output.run import show, watch
@@ -101,9 +99,9 @@ def run_command(
 
     `what` is the name of the command.
     """
-    activity = f"gramhouse {what}"
+    activity, chosen = f"gramhouse {what}", options.expert.model_dump()
     api = prefect_api_url()
-    with recorded_start(activity, run.chosen):
+    with recorded_start(activity, chosen):
         request = build_request(settings, options)
         address = _address(settings, run.base_url, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
@@ -122,7 +120,7 @@ def run_command(
             attempts.append(progress := Progress())
             if (lines := json_log.in_force()) is not None:
                 lines.progress = progress
-            with recorded_start(activity, run.chosen, progress=progress):
+            with recorded_start(activity, chosen, progress=progress):
                 if api:
                     return await _tracked(options, run.command_line_only, progress, take_signals)
                 return await _direct(settings, request, activity, progress)
@@ -148,4 +146,4 @@ def run_command(
             out.out(to_json(report))
         else:
             show(report)
-    raise typer.Exit(EXIT_OF[report.state])
+    raise SystemExit(EXIT_OF[report.state])

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from connectors.warehouse.storage.statements import statements
 from flows.cli.commands.explain import pair
 from flows.cli.current import open_current
-from flows.cli.options import AccountNames, AsJson, SnapshotFile, since_time
+from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
 from flows.cli.output.terminal import clean, out, print_json, print_lines
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
@@ -86,17 +86,17 @@ def _lines(found: Mapping[str, list[Record]], numbers: Sequence[Record]) -> Iter
 def changes(
     *,
     since_run: Annotated[
-        int | None, typer.Option(help="Of this run (`seq` in runs) and all later ones.", min=1, max=1_000_000_000)
+        int | None, number(1, 1_000_000_000, "Of this run (`seq` in runs) and all later ones.")
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
+        Parameter(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
     ] = None,
     account: AccountNames = None,
-    values: Annotated[bool, typer.Option("--values", help="Also the values before and after.")] = False,
+    values: Annotated[bool, Parameter(help="Also the values before and after.")] = False,
     limit: Annotated[
         int | None,
-        typer.Option(help="Number of changes to list. Default: 100, or all with --json.", min=1, max=1_000_000_000),
+        number(1, 1_000_000_000, "Number of changes to list. Default: 100, or all with --json."),
     ] = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,

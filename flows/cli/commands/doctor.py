@@ -4,7 +4,7 @@ from dataclasses import asdict
 from itertools import chain
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import DONE, FAIL, WARN, agreed, clean, out, print_json
@@ -26,13 +26,12 @@ def doctor(
     *,
     repair: Annotated[
         bool,
-        typer.Option(
-            "--repair",
+        Parameter(
             help="First correct stored times that are in the future because the clock was ahead, and restart the"
             " cooldowns that depend on them; then offer to lift cooldowns of more than a day.",
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --repair, lift such cooldowns without asking.")] = False,
+    yes: Annotated[bool, Parameter(help="With --repair, lift such cooldowns without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check configuration, API, warehouse, snapshot, Prefect: one line each.
@@ -56,4 +55,4 @@ def doctor(
     exit_code = ExitCode.WRONG_USAGE if bad & _USAGE else ExitCode.FAILED if bad else ExitCode.COMPLETE
     if as_json:
         print_json({"exit_code": exit_code, "findings": [asdict(finding) for finding in found]})
-    raise typer.Exit(exit_code)
+    raise SystemExit(exit_code)

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import groupby, pairwise, takewhile
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 from humanize import precisedelta
 
 from connectors.warehouse.queries.account_names import NAMES, as_name
@@ -231,12 +231,11 @@ def _explained(opened: Snapshot, what: str, settings: Settings, *, with_raw: boo
 def explain(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="ITEM|ACCOUNT", help="Id or permalink of an item; or id, name or public id of an account."
-        ),
+        Parameter(metavar="ITEM|ACCOUNT", help="Id or permalink of an item; or id, name or public id of an account."),
     ],
+    /,
     *,
-    raw: Annotated[bool, typer.Option("--raw", help="Also print an item's JSON as received, each version.")] = False,
+    raw: Annotated[bool, Parameter(help="Also print an item's JSON as received, each version.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:

@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current, current_snapshot, open_current
-from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
+from flows.cli.options import AsJson, SnapshotFile, WarehouseFile, number
 from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json, print_rows
 from flows.config.settings import load
 from flows.reporting.words import count, run_title
@@ -32,9 +32,7 @@ _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "f
 
 def accounts(
     *,
-    expired: Annotated[
-        bool, typer.Option("--expired", help="Only accounts whose access token must be renewed.")
-    ] = False,
+    expired: Annotated[bool, Parameter(help="Only accounts whose access token must be renewed.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +57,7 @@ def accounts(
 
 def runs(
     *,
-    last: Annotated[int, typer.Option(help="Number of runs.", min=1, max=1_000_000_000)] = 20,
+    last: Annotated[int, number(1, 1_000_000_000, "Number of runs.")] = 20,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
@@ -92,7 +90,7 @@ def quarantine(
     *,
     limit: Annotated[
         int | None,
-        typer.Option(help="Number of records to list. Default: 20, or all with --json.", min=1, max=1_000_000_000),
+        number(1, 1_000_000_000, "Number of records to list. Default: 20, or all with --json."),
     ] = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,

@@ -5,18 +5,18 @@ import webbrowser
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-import typer
+from cyclopts import Parameter
 from humanize import naturalsize
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.user_query import mentions_raw_media
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from flows.cli.current import current_snapshot, open_current
-from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, to_path
+from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result, print_rows
 from flows.cli.signals import ended_at_once
 from flows.config.errors import SettingsError
-from flows.config.options import SyncOptions, in_order, parse_options
+from flows.config.options import in_order
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.reader import WEEKS
@@ -26,10 +26,18 @@ _MOST_WEEKS = 57
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="SQL query in DuckDB's dialect; `-` reads it from standard input.")],
+    sql: Annotated[
+        str,
+        Parameter(
+            help="SQL query in DuckDB's dialect; `-` reads it from standard input.",
+            # It may begin with a comment.
+            allow_leading_hyphen=True,
+        ),
+    ],
+    /,
     *,
-    style: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="Output format.")] = "table",
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    style: Annotated[Literal["table", "csv", "json"], Parameter(("--format", "-f"), help="Output format.")] = "table",
+    as_json: Annotated[bool, Parameter("--json", help="The same as --format json.")] = False,
     snapshot: SnapshotFile = None,
 ) -> None:
     """Run a SQL query on the snapshot, even during a sync.
@@ -64,7 +72,7 @@ def query(
             err.print(f"{FAIL} {clean(why, newlines=True)}")
             if document:
                 document.end(failure(code, why))
-            raise typer.Exit(code) from None
+            raise SystemExit(code) from None
 
 
 def _print_dbt(snapshot: Snapshot, relations: list[dict[str, Any]]) -> None:
@@ -76,11 +84,12 @@ def _print_dbt(snapshot: Snapshot, relations: list[dict[str, Any]]) -> None:
 
 
 def describe(
-    table: Annotated[str | None, typer.Argument(help="Table or view. Default: list all.")] = None,
+    table: Annotated[str | None, Parameter(help="Table or view. Default: list all.")] = None,
+    /,
     *,
     form: Annotated[
         Literal["text", "dbt"],
-        typer.Option("--format", help="text, or dbt for a sources.yml with all tables and views."),
+        Parameter("--format", help="text, or dbt for a sources.yml with all tables and views."),
     ] = "text",
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
@@ -112,10 +121,11 @@ def describe(
 
 
 def export(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Target folder; an earlier export in it is replaced.")],
+    folder: Annotated[str, Parameter(metavar="DIR", help="Target folder; an earlier export in it is replaced.")],
+    /,
     *,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Also export the raw store: every version of every media item as received.")
+        bool, Parameter(help="Also export the raw store: every version of every media item as received.")
     ] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
@@ -139,16 +149,17 @@ def export(
 def report(
     file: Annotated[
         str | None,
-        typer.Argument(
+        Parameter(
             metavar="FILE",
             help="Output file (GRAMHOUSE_REPORT). Default: report.html in the snapshot's folder.",
         ),
     ] = None,
+    /,
     *,
     account: AccountNames = None,
     surface: SurfaceNames = None,
-    weeks: Annotated[int, typer.Option(help="Number of weeks in daily charts.", min=1, max=_MOST_WEEKS)] = WEEKS,
-    show: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    weeks: Annotated[int, number(1, _MOST_WEEKS, "Number of weeks in daily charts.")] = WEEKS,
+    show: Annotated[bool, Parameter("--open", help="Open the report in the browser.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -167,7 +178,7 @@ def report(
         current_snapshot(settings),
         path,
         account or (),
-        surfaces=in_order(parse_options(SyncOptions, {"surfaces": surface or []}).surfaces),
+        surfaces=in_order(surface or []),
         weeks=weeks,
         apart_from=settings.warehouse,
     )

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-import typer
+from cyclopts import Parameter
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
@@ -212,7 +212,7 @@ def status(
     *,
     form: Annotated[
         Literal["text", "openmetrics"],
-        typer.Option("--format", help="text, or openmetrics for Prometheus's textfile collector."),
+        Parameter("--format", help="text, or openmetrics for Prometheus's textfile collector."),
     ] = "text",
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
@@ -239,4 +239,4 @@ def status(
 
             out.out(metrics(None, {}))
         raise
-    raise typer.Exit(code)
+    raise SystemExit(code)

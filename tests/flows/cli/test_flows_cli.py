@@ -44,7 +44,7 @@ HUGE = "1" + "0" * 20
 REFUSED: dict[tuple[str, ...], str] = {
     ("nonsense",): "nonsense",
     ("sync", "extra"): "extra",
-    ("query",): "Missing argument 'sql'",
+    ("query",): "SQL requires an argument",
     ("query", "SELECT 1", "--format", "xml"): "xml",
     ("query", "SELECT '\udcff'"): "",
     ("status", "--format", "openmetrics", "--json"): "--json",
