@@ -137,9 +137,8 @@ def test_every_command_refuses_a_mistyped_variable(run_cli: Cli, monkeypatch: py
         assert str(answer_of(out)["message"]).startswith("GRAMHOUSE_CONCURENCY: ")
     code, out, _ = run_cli(command, "--help")
     assert code == 0
-    # Types are words, and the example has options that exist.
-    assert not re.search(r"<\w|range|x>=", out)
-    example = f"gramhouse {COMMANDS[command].example}"
+    # The example has options that exist.
+    example = f"gramhouse {command} {COMMANDS[command].example}".rstrip()
     described, _, shown = " ".join(out.split()).partition("Example: ")
     assert shown == example
     assert {word for word in example.split() if word.startswith("--")} <= set(described.split())
@@ -259,7 +258,7 @@ def test_errors_of_the_operating_system_are_reported_in_one_line(run_cli: Cli, m
     def refused(**_: bool) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
 
-    monkeypatch.setattr(command_line, "app", refused)
+    monkeypatch.setattr(command_line, "build_app", refused)
     assert run_cli() == (
         1,
         "",
