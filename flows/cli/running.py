@@ -107,10 +107,8 @@ def run_command(
         request = build_request(settings, options)
         address = _address(settings, run.base_url, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
-    how = (
-        f"tracked by {clean(api)}" if api else "run directly (PREFECT_API_URL is not set, so Prefect does not track it)"
-    )
-    err.print(f"{dated()}[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
+    how = f", tracked by {clean(api)}" if api else ""
+    err.print(f"{dated()}[bold]gramhouse {what}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
     if warning := exposed():
         notices.warning(warning)
 
