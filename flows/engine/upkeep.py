@@ -34,7 +34,7 @@ from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.resources import build_request, check_clock, check_writable, say_unfinished, steady_clock, writing
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import notices
-from flows.reporting.recording import STOPPED, command, recorded_start, short
+from flows.reporting.recording import STOPPED, command, record_failed_start, short
 from flows.reporting.words import count
 from models.clock import Ahead, Clock
 from models.page_commit import PageCommit, ScopeCooldown
@@ -65,7 +65,7 @@ async def open_existing(settings: Settings, activity: str, *, trusts_clock: bool
     check_exists(settings.warehouse)
     files = {"warehouse": settings.warehouse, "snapshot": settings.snapshot}
     async with AsyncExitStack() as stack:
-        with recorded_start(activity, files):
+        with record_failed_start(activity, files):
             check_writable(settings)
             warehouse = await stack.enter_async_context(writing(settings, activity))
         async with recorded_command(warehouse, command(activity)):

@@ -41,7 +41,7 @@ def requests(found: Sequence[Record]) -> int:
     return sum(row["pages"] for row in found if row["reason"] is None)
 
 
-def described(found: Sequence[Record]) -> str:
+def describe_forecast(found: Sequence[Record]) -> str:
     """Return a description, in one line, of what a backfill would do."""
     scanned, expired, cooling = (
         [row for row in found if row["reason"] == reason] for reason in (None, "token_expired", "cooldown")

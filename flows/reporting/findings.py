@@ -158,7 +158,7 @@ def _warned(warning: RunWarning) -> Finding:
     return Finding(warning.code, severity, warning.detail.rstrip("."), (warning.hint or "").rstrip("."))
 
 
-def findings(report: RunReport) -> list[Finding]:
+def list_findings(report: RunReport) -> list[Finding]:
     """Return what a person should know about a run and the data after it, what to act on first."""
     stop = report.stopped_by
     # The error that stopped the run first, deferred scans last.
