@@ -127,7 +127,7 @@ def recorded(command: str, chosen: ExpertOptions) -> Iterator[None]:
     except SettingsError as error:
         if sys.stderr.isatty() and all(str(line).startswith("--") for line in error.args):
             raise
-        from flows.reporting.recording import recorded_start
+        from flows.reporting.recording import record_failed_start
 
-        with recorded_start(command, chosen.model_dump()):
+        with record_failed_start(command, chosen.model_dump()):
             raise
