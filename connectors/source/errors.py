@@ -74,7 +74,7 @@ class Failure:
 
 
 # Too many requests; 509 and 529 are those of gateways.
-_LIMITS = frozenset({429, 503, 509, 529})
+LIMITS = frozenset({429, 503, 509, 529})
 
 
 class ApiError(Exception):
@@ -91,7 +91,7 @@ class ApiError(Exception):
     @property
     def is_limit(self) -> bool:
         """Return whether the request may have been refused because there were too many."""
-        return self.failure.status in _LIMITS
+        return self.failure.status in LIMITS
 
     def __str__(self) -> str:
         return str(self.failure)
@@ -225,6 +225,8 @@ RULES: Mapping[str, Rule] = {
     "cursor_no_progress": Rule(SKIP, _SUPPORT),
 }
 """All codes of API 7, whose rules have a status, and all codes of ours."""
+
+DOCUMENTED: Final = frozenset(code for code, rule in RULES.items() if rule.status is not None)
 
 # What the service says with a code that is not in API 7, or of another status. Any other 4xx is not retried.
 _UNKNOWN: Mapping[int, Rule] = {
