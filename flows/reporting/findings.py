@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from connectors.source.errors import hint_for, is_transient
-from connectors.warehouse.queries.failure_groups import FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.reporting.reader import Record
 from flows.reporting.run_report import Data, RunReport
 from flows.reporting.words import count, moment, span
