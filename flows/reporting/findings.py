@@ -1,16 +1,15 @@
 """What a person should know about a run and its data: one list, which every output formats."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from connectors.source.errors import hint_for, is_transient
 from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.reporting.reader import Record
 from flows.reporting.run_report import Data, RunReport
-from flows.reporting.words import count, moment, several, span
-from models.runs import LONG_COOLDOWN, OutcomeKind, RunWarning
+from flows.reporting.words import count, moment, span
+from models.findings import TOKEN_EXPIRED, Finding, Severity
+from models.runs import LONG_COOLDOWN, OutcomeKind
 
 LONG_COOLDOWN_WHY = "the API asked for a wait of more than a day"
 LONG_COOLDOWN_FIX = "if the service asked for it by mistake, `gramhouse doctor --repair` lifts it"
@@ -18,43 +17,8 @@ LONG_COOLDOWN_FIX = "if the service asked for it by mistake, `gramhouse doctor -
 LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
 """The outcomes of incomplete scans that a later run does not simply resume."""
 
-TOKEN_EXPIRED = "token_expired"  # noqa: S105 - a code, not a password
-
 # The number of fields named in a text.
 _FIELDS = 5
-
-
-class Severity(StrEnum):
-    """Whether a finding needs a person: yes, perhaps, or not."""
-
-    ACTION = "action"
-    WARNING = "warning"
-    INFORMATION = "information"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One finding: `text` is the cause, `fix` what to do about it, both without a full stop; `accounts` are usernames.
-
-    `code` is a word for programs. An account without a name, and the account catalogue, are not among `accounts`. Texts
-    from the API are included as they are: the output that shows a finding makes them harmless.
-    """
-
-    code: str
-    severity: Severity
-    text: str
-    fix: str = ""
-    accounts: tuple[str, ...] = ()
-
-    @property
-    def is_alarm(self) -> bool:
-        """Return whether it requires an action of the operator. Only the owner of an account can renew its token."""
-        return self.severity is Severity.ACTION and self.code != TOKEN_EXPIRED
-
-    def sentence(self, named: int = 5) -> str:
-        """Return the cause, the names of up to `named` accounts, and the fix."""
-        names = f" ({several(self.accounts, named)})" if self.accounts else ""
-        return f"{self.text}{names}.{f' Fix: {self.fix}.' if self.fix else ''}"
 
 
 def _names(rows: Iterable[Record]) -> tuple[str, ...]:
@@ -152,12 +116,6 @@ def _records(report: RunReport) -> Iterator[Finding]:
         yield Finding("restarted", Severity.INFORMATION, text)
 
 
-def _warned(warning: RunWarning) -> Finding:
-    quiet = Severity.WARNING if warning.hint else Severity.INFORMATION
-    severity = Severity.ACTION if warning.makes_partial else quiet
-    return Finding(warning.code, severity, warning.detail.rstrip("."), (warning.hint or "").rstrip("."))
-
-
 def list_findings(report: RunReport) -> list[Finding]:
     """Return what a person should know about a run and the data after it, what to act on first."""
     stop = report.stopped_by
@@ -173,10 +131,10 @@ def list_findings(report: RunReport) -> list[Finding]:
         text = f"The run stopped ({stop.code}{trace}): {stop.message.rstrip('.')}"
         found.insert(0, Finding("failed", Severity.ACTION, text, stop.hint.rstrip(".")))
     # Why the run is partial comes before what was known.
-    found += [_warned(warning) for warning in report.warnings if warning.makes_partial]
+    found += [warning for warning in report.warnings if warning.severity is Severity.ACTION]
     found += [*_tokens(report.data), *_scans(report), *_records(report)]
     known = {finding.code for finding in found}
-    found += [_warned(warning) for warning in report.warnings if warning.code not in known]
+    found += [warning for warning in report.warnings if warning.code not in known]
     if report.accounts_removed and all(warning.code != "accounts_removed" for warning in report.warnings):
         text = f"{count(report.accounts_removed, 'account')} marked removed: no longer in the catalogue"
         found.append(Finding("accounts_removed", Severity.INFORMATION, text))

@@ -7,10 +7,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from flows.reporting.findings import Severity, list_findings
+from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_landed, numbers, title, to_json, to_message
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import code, count, moment, plain
+from models.findings import Severity
 from models.runs import OutcomeKind
 
 TOKENS = "gramhouse.tokens"

@@ -6,10 +6,11 @@ from dataclasses import asdict, replace
 
 from connectors.warehouse.merge.run_counts import RunCounts
 from flows.reporting.exit_code import EXIT_OF
-from flows.reporting.findings import Severity, hint, list_findings
+from flows.reporting.findings import hint, list_findings
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, join, json_value, moment, plain, run_title, span
 from models.checkpoint import RunKind
+from models.findings import Severity
 from models.runs import OutcomeKind, RunState
 
 # The number of findings in a message, and the length of each.
@@ -91,7 +92,6 @@ def to_json(report: RunReport) -> str:
                 asdict(replace(group, usernames=())) | {"hint": hint(group, report.as_of)}
                 for group in report.failure_groups
             ],
-            "warnings": [asdict(warning) for warning in report.warnings],
             "stopped_by": report.stopped_by and _values(report.stopped_by, _STOP),
             "seconds": round(report.seconds, 3),
             "snapshot": report.snapshot_url or report.snapshot,

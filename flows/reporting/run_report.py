@@ -12,8 +12,9 @@ from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader, Record
+from models.findings import Finding, Severity
 from models.incremental import OVERDUE
-from models.runs import NOT_REPLACED, OutcomeKind, RunState, RunWarning, Tally
+from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
 
 _SQL = statements(__name__)
 
@@ -45,7 +46,7 @@ class RunReport(RunCounts):
     outcomes: Tally
     requests: int
     failure_groups: tuple[FailureGroup, ...]
-    warnings: tuple[RunWarning, ...]
+    warnings: tuple[Finding, ...]
     stopped_by: Failure | None = None
     resumed_runs: tuple[str, ...] = ()
     resumed: tuple[RunCounts, ...] = ()
@@ -61,7 +62,7 @@ class RunReport(RunCounts):
     as_of: datetime
 
     @property
-    def publish_refusal(self) -> RunWarning | None:
+    def publish_refusal(self) -> Finding | None:
         """Return the warning because of which the snapshot must not be published, if there is one."""
         return next((warning for warning in self.warnings if warning.code == NOT_REPLACED), None)
 
@@ -112,7 +113,14 @@ def last_report(reader: Reader) -> RunReport | None:
         media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
         failure_groups=reader.failure_groups("FROM last_outcomes"),
         # A snapshot that contains the run was published since.
-        warnings=tuple(RunWarning(**each) for each in data["warnings"] if each["code"] != NOT_REPLACED),
+        warnings=tuple(_to_finding(each) for each in data["warnings"] if each["code"] != NOT_REPLACED),
         data=data,
         as_of=reader.at,
     )
+
+
+def _to_finding(row: Record) -> Finding:
+    """Return a row of `run_warnings` as the finding that was recorded in it."""
+    quiet = Severity.WARNING if row["hint"] else Severity.INFORMATION
+    severity = Severity.ACTION if row["makes_partial"] else quiet
+    return Finding(row["code"], severity, row["detail"], row["hint"] or "", count=row["count"])

@@ -83,8 +83,8 @@ def merge_divided(rig: Rig, runs: Sequence[Sequence[LandedPage]], cuts: st.DataO
             batch = cut_batch(rest[: cuts.draw(st.integers(1, 5), "batch")])
             if kills and cuts.draw(st.booleans(), "is killed"):
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(merge, "CONTENT_RULE", "what cannot be stored")
-                    with pytest.raises(duckdb.ConversionException):
+                    patch.setattr(merge, "_SQL", {**merge._SQL, "merged": "SELECT error('killed')"})  # noqa: SLF001
+                    with pytest.raises(duckdb.InvalidInputException):
                         merge_batch(rig.db, batch, BUILT_IN, rig.folder / "raw")
                 inbox = {page.seq for page in rest}
                 [(merged_seq, raw_seq)] = rig.rows("merged_seq, raw_seq", "warehouse")

@@ -14,12 +14,13 @@ from connectors.source.errors import hint_for
 from connectors.warehouse.queries.outcomes import group_failures
 from connectors.warehouse.queries.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
-from flows.reporting.findings import Severity, list_findings
+from flows.reporting.findings import list_findings
 from flows.reporting.page import charts
 from flows.reporting.reader import WEEKS, Reader, Record
 from flows.reporting.run_report import NO_DATA, last_report
-from flows.reporting.words import count, run_title, several, span
+from flows.reporting.words import count, run_title, span
 from models.feeds import SURFACES
+from models.findings import Severity, several
 from models.text import one_line
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"

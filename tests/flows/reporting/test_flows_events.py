@@ -6,7 +6,8 @@ from dataclasses import asdict
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
 from flows.reporting.for_prefect import events, failure_event
 from flows.reporting.words import code, plain
-from models.runs import OutcomeKind, RunState, RunWarning
+from models.findings import Finding, Severity
+from models.runs import OutcomeKind, RunState
 from tests.clocks import START
 from tests.flows.reports import HOSTILE, failure, fields, hostile, report, stale, tokens
 
@@ -58,10 +59,10 @@ def test_a_partial_run_begins_with_what_a_person_can_fix() -> None:
 
 
 def test_the_event_of_a_run_has_its_warnings_and_the_counts_of_resumed_runs() -> None:
-    missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
+    missing = Finding("accounts_missing", Severity.ACTION, "30 accounts are missing", "check the key", count=30)
     resumed = RunCounts("run-0", "sync", RunState.INTERRUPTED, START, 30, 1200, 0, MergeStats(added=9))
     event, *_ = events(report(warnings=(missing,), resumed=(resumed,)))
-    assert event.payload["warnings"] == [asdict(missing)]
+    assert event.payload["findings"] == [asdict(missing) | {"accounts": []}]
     [before] = event.payload["resumed"]
     assert (before["run_id"], before["pages"], before["added"]) == ("run-0", 30, 9)
 

@@ -14,12 +14,13 @@ from flows.cli.commands import status
 from flows.cli.output.run import show
 from flows.config.settings import load
 from flows.orchestration.flow_run import final_state
-from flows.reporting.findings import Finding, Severity, list_findings
+from flows.reporting.findings import list_findings
 from flows.reporting.for_prefect import events, markdown
 from flows.reporting.message import to_json, to_message
 from flows.reporting.page.write import write_page
 from flows.reporting.words import plain
-from models.runs import OutcomeKind, RunState, RunWarning
+from models.findings import Finding, Severity
+from models.runs import OutcomeKind, RunState
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi
@@ -122,15 +123,15 @@ def test_the_state_of_the_data() -> None:
 
 
 def test_warnings_of_a_run_are_as_severe_as_their_effect() -> None:
-    missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
-    noted, read = RunWarning("values_not_cast", 2, "Two.", "Look."), RunWarning("accounts_removed", 1, "One.")
+    missing = Finding("accounts_missing", ACTION, "30 accounts are missing", "check the key")
+    noted, read = Finding("values_not_cast", WARNING, "Two", "look"), Finding("accounts_removed", INFORMATION, "One")
     found = list_findings(report(warnings=(noted, read, missing), accounts_removed=1))
     assert [(each.code, each.severity) for each in found] == [
         ("accounts_missing", ACTION),
         ("values_not_cast", WARNING),
         ("accounts_removed", INFORMATION),
     ]
-    assert found[0].sentence() == "30 accounts are missing. Fix: Check the key."
+    assert found[0].sentence() == "30 accounts are missing. Fix: check the key."
     assert "1 account marked removed" in only(list_findings(report(accounts_removed=1))).text
 
 
