@@ -8,8 +8,12 @@ from connectors.source.errors import Failure
 from connectors.state.runs import read_run_numbers, warn
 from connectors.warehouse.merge.removals import remove_missing
 from connectors.warehouse.publish.publish import find_refusal
-from connectors.warehouse.queries.failure_groups import FailureGroup, expired_accounts, failure_groups_of
-from connectors.warehouse.queries.outcomes import tally
+from connectors.warehouse.queries.outcomes import (
+    FailureGroup,
+    count_expired_accounts,
+    count_outcomes,
+    read_run_failures,
+)
 from connectors.warehouse.storage.errors import WarehouseError, first_line
 from flows.engine.publishing import Published, publication, upload_refusal
 from flows.engine.run import Run, of_runs
@@ -26,7 +30,7 @@ async def close_run(run: Run) -> RunReport:
     Raises AssertionError if a partition has no outcome, or more than one.
     """
     warehouse, request, batcher, beginning = run.resources.warehouse, run.request, run.batcher, run.scans.beginning
-    outcomes = await warehouse.read(tally, run.run_id)
+    outcomes = await warehouse.read(count_outcomes, run.run_id)
     expected = (request.selection is None) + batcher.expected_outcomes
     if outcomes.total != expected:
         raise AssertionError(f"the ledger holds {outcomes.total} outcomes where {expected} are due")
@@ -38,7 +42,7 @@ async def close_run(run: Run) -> RunReport:
     missing = next((warning.count for warning in warnings if warning.code == ACCOUNTS_MISSING), 0)
     stopped_by = run.scans.stop_media.failure
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
-    groups = await warehouse.read(failure_groups_of, run.run_id, now=beginning.at)
+    groups = await warehouse.read(read_run_failures, run.run_id, now=beginning.at)
     error_code, detail = _reason(stopped_by, groups, warnings)
     await run.end(
         state,
@@ -80,7 +84,7 @@ async def finish_run(run: Run, report: RunReport, published: Published | None) -
     report = replace(
         report,
         as_of=run.clock.now(),
-        expired=await run.resources.warehouse.read(expired_accounts),
+        expired=await run.resources.warehouse.read(count_expired_accounts),
         seconds=run.seconds,
     )
     if (refused := report.publish_refusal) is not None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from connectors.source.errors import hint_for, is_transient
-from connectors.warehouse.queries.failure_groups import FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.reporting.reader import Record
 from flows.reporting.run_report import Data, RunReport
 from flows.reporting.words import count, moment, several, span

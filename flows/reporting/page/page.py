@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from connectors.source.errors import hint_for
-from connectors.warehouse.queries.failure_groups import grouped
+from connectors.warehouse.queries.outcomes import group_failures
 from connectors.warehouse.queries.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.findings import Severity, list_findings
@@ -152,7 +152,7 @@ def make_page(
     html = environment.get_template("page.html.j2").render(
         accounts=query("accounts")[0]["accounts"],
         actions=actions,
-        causes=reader.records(f"{grouped(_SQL['outcomes'])} LIMIT 20"),
+        causes=reader.records(f"{group_failures(_SQL['outcomes'])} LIMIT 20"),
         chosen=len(accounts),
         chosen_surfaces=surfaces if len(surfaces) < len(SURFACES) else (),
         expired=data["expired"],
