@@ -10,7 +10,6 @@ from connectors.warehouse.merge.removals import remove_missing
 from connectors.warehouse.publish.publish import find_refusal
 from connectors.warehouse.queries.outcomes import (
     FailureGroup,
-    count_expired_accounts,
     count_outcomes,
     read_run_failures,
 )
@@ -85,7 +84,6 @@ async def finish_run(run: Run, report: RunReport, published: Published | None) -
     report = replace(
         report,
         as_of=run.clock.now(),
-        expired=await run.resources.warehouse.read(count_expired_accounts),
         seconds=run.seconds,
     )
     if (refused := report.publish_refusal) is not None:
