@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from connectors.state.runs import read_runs
-from connectors.warehouse.merge.removals import Removals
+from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, ACCOUNTS_LIMIT, Removals
 from connectors.warehouse.queries.warnings import (
     MissingAccounts,
     count_unread_values,
@@ -16,8 +16,7 @@ from connectors.warehouse.queries.warnings import (
 from flows.engine.run import Run
 from flows.reporting.words import count, per_second, span
 from models.findings import Finding, Severity, several
-from models.pointer import to_keys
-from models.removal import ACCOUNTS_CONFIRM_AFTER_HOURS, ACCOUNTS_LIMIT
+from models.mapping import to_keys
 from models.runs import OutcomeKind, RunState, Tally
 
 _RELEASE = "if they were really deleted, run `gramhouse sync --accept-removals`"
