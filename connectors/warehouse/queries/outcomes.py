@@ -93,10 +93,3 @@ def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tu
 def read_run_failures(db: DuckDBPyConnection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:
     """Return the failure groups of a run."""
     return read_failures(db, f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}", now=now)
-
-
-def count_expired_accounts(db: DuckDBPyConnection) -> int:
-    """Return how many accounts' access tokens must be renewed."""
-    query = "SELECT count(*) FROM core.accounts WHERE status = 'token_expired' AND removed_at IS NULL"
-    [(number,)] = db.execute(query).fetchall()
-    return int(number)

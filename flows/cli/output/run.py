@@ -14,12 +14,13 @@ from rich.text import Text
 
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, line_time, out, print_finding, print_row
 from flows.clock import SystemClock
-from flows.reporting.findings import Severity, list_findings
+from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_landed, describe_outcomes
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, moment, per_second, span
 from models.clock import Clock
+from models.findings import Severity
 from models.runs import RunState
 
 # Seconds between updates of the line on a terminal, and between lines elsewhere.

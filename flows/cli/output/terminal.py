@@ -17,8 +17,8 @@ from rich.table import Table
 from flows.cli.output import json_log
 from flows.cli.output.streams import drop_output
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.findings import Finding, Severity
 from flows.reporting.words import json_value
+from models.findings import Finding, Severity
 
 # Lines that go into a pipe or a file are neither wrapped nor truncated.
 UNLIMITED = 10**6

@@ -3,14 +3,11 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.cli.commands.explain import next_scan
-from flows.config.settings import Settings
 from models.mapping import BUILT_IN
 from models.partition import CATALOGUE
 from models.runs import RunState
@@ -206,31 +203,3 @@ def test_of_an_account_that_is_scanned_although_its_token_expired_no_item_is_rem
     stays = "While the account's token is expired, no scan marks it as removed."
     assert present == f"  Present: last seen 2026-03-02 03:00 UTC. {stays}"
     assert missing == f"  Missing: the scan that ended 2026-03-01 03:01 UTC did not list it. {stays}"
-
-
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
-SURFACE = {"resume_after": None, "gap_resumes": None, "gap_pages": None, "full_due_at": None}
-LATER = {"full_due_at": NOW + timedelta(hours=1)}
-
-
-@pytest.mark.parametrize(
-    ("status", "changed", "expected"),
-    [
-        ("active", {}, "begins at the first page"),
-        ("token_expired", {}, "is skipped until the token is renewed"),
-        ("active", {"resume_after": NOW + timedelta(hours=1)}, "waits until 2026-03-01 01:00:00 UTC"),
-        ("active", {"resume_after": NOW - timedelta(hours=1)}, "begins at the first page"),
-        ("active", {"gap_resumes": True, "gap_pages": 3}, "resumes after page 3"),
-        ("active", {"gap_resumes": False, "gap_pages": 3}, "begins at the first page"),
-        ("active", LATER, "begins at the first page and ends at known posts; a full one is due 2026-03-01 01:00 UTC"),
-    ],
-)
-def test_what_the_next_run_will_do(status: str, changed: dict[str, object], expected: str) -> None:
-    incremental = Settings(sync_mode="incremental")
-    assert next_scan({"status": status}, SURFACE | changed, incremental, now=NOW).startswith(expected)
-
-
-def test_the_next_run_follows_the_settings() -> None:
-    assert next_scan({"status": "active"}, SURFACE | LATER, Settings(), now=NOW) == "begins at the first page"
-    scanned = next_scan({"status": "token_expired"}, SURFACE, Settings(scan_expired=True), now=NOW)
-    assert scanned == "begins at the first page"
