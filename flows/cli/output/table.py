@@ -35,7 +35,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
         min(wide, max(_LEAST, cell_len(column.title))) if column.is_prose else wide
         for wide, column in zip(whole, columns, strict=True)
     ]
-    gap = 2 if sum(least) + 2 * (len(least) - 1) <= width else 1
+    gap = 1 if sum(least) + len(least) - 1 <= width < sum(least) + 2 * (len(least) - 1) else 2
     number = len(least)
     while number > 1 and sum(least[:number]) + gap * (number - 1) > width:
         number -= 1

@@ -139,7 +139,8 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_row(*cells: str) -> None:
     """Print cells side by side; the last one is wrapped between words, and never goes below the others."""
-    *heads, text = cells
+    *heads, text = filter(None, cells)
+    # An indentation needs no gap.
     grid = Table.grid(padding=(0, 1 if all(map(str.strip, heads)) else 0))
     for _ in heads:
         grid.add_column(no_wrap=True)
