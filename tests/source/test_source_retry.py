@@ -212,7 +212,7 @@ async def test_a_cooldown_of_an_earlier_process_is_waited_for() -> None:
 
 def test_a_cooldown_is_never_shortened_and_ends_with_the_calendar() -> None:
     budget = RateLimitBudget("account_catalog", max_wait=100)
-    for seconds in (30, 5):
+    for seconds in (30.0, 5.0):
         budget.start_cooldown(seconds, monotonic=1000)
     assert [budget.due(monotonic) for monotonic in (1000, 1029, 1031)] == [30, 1, 0]
     assert budget.resume_after(START, 1010) == START + timedelta(seconds=20)
