@@ -12,7 +12,7 @@ from pathlib import Path
 
 from take import browser
 
-from flows.reporting.page.write import write
+from flows.reporting.page.write import write_page
 
 _SCREEN = (1200, 900)
 _PHONE = (390, 844)
@@ -20,9 +20,8 @@ _PHONE = (390, 844)
 # Screenshot, size, colour scheme, and the heading to scroll to; empty: the top of the page.
 _PICTURES = (
     ("report", _SCREEN, "light", ""),
-    ("report-growth", _SCREEN, "light", "Growth of recent posts"),
     ("report-dark", _SCREEN, "dark", "Engagement"),
-    ("report-phone", _PHONE, "light", "Engagement"),
+    ("report-phone", _PHONE, "light", "Top posts"),
 )
 
 
@@ -48,7 +47,7 @@ def main(snapshot: Path) -> None:
         profile = folder / "browser"
         profile.mkdir()
         page = folder / "report.html"
-        write(snapshot, page)
+        write_page(snapshot, page)
         asyncio.run(photograph(page, profile))
 
 

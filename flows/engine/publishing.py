@@ -70,6 +70,6 @@ async def publish_snapshot(
     if request.report is None:
         return Published(size, None)
     # Imported here, because most runs have no report.
-    from flows.reporting.page.write import renew  # noqa: PLC0415
+    from flows.reporting.page.write import renew_page  # noqa: PLC0415
 
-    return Published(size, await renew(request.snapshot, request.report))
+    return Published(size, await renew_page(request.snapshot, request.report))

@@ -9,10 +9,9 @@ import pytest
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.reporting.page.write import write
-from models.mapping import BUILT_IN
+from flows.reporting.page.write import write_page
+from models.mapping import BUILT_IN, to_keys
 from models.partition import media
-from models.pointer import to_keys
 from models.views import MEDIA, own_columns, views
 from tests.cli_runner import Cli, use_empty_folder
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, account, ask, opened_days
@@ -104,7 +103,7 @@ def made(folder: Path, *more: Item) -> dict[str, Any]:
         found["hidden"] = ask(hidden, "SELECT media_id, metric, value FROM media_metrics ORDER BY ALL")
         snapshot = days.publish(may_show=True)
         found["merged"] = shown(snapshot)
-        found["report"] = write(snapshot, folder / "report.html").html
+        found["report"] = write_page(snapshot, folder / "report.html").html
     return found
 
 
