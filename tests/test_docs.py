@@ -171,7 +171,6 @@ STATES = (
     "Nothing to do",
     "Dry run",
     "Skipped: locked",
-    "Interrupted",
     "Crashed",
     "AwaitingRetry",
 )

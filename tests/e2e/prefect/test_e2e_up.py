@@ -67,7 +67,7 @@ def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
 
 def test_a_run_renews_the_report_and_its_page_in_prefect_links_it(up: Up, nightly: str) -> None:
     address = f"http://127.0.0.1:{up.port}/gramhouse/report"
-    assert f"[**Report with charts**]({address})" in up.page_of(nightly)["data"]
+    assert f"[Report with charts]({address})" in up.page_of(nightly)["data"]
     with urllib.request.urlopen(address) as answer:
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
         assert "sandbox" in answer.headers["Content-Security-Policy"]
