@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from connectors.source.errors import is_transient
-from connectors.warehouse.queries.failure_groups import FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import plain
 from models.runs import OutcomeKind

@@ -21,9 +21,9 @@ from connectors.warehouse.maintenance.retention import (
     delete_old_runs,
     delete_quarantined,
     delete_repeated_outcomes,
+    find_newest_end,
     is_nearly_all,
-    newest_end,
-    run_days,
+    read_run_days,
 )
 from connectors.warehouse.queries.outcomes import lift_waits
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
@@ -193,7 +193,7 @@ def compact_now(settings: Settings, *, now: datetime) -> Compacted:
             state, path, raw=settings.raw, mapping=settings.media_mapping(), paths=settings.page_paths()
         )
         with opening as files:
-            until = None if keep is None else newest_end(files.db, now=now) - keep
+            until = None if keep is None else find_newest_end(files.db, now=now) - keep
             parts = compact_parts(files.db, files.raw, now=now, before=until)
         rewrite_file(path)
     return Compacted(before, path.stat().st_size, parts)
@@ -236,8 +236,8 @@ _ALL_OUTCOMES = timedelta(days=7)
 async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) -> None:
     """Delete old runs and quarantined records, but nothing if nearly all runs would be deleted.
 
-    Ages are counted from the end of the run before this one (see `newest_end`), in case the clock has jumped ahead. A
-    failure is logged and not raised, because the run has already landed all its pages.
+    Ages are counted from the end of the run before this one (see `find_newest_end`): the clock may have jumped ahead.
+    A failure is logged and not raised, because the run has already landed all its pages.
     """
     # Imported here, because they import pyarrow.
     from connectors.state.published import read_published  # noqa: PLC0415
@@ -245,7 +245,7 @@ async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) ->
 
     try:
         await warehouse.write(bring_state, StateRows(*await warehouse.read_state(read_published)))
-        now, days = await warehouse.read(newest_end, now=now), await warehouse.read(run_days)
+        now, days = await warehouse.read(find_newest_end, now=now), await warehouse.read(read_run_days)
         keep_all = min(keep, _ALL_OUTCOMES)
         if not is_nearly_all(days, before=(now - keep_all).date(), keep=keep_all.days):
             await warehouse.write(delete_repeated_outcomes, before=now - keep_all)

@@ -7,11 +7,12 @@ import pytest
 from prefect.client.schemas.objects import StateType
 
 from connectors.source.errors import RULES, Disposition, Failure, is_transient
-from connectors.warehouse.queries.failure_groups import Example, FailureGroup
+from connectors.warehouse.queries.outcomes import Example, FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, retried
 from flows.orchestration.flow_run import awaiting_retry, final_state
 from flows.reporting.run_report import RunReport
-from models.runs import OutcomeKind, RunState, RunWarning, Tally
+from models.findings import Finding, Severity
+from models.runs import OutcomeKind, RunState, Tally
 from tests.flows import reports
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
@@ -149,7 +150,7 @@ def test_the_state_of_a_run_to_be_retried_has_the_time_and_the_reason() -> None:
                 REPORT,
                 state=RunState.PARTIAL,
                 outcomes=Tally({OutcomeKind.COMPLETE: 9}),
-                warnings=(RunWarning("accounts_missing", 30, "30 are missing.", "Check.", makes_partial=True),),
+                warnings=(Finding("accounts_missing", Severity.ACTION, "30 are missing", "check", count=30),),
             ),
             ("COMPLETED", "Partial", "30 are missing. Fix: Check"),
         ),
