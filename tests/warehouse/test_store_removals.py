@@ -65,6 +65,12 @@ def test_an_unchanged_item_that_returns_is_present_from_its_first_sighting(rig: 
     assert rig.values("event", "events") == ["removed", "returned"]
 
 
+def test_an_item_that_changes_stays_known_to_recent_scans(rig: Rig) -> None:
+    for caption in ("A caption", "Another caption"):
+        rig.full_scan(item("a", caption=caption))
+    assert rig.rows("present_seq, seen_seq") == [(1, 2)]
+
+
 def test_a_resumed_scan_that_a_backfill_overtook_decides_nothing(rig: Rig) -> None:
     sync = rig.scan()
     for number in range(3):

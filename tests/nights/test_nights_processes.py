@@ -14,9 +14,9 @@ from distributed.comm.core import connect
 
 from tests.api.faults import Action, Rule
 from tests.e2e.processes import ROOT, TIMEOUT, killed_on_exit, wait_until
-from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import COMMANDS, FLOWS
-from tests.known_faults.service import Service
+from tests.nights.conftest import Operator
+from tests.nights.marks import COMMANDS, FLOWS
+from tests.nights.service import Service
 
 # Runs a command that may start only so many threads.
 _LIMITED = """
