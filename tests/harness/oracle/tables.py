@@ -131,8 +131,8 @@ class Accounts:
         known, status = self.rows.get(account_id), item["status"]
         if known is None:
             self._begin(account_id, status, at, landed)
-            names = {name: item[name] for name in ("ig_username", "public_id", "status")}
-            first = {"first_seen_at": at, "last_seen_at": at, "seen": landed, "present": landed}
+            names: dict[str, Any] = {name: item[name] for name in ("ig_username", "public_id", "status")}
+            first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed, "present": landed}
             self.rows[account_id] = Account(**names, **first, since=at, scan=scan)
             return
         if known.see(landed, at) or known.status != status:
@@ -224,7 +224,7 @@ class Media:
         """Process a listed item; return the counts it belongs to: added, or changed and returned."""
         row = self.rows.get(key)
         if row is None:
-            first = {"first_seen_at": at, "last_seen_at": at, "seen": landed, "present": landed}
+            first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed, "present": landed}
             self.rows[key] = Row(payload=payload, shown=payload, changed_at=at, content_changed_at=at, **first)
             self.changes.append((key, payload, at))
             return ["added"]
