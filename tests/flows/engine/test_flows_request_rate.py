@@ -2,16 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from flows.engine.concurrency import Pacer, RequestSlots
 
 from connectors.source.request_rate import AT_FIRST, RequestRate
-from flows.engine.concurrency import Pacer, RequestSlots
 from flows.pipeline import run_sync
 from flows.reporting.findings import Severity, findings
 from flows.reporting.schedules import Schedule
@@ -155,7 +155,7 @@ async def test_a_run_is_complete_and_says_what_the_service_allows(tmp_path: Path
     service = ListedApi(accounts=20, posts=5, clock=clock, fault=lambda _: None if gateway(clock.passed) else refused)
     every_minute = Schedule("GRAMHOUSE_NIGHTLY", "* * * * *", "UTC")
     async with open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources:
-        report = await run_sync(replace(request(tmp_path), schedule=every_minute), resources)
+        report = await run_sync(request(tmp_path, schedule=every_minute), resources)
     assert report.state is RunState.COMPLETE, "each account alone would use up its tries"
     found = {finding.code: finding for finding in findings(report)}
     rate, schedule = found["requests_per_second"], found["longer_than_schedule"]
