@@ -11,7 +11,7 @@ from flows.clock import SystemClock
 from flows.config.options import BackfillOptions
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.flow_run import conclude, run_in_flow, run_name
-from flows.reporting.dry_run import described, forecast
+from flows.reporting.dry_run import describe_forecast, forecast
 
 
 @flow(name="backfill", flow_run_name=run_name, persist_result=False, retries=0)
@@ -24,6 +24,6 @@ async def backfill(options: BackfillOptions) -> State[Any]:
 
 async def _estimate_requests(options: BackfillOptions) -> State[Any]:
     settings = await load_with_credentials(options.expert.model_dump())
-    text = described(forecast(settings, options.selection(), now=SystemClock().now()))
+    text = describe_forecast(forecast(settings, options.selection(), now=SystemClock().now()))
     get_run_logger().info("%s", text)
     return Completed(name="Dry run", message=text)

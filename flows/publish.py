@@ -12,7 +12,7 @@ from flows.config.options import setting
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.orchestration.flow_run import conclude, notices_in_flow_run, run_name
-from flows.reporting.recording import recorded_start
+from flows.reporting.recording import record_failed_start
 
 
 class PublishOptions(BaseModel):
@@ -34,7 +34,7 @@ async def publish(options: PublishOptions | None = None) -> State[int]:
 async def _publish(options: PublishOptions) -> State[int]:
     chosen = options.model_dump()
     with notices_in_flow_run():
-        with recorded_start("gramhouse publish", chosen):
+        with record_failed_start("gramhouse publish", chosen):
             settings = load(**chosen)
         size = await publish_now(settings)
     return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).", data=size)

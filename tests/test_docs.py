@@ -39,7 +39,7 @@ def test_every_command_is_documented(command: str) -> None:
 
 
 def test_the_table_of_settings_agrees_with_the_declarations() -> None:
-    assert settings_table.markdown() in SETTINGS, "run `make dictionary`"
+    assert settings_table.markdown() in SETTINGS, "run `make docs`"
 
 
 @pytest.mark.parametrize("name", views())
@@ -139,7 +139,7 @@ def test_old_posts_that_still_grow_are_those_that_gained_in_the_last_28_days() -
 
 def test_the_data_dictionary_agrees_with_the_declarations() -> None:
     for name, text in pages().items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, "run `make dictionary`"
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, "run `make docs`"
 
 
 def test_only_the_settings_read_the_environment() -> None:

@@ -88,7 +88,7 @@ def dlt_python(args: argparse.Namespace) -> Path | None:
     if args.without_dlt:
         return None
     if not python.exists():
-        raise SystemExit(f"no dlt at {python}: `make bench-setup` installs it, --without-dlt leaves it out")
+        raise SystemExit(f"no dlt at {python}: `make .venv/dlt/.made` installs it, --without-dlt leaves it out")
     return python
 
 

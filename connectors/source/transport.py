@@ -1,4 +1,4 @@
-"""Connections over aiohttp, with changes to its defaults: see docs/decisions/requests.md."""
+"""Connections over aiohttp, with changes to its defaults: see docs/decisions.md."""
 
 import ssl
 from typing import TYPE_CHECKING, Final

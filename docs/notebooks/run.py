@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script next to its notebook
-"""Runs the cells of first-look.ipynb without Jupyter, and saves its charts: `make notebook`.
+"""Runs the cells of first-look.ipynb without Jupyter, and saves its charts: `make docs`.
 
     python docs/notebooks/run.py FOLDER [--frames polars pandas]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from take import browser
 
-from flows.reporting.page.write import write
+from flows.reporting.page.write import write_page
 
 _SCREEN = (1200, 900)
 _PHONE = (390, 844)
@@ -48,7 +48,7 @@ def main(snapshot: Path) -> None:
         profile = folder / "browser"
         profile.mkdir()
         page = folder / "report.html"
-        write(snapshot, page)
+        write_page(snapshot, page)
         asyncio.run(photograph(page, profile))
 
 

@@ -135,9 +135,9 @@ class RunArguments:
         except SettingsError as error:
             if sys.stderr.isatty() and all(str(line).startswith("--") for line in error.args):
                 raise
-            from flows.reporting.recording import recorded_start
+            from flows.reporting.recording import record_failed_start
 
-            with recorded_start(command, self.chosen):
+            with record_failed_start(command, self.chosen):
                 raise
 
     def settings(self) -> Settings:

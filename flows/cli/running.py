@@ -23,9 +23,9 @@ from flows.engine.resources import build_request, open_resources
 from flows.engine.retrying import Retry, retried
 from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import EXIT_OF
+from flows.reporting.message import to_json, to_message
 from flows.reporting.progress import Progress, notices
-from flows.reporting.recording import recorded_start
-from flows.reporting.report import sentence, to_json
+from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
 from models.runs import RunState
@@ -36,7 +36,7 @@ def _log_end(lines: json_log.JsonLines, report: RunReport) -> None:
         lines.say(warning.detail, level=logging.WARNING, facts={"code": warning.code})
     facts = report.stopped_by.facts if report.stopped_by else {}
     level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
-    lines.say(sentence(report), level=level, facts=facts)
+    lines.say(to_message(report), level=level, facts=facts)
 
 
 async def _direct(settings: Settings, request: RunRequest, activity: str, progress: Progress) -> RunReport:
@@ -103,14 +103,12 @@ def run_command(
     """
     activity = f"gramhouse {what}"
     api = prefect_api_url()
-    with recorded_start(activity, run.chosen):
+    with record_failed_start(activity, run.chosen):
         request = build_request(settings, options)
         address = _address(settings, run.base_url, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
-    how = (
-        f"tracked by {clean(api)}" if api else "run directly (PREFECT_API_URL is not set, so Prefect does not track it)"
-    )
-    err.print(f"{dated()}[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
+    how = f", tracked by {clean(api)}" if api else ""
+    err.print(f"{dated()}[bold]gramhouse {what}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
     if warning := exposed():
         notices.warning(warning)
 
@@ -122,7 +120,7 @@ def run_command(
             attempts.append(progress := Progress())
             if (lines := json_log.in_force()) is not None:
                 lines.progress = progress
-            with recorded_start(activity, run.chosen, progress=progress):
+            with record_failed_start(activity, run.chosen, progress=progress):
                 if api:
                     return await _tracked(options, run.command_line_only, progress, take_signals)
                 return await _direct(settings, request, activity, progress)

@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
-from connectors.warehouse.merge.known import closed_scans, known_items
+from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
 from flows.engine.batches import Batch, ListedAccount
 from flows.engine.pages import scan_pages
 from flows.engine.requests import RequestsSpent
@@ -103,14 +103,14 @@ async def _read_starts(run: Run, accounts: Sequence[tuple[int, ListedAccount]]) 
     """Yield accounts, with their numbers in the run, and what their scans must know from the warehouse."""
     warehouse, account_ids = run.resources.warehouse, [one.account_id for _, one in accounts]
     checkpoints = await warehouse.checkpoints(account_ids, run.request.kind)
-    closed = await warehouse.read(closed_scans, account_ids)
+    closed = await warehouse.read(read_closed_scans, account_ids)
     for first in range(0, len(accounts), _KNOWN_AT_ONCE):
         some = accounts[first : first + _KNOWN_AT_ONCE]
         partitions = {one.account_id: [media(one.account_id, surface) for surface in one.surfaces] for _, one in some}
         full = {each: why_full(closed.get(each), run.incremental) for own in partitions.values() for each in own}
         recent = {each: closed[each] for each, reason in full.items() if reason is None}
         older_than = run.clock.now() - run.request.lookback
-        known = await warehouse.read(known_items, recent, older_than=older_than) if recent else {}
+        known = await warehouse.read(find_known_items, recent, older_than=older_than) if recent else {}
         for number, account in some:
             starts: list[Start | Scan] = [
                 Start(

@@ -9,8 +9,12 @@ from connectors.source.errors import Disposition, Failure
 from connectors.state.runs import read_run_numbers, warn
 from connectors.warehouse.merge.removals import remove_missing
 from connectors.warehouse.publish.publish import find_refusal
-from connectors.warehouse.queries.failure_groups import FailureGroup, expired_accounts, failure_groups_of
-from connectors.warehouse.queries.outcomes import tally
+from connectors.warehouse.queries.outcomes import (
+    FailureGroup,
+    count_expired_accounts,
+    count_outcomes,
+    read_run_failures,
+)
 from connectors.warehouse.storage.errors import WarehouseError, first_line
 from flows.engine.publishing import Published, publication, upload_refusal
 from flows.engine.run import Run, of_runs
@@ -27,7 +31,7 @@ async def close_run(run: Run) -> RunReport:
     Every partition has its outcome. Raises ValueError if one has two.
     """
     warehouse, request = run.resources.warehouse, run.request
-    outcomes = await warehouse.read(tally, run.run_id)
+    outcomes = await warehouse.read(count_outcomes, run.run_id)
     run_seq = (await warehouse.read_state(read_run_numbers))[run.run_id]
     removals = await warehouse.alone(remove_missing, run_seq, run.run_id, accept_removals=request.accept_removals)
     warnings = [*await find_warnings(run, outcomes, removals), *await _not_replaced(run)]
@@ -37,7 +41,7 @@ async def close_run(run: Run) -> RunReport:
     # An outage ends the scans, but what they landed counts.
     stopped_by = run.stopped_by if run.stopped_by and run.stopped_by.disposition is Disposition.STOP else None
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
-    groups = await warehouse.read(failure_groups_of, run.run_id, now=run.at)
+    groups = await warehouse.read(read_run_failures, run.run_id, now=run.at)
     error_code, detail = _reason(stopped_by, groups, warnings)
     of_row = {"accounts_missing": missing, "partitions": outcomes.total, "error_code": error_code, "detail": detail}
     await run.end(state, **of_row)
@@ -73,7 +77,7 @@ async def complete_report(run: Run, report: RunReport, published: Published | No
     elif (refused := report.publish_refusal) is not None:
         # The snapshot does not have this run, so only the state can say why it was not published.
         await run.end(report.state, error_code=refused.code, detail=refused.detail)
-    expired = await run.resources.warehouse.read(expired_accounts)
+    expired = await run.resources.warehouse.read(count_expired_accounts)
     return replace(report, as_of=run.clock.now(), expired=expired, seconds=run.seconds)
 
 

@@ -28,7 +28,7 @@ from flows.engine.resources import check_writable, wait_for_turn
 from flows.engine.upkeep import open_existing, publish_opened
 from flows.reporting.page.write import is_report
 from flows.reporting.progress import notices
-from flows.reporting.recording import recorded_start
+from flows.reporting.recording import record_failed_start
 from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
 
 NOT_REACHED = (
@@ -129,7 +129,7 @@ def _erase(settings: Settings, text: str, now: datetime) -> tuple[Erasure, Path]
 async def _forget(settings: Settings, text: str) -> Receipt:
     warehouse, snapshot, report = settings.warehouse, settings.snapshot_file(), settings.report_file()
     now = SystemClock().now()
-    with recorded_start(ACTIVITY, {"warehouse": warehouse, "snapshot": settings.snapshot}):
+    with record_failed_start(ACTIVITY, {"warehouse": warehouse, "snapshot": settings.snapshot}):
         check_writable(settings)
         await wait_for_turn(settings, ACTIVITY)
         erased, raw_folder = await asyncio.to_thread(_erase, settings, text, now)

@@ -10,8 +10,7 @@ from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest, Response
 from connectors.source.errors import ApiError
 from connectors.source.retry import Send
 from connectors.state.forgotten import read_forgotten
-from connectors.warehouse.merge.known import closed_scans
-from connectors.warehouse.queries.progress import listed, stored_statuses
+from connectors.warehouse.queries.progress import find_listed_accounts, read_closed_scans, read_statuses
 from flows.engine.batches import ListedAccount
 from flows.engine.pages import scan_pages
 from flows.engine.requests import RequestsSpent
@@ -48,7 +47,7 @@ async def list_accounts(run: Run) -> Outcome | None:
     # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
-        found = await warehouse.read(listed, scan.checkpoint)
+        found = await warehouse.read(find_listed_accounts, scan.checkpoint)
         run.add(_listed(listed_as, status, surfaces) for listed_as, status in found)
     # Those from the pages that this run receives of such a scan count if listing the catalogue again fails.
     of_old_scan, rejected, outcome = list[ListedAccount](), list[RejectedRecord](), None
@@ -111,7 +110,7 @@ async def _known(
     They are known, or only their status is unknown. Any other is only in quarantine.
     """
     by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
-    known = await warehouse.read(stored_statuses, by_id) if by_id else {}
+    known = await warehouse.read(read_statuses, by_id) if by_id else {}
     statuses = {**known, **{key: record.unknown_status for key, record in by_id.items() if record.unknown_status}}
     return [_listed(by_id[key].account_id or "", status, surfaces) for key, status in statuses.items()]
 
@@ -121,7 +120,7 @@ async def _longest_waiting(warehouse: Warehouse, accounts: Sequence[ListedAccoun
 
     The surfaces of each account are sorted in the same way: otherwise one of them could always use up all requests.
     """
-    closed = await warehouse.read(closed_scans, [account.account_id for account in accounts])
+    closed = await warehouse.read(read_closed_scans, [account.account_id for account in accounts])
     never = datetime.min.replace(tzinfo=UTC)
 
     def since(account: ListedAccount, surface: str) -> datetime:

@@ -80,8 +80,7 @@ async def scan_pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> C
                 if isinstance(error, ApiError) and error.failure.disposition is Disposition.STOP:
                     raise StopRun(error.failure) from None
                 return
-            if unreadable is not None:
-                yield PageCommit(unreadable), None
+            yield PageCommit(unreadable), None
             note = again
             scan.failed_at = scan.checkpoint
         else:

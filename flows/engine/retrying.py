@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from connectors.source.errors import is_transient
-from connectors.warehouse.queries.failure_groups import FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import plain
 from models.runs import OutcomeKind
@@ -32,7 +32,7 @@ class Retry:
 def failure_to_retry(report: RunReport) -> FailureGroup | None:
     """Return the transient failure because of which a run is retried, or None if it is not retried.
 
-    A run is retried if no error that a person must mend stopped it, and if the account catalogue, or more than half of the scans, failed with
+    A run is retried if no error stopped it, and if the account catalogue, or more than half of the scans, failed with
     transient errors. These are defined in connectors/source/errors.py, as for every other retry.
     """
     failed = [

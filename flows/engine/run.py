@@ -16,10 +16,9 @@ from connectors.source.retry import Send
 from connectors.state.identity import bind_service, read_service
 from connectors.state.progress import read_cooldowns
 from connectors.state.runs import begin_run, end_run, read_runs
-from connectors.warehouse.merge.known import full_scans_due
 from connectors.warehouse.merge.run_counts import RunCounts, read_counts
-from connectors.warehouse.queries.progress import listed_spellings, seen
-from connectors.warehouse.queries.selection import chosen
+from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids, find_spellings
+from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
 from flows.config.release import release
@@ -163,7 +162,7 @@ class Run:
         """Return the ids that a scan has received, if it is unfinished."""
         if last is None or last.state is not ScanState.SCANNING or not last.pages:
             return frozenset()
-        return frozenset(await self.resources.warehouse.read(seen, last))
+        return frozenset(await self.resources.warehouse.read(find_seen_ids, last))
 
     def scans(self) -> AbstractAsyncContextManager[Scans]:
         """Start the steps that scan in the block, and wait for them at its end."""
@@ -268,13 +267,13 @@ async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
 
 async def _selected(request: RunRequest, selection: Selection, warehouse: Warehouse) -> list[ListedAccount]:
     """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
-    found = await warehouse.read(chosen, selection, request.settings.page_size)
+    found = await warehouse.read(choose_accounts, selection, request.settings.page_size)
     if not found:
         only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
         raise NothingChosen(
             f"Nothing to backfill: {'no unfinished scans' if only_failed else f'no accounts match {selection}'}."
         )
-    spelled = await warehouse.read(listed_spellings)
+    spelled = await warehouse.read(find_spellings)
     return [
         ListedAccount(spelled.get(one.account_id, one.account_id), one.expired, one.surfaces, one.ig_username)
         for one in found
@@ -305,5 +304,5 @@ async def _incremental(request: RunRequest, warehouse: Warehouse, now: datetime)
     """Return how the run decides between full and recent scans of posts; None: all are full."""
     if request.mode == "full_refresh":
         return None
-    due = await warehouse.read(full_scans_due, now=now, every=request.full_refresh_every)
+    due = await warehouse.read(find_due_scans, now=now, every=request.full_refresh_every)
     return Incremental(now, request.full_refresh_every, least_age(due, request.settings.full_refresh_budget))

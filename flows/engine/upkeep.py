@@ -21,9 +21,9 @@ from connectors.warehouse.maintenance.retention import (
     delete_old_runs,
     delete_quarantined,
     delete_repeated_outcomes,
+    find_newest_end,
     is_nearly_all,
-    newest_end,
-    run_days,
+    read_run_days,
 )
 from connectors.warehouse.queries.outcomes import lift_waits
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
@@ -34,7 +34,7 @@ from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.resources import check_clock, check_writable, say_unfinished, steady_clock, writing
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import notices
-from flows.reporting.recording import STOPPED, command, recorded_start, short
+from flows.reporting.recording import STOPPED, command, record_failed_start, short
 from flows.reporting.words import count
 from models.clock import Ahead, Clock
 from models.page_commit import PageCommit, ScopeCooldown
@@ -65,7 +65,7 @@ async def open_existing(settings: Settings, activity: str, *, trusts_clock: bool
     check_exists(settings.warehouse)
     files = {"warehouse": settings.warehouse, "snapshot": settings.snapshot}
     async with AsyncExitStack() as stack:
-        with recorded_start(activity, files):
+        with record_failed_start(activity, files):
             check_writable(settings)
             warehouse = await stack.enter_async_context(writing(settings, activity))
         async with recorded_command(warehouse, command(activity)):
@@ -192,7 +192,7 @@ def compact_now(settings: Settings, *, now: datetime) -> Compacted:
             state, path, raw=settings.raw, mapping=settings.media_mapping(), paths=settings.page_paths()
         )
         with opening as files:
-            until = None if keep is None else newest_end(files.db, now=now) - keep
+            until = None if keep is None else find_newest_end(files.db, now=now) - keep
             parts = compact_parts(files.db, files.raw, now=now, before=until)
         rewrite_file(path)
     return Compacted(before, path.stat().st_size, parts)
@@ -235,8 +235,8 @@ _ALL_OUTCOMES = timedelta(days=7)
 async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) -> None:
     """Delete old runs and quarantined records, but nothing if nearly all runs would be deleted.
 
-    Ages are counted from the end of the run before this one (see `newest_end`), in case the clock has jumped ahead. A
-    failure is logged and not raised, because the run has already landed all its pages.
+    Ages are counted from the end of the run before this one (see `find_newest_end`): the clock may have jumped ahead.
+    A failure is logged and not raised, because the run has already landed all its pages.
     """
     # Imported here, because they import pyarrow.
     from connectors.state.published import read_published  # noqa: PLC0415
@@ -244,7 +244,7 @@ async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) ->
 
     try:
         await warehouse.write(bring_state, StateRows(*await warehouse.read_state(read_published)))
-        now, days = await warehouse.read(newest_end, now=now), await warehouse.read(run_days)
+        now, days = await warehouse.read(find_newest_end, now=now), await warehouse.read(read_run_days)
         keep_all = min(keep, _ALL_OUTCOMES)
         if not is_nearly_all(days, before=(now - keep_all).date(), keep=keep_all.days):
             await warehouse.write(delete_repeated_outcomes, before=now - keep_all)

@@ -7,11 +7,11 @@ from connectors.state.runs import read_runs
 from connectors.warehouse.merge.removals import Removals
 from connectors.warehouse.queries.warnings import (
     MissingAccounts,
-    changed_alone,
-    missing_accounts,
-    names_of,
-    scan_findings,
-    values_not_read,
+    count_unread_values,
+    find_lone_change,
+    find_missing_accounts,
+    read_names,
+    read_scan_findings,
 )
 from flows.engine.run import Run
 from flows.reporting.words import count, per_second, several, span
@@ -46,14 +46,14 @@ async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequen
     found = [*_nothing_scanned(run, outcomes), *_limited(run)]
     if run.request.selection is None:
         found += _removed_accounts(removals)
-        found += _missing_accounts(await warehouse.read(missing_accounts), removals)
+        found += _missing_accounts(await warehouse.read(find_missing_accounts), removals)
         found += await _changed_by_one_field(run)
-    found += _missing_items(removals, await warehouse.read(names_of, removals.accounts_with_too_many))
-    for finding, names in (await warehouse.read(scan_findings)).items():
+    found += _missing_items(removals, await warehouse.read(read_names, removals.accounts_with_too_many))
+    for finding, names in (await warehouse.read(read_scan_findings)).items():
         code, detail, hint = _CONTRADICTIONS[finding]
         what = f"{count(len(names), 'account')} ({several(names)})"
         found.append(RunWarning(code, len(names), f"{detail.format(what=what)}.", hint, makes_partial=True))
-    if lost := await warehouse.read(values_not_read, warehouse.mapping):
+    if lost := await warehouse.read(count_unread_values, warehouse.mapping):
         named = ", ".join(f"{name} ({items:,})" for name, items in sorted(lost.items(), key=lambda each: -each[1]))
         detail = f"Values of media items that could not be converted to their column's type and are NULL: {named}."
         hint = "set a path to the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
@@ -154,7 +154,7 @@ async def _changed_by_one_field(run: Run) -> Sequence[RunWarning]:
     ][:_SYNCS]  # fmt: skip
     if len(seqs) < _SYNCS:
         return ()
-    found = await warehouse.read(changed_alone, seqs, accounts=run.batcher.listed)
+    found = await warehouse.read(find_lone_change, seqs, accounts=run.batcher.listed)
     if found is None:
         return ()
     keys = to_keys(found) if found.startswith("/") else [found]

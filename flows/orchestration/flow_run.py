@@ -37,9 +37,9 @@ from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, notify_failure
 from flows.orchestration.tracker import tracked
 from flows.pipeline import run_sync
+from flows.reporting.message import state_name, to_message
 from flows.reporting.progress import Progress, notices
-from flows.reporting.recording import recorded_start
-from flows.reporting.report import sentence, state_name
+from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
@@ -120,13 +120,13 @@ def final_state(report: RunReport) -> State[RunReport]:
     incomplete is FAILED.
     """
     lost = report.state is RunState.FAILED or (report.state is RunState.PARTIAL and mostly_incomplete(report.outcomes))
-    return (Failed if lost else Completed)(name=state_name(report), message=sentence(report), data=report)
+    return (Failed if lost else Completed)(name=state_name(report), message=to_message(report), data=report)
 
 
 def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[RunReport]:
     """Return the state of a flow run that Prefect restarts at the time of `retry`, without a process that waits."""
     at = now + timedelta(seconds=retry.seconds)
-    return AwaitingRetry(scheduled_time=at, message=f"{retry}. {sentence(report)}")
+    return AwaitingRetry(scheduled_time=at, message=f"{retry}. {to_message(report)}")
 
 
 # The first class that matches decides.
@@ -266,14 +266,14 @@ async def run_in_flow(
     """Run a sync or backfill; return the state in which its flow run ends or waits for a retry. See `conclude`."""
     progress = caller.progress if caller else Progress()
     chosen = {**options.expert.model_dump(), **(caller.command_line_only if caller else {})}
-    with notices_in_flow_run(), recorded_start(activity, chosen, progress=progress):
+    with notices_in_flow_run(), record_failed_start(activity, chosen, progress=progress):
         settings = await load_with_credentials(chosen)
         request = build_request(settings, options)
         async with open_resources(settings, activity) as resources:
             report = await run_sync(request, resources, track=tracked, progress=progress)
         if caller is not None:
             caller.ended = report
-    get_run_logger().info("%s", sentence(report))
+    get_run_logger().info("%s", to_message(report))
     # Without a deployment, no process would start the retry.
     limit = len(DELAYS) if deployment.id else 0
     retry = next_retry(report, flow_run.run_count - 1, limit, resources.random)

@@ -12,7 +12,7 @@ from prefect.logging import get_run_logger
 
 from flows.engine.retrying import Retry
 from flows.reporting.for_prefect import Event, events, failure_event, markdown
-from flows.reporting.report import sentence
+from flows.reporting.message import to_message
 from flows.reporting.run_report import RunReport
 
 PAGE = "gramhouse-run"
@@ -50,7 +50,7 @@ async def notify(report: RunReport, retry: Retry | None = None, *, report_url: s
         # The events first: they are only queued, and cause the notifications.
         _emit(events(report, str(retry) if retry else None))
         page = markdown(report, report_url)
-        await acreate_markdown_artifact(page, key=PAGE, description=sentence(report))
+        await acreate_markdown_artifact(page, key=PAGE, description=to_message(report))
 
 
 async def notify_failure(text: str) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from connectors.warehouse.queries.reader import open_snapshot
-from connectors.warehouse.queries.selection import chosen
+from connectors.warehouse.queries.selection import choose_accounts
 from flows.config.settings import Settings
 from flows.reporting.words import count, join, moment
 from models.selection import Selection
@@ -23,7 +23,7 @@ def forecast(settings: Settings, selection: Selection, *, now: datetime) -> list
     `pages` the estimated number of requests. Raises SelectionError, SnapshotMissing and WarehouseUnusable.
     """
     with open_snapshot(settings.snapshot_file()) as snapshot:
-        accounts = chosen(snapshot.db, selection, settings.page_size, scan_expired=settings.scan_expired)
+        accounts = choose_accounts(snapshot.db, selection, settings.page_size, scan_expired=settings.scan_expired)
         cooldowns = dict(snapshot.query(_COOLDOWNS).rows)
     found = []
     for account in accounts:
@@ -41,7 +41,7 @@ def requests(found: Sequence[Record]) -> int:
     return sum(row["pages"] for row in found if row["reason"] is None)
 
 
-def described(found: Sequence[Record]) -> str:
+def describe_forecast(found: Sequence[Record]) -> str:
     """Return a description, in one line, of what a backfill would do."""
     scanned, expired, cooling = (
         [row for row in found if row["reason"] == reason] for reason in (None, "token_expired", "cooldown")

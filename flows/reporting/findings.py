@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from connectors.source.errors import hint_for, is_transient
-from connectors.warehouse.queries.failure_groups import FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.reporting.reader import Record
 from flows.reporting.run_report import Data, RunReport
 from flows.reporting.words import count, moment, several, span
@@ -158,7 +158,7 @@ def _warned(warning: RunWarning) -> Finding:
     return Finding(warning.code, severity, warning.detail.rstrip("."), (warning.hint or "").rstrip("."))
 
 
-def findings(report: RunReport) -> list[Finding]:
+def list_findings(report: RunReport) -> list[Finding]:
     """Return what a person should know about a run and the data after it, what to act on first."""
     stop = report.stopped_by
     # The error that stopped the run first, deferred scans last.

@@ -7,8 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from flows.reporting.findings import Severity, findings
-from flows.reporting.report import landed, numbers, sentence, title, to_json
+from flows.reporting.findings import Severity, list_findings
+from flows.reporting.message import describe_landed, numbers, title, to_json, to_message
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import code, count, moment, plain
 from models.runs import OutcomeKind
@@ -44,11 +44,11 @@ def markdown(report: RunReport, report_url: str | None = None) -> str:
     environment = Environment(  # noqa: S701
         loader=PackageLoader("flows.reporting"), lstrip_blocks=True, trim_blocks=True, undefined=StrictUndefined
     )
-    environment.filters |= {"code": code, "count": count, "landed": landed, "moment": moment}
+    environment.filters |= {"code": code, "count": count, "describe_landed": describe_landed, "moment": moment}
     outcomes: dict[str, dict[str, int]] = {}
     for each in report.data["outcomes"]:
         outcomes.setdefault(each["surface"], {})[each["outcome"]] = each["scans"]
-    found = findings(report)
+    found = list_findings(report)
     return environment.get_template("artifact.md.j2").render(
         findings=found,
         kinds=[kind.value for kind in OutcomeKind if any(kind in scans for scans in outcomes.values())],
@@ -95,7 +95,7 @@ def _found(report: RunReport) -> Iterator[Event]:
     """Yield the events of what a run found."""
     newly = any(each["is_new"] for each in report.data["expired"])
     for name, codes in _CODES.items():
-        if found := [finding for finding in findings(report) if finding.code in codes]:
+        if found := [finding for finding in list_findings(report) if finding.code in codes]:
             labels = {"newly_expired": "yes" if newly else "no"} if name == TOKENS else {}
             text = " ".join(plain(finding.sentence(_NAMED), 2 * _LONGEST) for finding in found)
             payload = {"findings": [asdict(finding) | {"accounts": [*finding.accounts]} for finding in found]}
@@ -112,8 +112,8 @@ def events(report: RunReport, retry: str | None = None) -> tuple[Event, ...]:
     # The counts at the top level, as in the table `runs`.
     payload = {**document, **document["media"], "resumed": [{**run, **run["media"]} for run in document["resumed"]]}
     if retry is None:
-        return (_event(report, f"gramhouse.run.{report.state.value}", sentence(report), payload), *_found(report))
-    run = _event(report, RETRY, f"{retry}. {sentence(report)}", payload)
+        return (_event(report, f"gramhouse.run.{report.state.value}", to_message(report), payload), *_found(report))
+    run = _event(report, RETRY, f"{retry}. {to_message(report)}", payload)
     return (run, *(event for event in _found(report) if event.name != STALE))
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from connectors.warehouse.queries.account_names import NAMES, as_name
-from connectors.warehouse.queries.failure_groups import FailureGroup, failure_groups
+from connectors.warehouse.queries.outcomes import FailureGroup, read_failures
 from connectors.warehouse.queries.reader import Snapshot
+from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.storage.errors import SnapshotUnreadable
 from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.statements import statements
@@ -91,7 +91,7 @@ class Reader:
 
     def failure_groups(self, outcomes: str) -> tuple[FailureGroup, ...]:
         """Return the incomplete outcomes of a query for rows of `run_outcomes`, by cause."""
-        return failure_groups(self._snapshot.db, outcomes, now=self.at)
+        return read_failures(self._snapshot.db, outcomes, now=self.at)
 
 
 def _literal(value: object) -> str:

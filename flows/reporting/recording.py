@@ -20,7 +20,9 @@ RUN_KINDS = ("sync", "backfill")
 
 
 @contextmanager
-def recorded_start(activity: str, chosen: Mapping[str, object], *, progress: Progress | None = None) -> Iterator[None]:
+def record_failed_start(
+    activity: str, chosen: Mapping[str, object], *, progress: Progress | None = None
+) -> Iterator[None]:
     """Record a failure before the run begins, so that `gramhouse status` shows it.
 
     `chosen` are settings of the command. A run that has begun, whose id is in `progress`, records its end itself. A
@@ -32,11 +34,11 @@ def recorded_start(activity: str, chosen: Mapping[str, object], *, progress: Pro
         raise
     except Exception as error:
         if progress is None or progress.run_id is None:
-            _record_failed_start(load_files(chosen), activity, short(error))
+            _add_row(load_files(chosen), activity, short(error))
         raise
 
 
-def _record_failed_start(settings: Settings, activity: str, detail: str) -> None:
+def _add_row(settings: Settings, activity: str, detail: str) -> None:
     # Imported here, because only failures need it.
     from connectors.state.database import StateError, open_state, state_path  # noqa: PLC0415
     from connectors.state.runs import add_failed_start  # noqa: PLC0415

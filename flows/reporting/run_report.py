@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors.source.errors import Failure
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
-from connectors.warehouse.queries.failure_groups import FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader, Record

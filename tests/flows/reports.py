@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.queries.failure_groups import Example, FailureGroup
+from connectors.warehouse.queries.outcomes import Example, FailureGroup
 from flows.reporting.reader import Record
 from flows.reporting.run_report import NO_DATA, RunReport
 from models.runs import OutcomeKind, RunState, RunWarning, Tally

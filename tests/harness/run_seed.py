@@ -7,7 +7,7 @@ from flows.cli.__main__ import prepare_process
 
 def run_seed(seed: int, days: int, left_out: tuple[str, ...] = (), *, shrinks: bool = True) -> tuple[Any, str]:
     """Simulate a seed without some parts; return the result, and how to repeat a failure with as little as possible."""
-    # DuckDB's client would import pandas, which takes a second in each process (docs/decisions/duckdb.md).
+    # DuckDB's client would import pandas, which takes a second in each process (docs/decisions.md).
     prepare_process()
     from tests.harness.scenario import generate  # noqa: PLC0415
     from tests.harness.shrink import command, shrink, without  # noqa: PLC0415

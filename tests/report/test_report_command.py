@@ -87,7 +87,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(WarehouseUnusable, match="No space left on device"):
-        writing.write(snapshot, target, apart_from=tmp_path / "warehouse.duckdb")
+        writing.write_page(snapshot, target, apart_from=tmp_path / "warehouse.duckdb")
     assert target.read_text() == MARK + "old"
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 

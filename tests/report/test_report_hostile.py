@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.reporting.page.page import make
+from flows.reporting.page.page import make_page
 from tests.report.browser import opened
 from tests.report.html_page import parsed
 from tests.report.snapshots import rewritten
@@ -76,7 +76,7 @@ def page(snapshot: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report in which every text is hostile."""
     folder = tmp_path_factory.mktemp("hostile")
     with open_snapshot(rewritten(snapshot, folder / "hostile.duckdb", hostile)) as opened_snapshot:
-        made = make(opened_snapshot, release="<script>")
+        made = make_page(opened_snapshot, release="<script>")
     target = folder / "report.html"
     target.write_text(made.html, encoding="utf-8")
     return target
@@ -85,7 +85,7 @@ def page(snapshot: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_hostile_texts_add_no_element_and_no_attribute(page: Path, snapshot: Path) -> None:
     found = parsed(page.read_text(encoding="utf-8"))
     with open_snapshot(snapshot) as harmless:
-        usual = parsed(make(harmless, release="0").html)
+        usual = parsed(make_page(harmless, release="0").html)
     shapes = {(name, *sorted(given)) for name, given in found.tags}
     # Only the hostile report has lists of warnings and quarantined records.
     assert {shape[0] for shape in shapes} <= {name for name, _ in usual.tags} | {"ul", "li"}

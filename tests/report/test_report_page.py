@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.reporting.page.page import Report, make
+from flows.reporting.page.page import Page, make_page
 from tests.report.html_page import parsed
 from tests.report.snapshots import FIRST, rewritten
 
@@ -19,9 +19,9 @@ ANALYSIS = ["engagement", "growth", "top", "hours", "cadence", "removed", "stori
 
 
 @cache
-def page(snapshot: Path, **chosen: Any) -> Report:  # noqa: ANN401 - options of make
+def page(snapshot: Path, **chosen: Any) -> Page:  # noqa: ANN401 - options of make
     with open_snapshot(snapshot) as opened:
-        return make(opened, **chosen, release="0.0.0")
+        return make_page(opened, **chosen, release="0.0.0")
 
 
 def answer(snapshot: Path, query: str) -> list[tuple[Any, ...]]:
@@ -203,7 +203,7 @@ def test_engagement_by_day_equals_the_view(snapshot: Path, tmp_path: Path, weeks
     )
     assert len(expected) > 10
     with open_snapshot(snapshot) as opened:
-        make(opened, weeks=weeks, release="0.0.0")
+        make_page(opened, weeks=weeks, release="0.0.0")
         found = opened.query("SELECT account_id, day, likes, comments FROM gained ORDER BY ALL").rows
     assert found == expected
 

@@ -10,8 +10,8 @@ from flows.config.settings import load
 from flows.engine.resources import build_request
 from flows.engine.upkeep import publish_now
 from flows.reporting.for_prefect import markdown
+from flows.reporting.message import to_json
 from flows.reporting.page.page import MARK
-from flows.reporting.report import to_json
 from models.runs import RunState
 from tests.api.listed import ListedApi
 from tests.flows.reports import report

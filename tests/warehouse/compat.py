@@ -1,4 +1,4 @@
-"""`make compat`: a snapshot and its export are written with one DuckDB version and read with another."""
+"""Part of `make long`: a snapshot and its export are written with one DuckDB version and read with another."""
 
 import argparse
 import json

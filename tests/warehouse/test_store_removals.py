@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.warehouse.merge.known import closed_scans, known_items
+from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
 from models.partition import CATALOGUE, media
 from tests.warehouse.rig import POSTS, STORIES, Rig, account, item
 
@@ -83,9 +83,9 @@ def test_items_of_an_interrupted_backfill_are_not_known_to_a_recent_scan(rig: Ri
     rig.wait(12)
     rig.scan().page(item("b"), item("unarchived"))
     rig.merge()
-    closed = closed_scans(rig.db, [POSTS.account_id])
+    closed = read_closed_scans(rig.db, [POSTS.account_id])
     assert {scan.seq for scan in closed.values()} == {1}
-    assert known_items(rig.db, closed, older_than=rig.now) == {POSTS: frozenset({"a", "b"})}
+    assert find_known_items(rig.db, closed, older_than=rig.now) == {POSTS: frozenset({"a", "b"})}
 
 
 def test_a_recent_scan_covers_only_posts_after_its_last_one(rig: Rig) -> None:

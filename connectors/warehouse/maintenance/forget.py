@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.compact_parts import delete_superseded_parts
-from connectors.warehouse.queries.account_names import NAMES, as_name
+from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.raw.parts import part_numbers, part_path, replace_part
 from connectors.warehouse.raw.reading import read_part
 from connectors.warehouse.storage.connection import transaction

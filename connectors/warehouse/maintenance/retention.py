@@ -17,7 +17,7 @@ _LEAST_KEPT = 0.5
 _RUNS_IN_FULL = 30
 
 
-def newest_end(db: DuckDBPyConnection, *, now: datetime) -> datetime:
+def find_newest_end(db: DuckDBPyConnection, *, now: datetime) -> datetime:
     """Return the time from which ages are computed: the end of the run before the last one, at the latest `now`.
 
     Thus a clock that has jumped ahead since then does not make data look older than it is.
@@ -36,7 +36,7 @@ def is_nearly_all(days: Collection[date], *, before: date, keep: int) -> bool:
     return len(kept) < _LEAST_KEPT * len(days) and 2 * len(set(kept)) < keep
 
 
-def run_days(db: DuckDBPyConnection) -> list[date]:
+def read_run_days(db: DuckDBPyConnection) -> list[date]:
     """Return the day (UTC) on which each run began."""
     rows = db.execute("SELECT (started_at AT TIME ZONE 'UTC')::DATE FROM core.runs").fetchall()
     return [day for (day,) in rows]

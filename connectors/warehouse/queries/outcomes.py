@@ -1,32 +1,102 @@
-"""The outcomes of the partitions of runs, as merged."""
+"""The outcomes of the partitions of runs, and the incomplete ones by cause, in the warehouse or in an open snapshot."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from duckdb import DuckDBPyConnection
 
-from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind, Tally
+from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.statements import statements
+from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, LONG_COOLDOWN, OutcomeKind, Tally
 
-_TALLY = """
-SELECT outcome, count(*), count(*) FILTER (error_code IN (?, ?, ?))
-FROM core.run_outcomes WHERE run_id = ? GROUP BY outcome
-"""
-
-_DOUBLE = """
-SELECT resource, account_id, surface FROM core.run_outcomes WHERE run_id = ? GROUP BY ALL HAVING count(*) > 1 LIMIT 1
-"""
+_SQL = statements(__name__)
 
 
-def tally(db: DuckDBPyConnection, run_id: str) -> Tally:
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One incomplete scan; `surface` and `account_id` are empty for the catalogue."""
+
+    ig_username: str
+    surface: str
+    correlation_id: str | None
+    account_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Scans with the same outcome and error code, with up to three examples; `detail` is the first one's.
+
+    `usernames` are those of all its accounts.
+    """
+
+    outcome: OutcomeKind
+    error_code: str
+    scans: int
+    accounts: int
+    resume_after: datetime | None
+    detail: str
+    examples: tuple[Example, ...]
+    usernames: tuple[str, ...] = ()
+
+    @property
+    def example(self) -> Example:
+        """Return the first example."""
+        return self.examples[0]
+
+
+def count_outcomes(db: DuckDBPyConnection, run_id: str) -> Tally:
     """Return the number of a run's outcomes by kind.
 
     Raises ValueError if a partition has more than one outcome, because the ledger is then inconsistent.
     """
-    if double := db.execute(_DOUBLE, [run_id]).fetchall():
+    if double := db.execute(_SQL["double"], [run_id]).fetchall():
         raise ValueError(f"the ledger holds two outcomes of {double[0]} in run {run_id}")
-    rows = db.execute(_TALLY, [ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER, run_id]).fetchall()
+    rows = db.execute(_SQL["tally"], [[ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER], run_id]).fetchall()
     return Tally({OutcomeKind(outcome): outcomes for outcome, outcomes, _ in rows}, sum(count for *_, count in rows))
 
 
 def lift_waits(db: DuckDBPyConnection, *, after: datetime, now: datetime) -> None:
     """Let the waits of outcomes that end after `after` end now."""
     db.execute("UPDATE core.run_outcomes SET resume_after = ? WHERE resume_after > ?", [now, after])
+
+
+def group_failures(outcomes: str, *, apart: str = "true") -> str:
+    """Return the query that groups incomplete outcomes by cause, the groups with most scans first.
+
+    `outcomes` is a query for rows of `run_outcomes`. Rows that differ in the expression `apart` are in separate groups.
+    """
+    return _SQL["groups"].replace("{outcomes}", outcomes).replace("{apart}", apart)
+
+
+def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tuple[FailureGroup, ...]:
+    """Return the incomplete outcomes of a query for rows of `run_outcomes`, by cause.
+
+    The catalogue, and scans with a long cooldown as of `now`, are in separate groups.
+    """
+    long = f"coalesce(o.resume_after > TIMESTAMPTZ '{(now + LONG_COOLDOWN).isoformat()}', false)"
+    rows = db.execute(group_failures(outcomes, apart=f"o.surface = '', {long}")).fetchall()
+    return tuple(
+        FailureGroup(
+            OutcomeKind(outcome),
+            error_code,
+            scans,
+            accounts,
+            resume_after,
+            detail or "",
+            tuple(Example(**each) for each in examples),
+            tuple(usernames or ()),
+        )
+        for outcome, error_code, scans, accounts, resume_after, _, _, _, detail, examples, usernames in rows
+    )
+
+
+def read_run_failures(db: DuckDBPyConnection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:
+    """Return the failure groups of a run."""
+    return read_failures(db, f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}", now=now)
+
+
+def count_expired_accounts(db: DuckDBPyConnection) -> int:
+    """Return how many accounts' access tokens must be renewed."""
+    query = "SELECT count(*) FROM core.accounts WHERE status = 'token_expired' AND removed_at IS NULL"
+    [(number,)] = db.execute(query).fetchall()
+    return int(number)

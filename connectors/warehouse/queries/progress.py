@@ -1,47 +1,69 @@
-"""What merged pages say about unfinished scans, and the accounts that the catalogue has listed."""
+"""What scans need to know of merged pages: items and accounts that were listed, and the last closed scans."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.storage.statements import statements
 from models.checkpoint import Checkpoint
+from models.incremental import ClosedScan
+from models.partition import Partition, media
+
+_SQL = statements(__name__)
 
 # The most items that a scan remembers (`LoopGuard` in connectors/source/pagination.py).
 _MOST_SEEN = 100_000
 
-_ITEMS = f"""
-SELECT media_id FROM core.media WHERE account_id = ? AND surface = ? AND seen_seq >= ? LIMIT {_MOST_SEEN}
-"""  # noqa: S608 - a constant
-
-_ACCOUNTS = f"""
-SELECT listed_as FROM core.accounts WHERE seen_seq >= ? LIMIT {_MOST_SEEN}
-"""  # noqa: S608 - a constant
-
-_STATUSES = "SELECT account_id, status FROM core.accounts WHERE account_id IN (SELECT unnest(?::VARCHAR[]))"
+# The most known items of a feed that a scan receives: enough to recognize where they begin.
+_MOST_KNOWN = 1_000
 
 
-def seen(db: DuckDBPyConnection, scan: Checkpoint) -> Sequence[str]:
+def find_seen_ids(db: DuckDBPyConnection, scan: Checkpoint) -> Sequence[str]:
     """Return the ids, as the API wrote them, of what an unfinished scan has received in merged pages."""
     partition = scan.partition
     if partition.account_id:
-        rows = db.execute(_ITEMS, [partition.account_id, partition.surface, scan.began_seq])
-    else:
-        rows = db.execute(_ACCOUNTS, [scan.began_seq])
-    return [record_id for (record_id,) in rows.fetchall()]
+        of_scan = [partition.account_id, partition.surface, scan.began_seq, _MOST_SEEN]
+        return [media_id for (media_id,) in db.execute(_SQL["seen_items"], of_scan).fetchall()]
+    return [listed_as for listed_as, _ in find_listed_accounts(db, scan)[:_MOST_SEEN]]
 
 
-def listed(db: DuckDBPyConnection, scan: Checkpoint) -> list[tuple[str, str]]:
+def find_listed_accounts(db: DuckDBPyConnection, scan: Checkpoint) -> list[tuple[str, str]]:
     """Return the accounts that a scan of the catalogue has listed, as far as merged: id as the API wrote it, status."""
-    query = "SELECT listed_as, status FROM core.accounts WHERE seen_seq >= ? ORDER BY account_id"
-    return db.execute(query, [scan.began_seq]).fetchall()
+    return db.execute(_SQL["listed_accounts"], [scan.began_seq]).fetchall()
 
 
-def listed_spellings(db: DuckDBPyConnection) -> Mapping[str, str]:
+def find_spellings(db: DuckDBPyConnection) -> Mapping[str, str]:
     """Return the API's spelling of ids for which it differs from the stored one; usually there are none."""
-    query = "SELECT account_id, listed_as FROM core.accounts WHERE listed_as <> account_id"
-    return dict(db.execute(query).fetchall())
+    return dict(db.execute(_SQL["spellings"]).fetchall())
 
 
-def stored_statuses(db: DuckDBPyConnection, account_ids: Collection[str]) -> Mapping[str, str]:
+def read_statuses(db: DuckDBPyConnection, account_ids: Collection[str]) -> Mapping[str, str]:
     """Return the last valid status of these accounts, by their ids as stored; unknown accounts are left out."""
-    return dict(db.execute(_STATUSES, [list(account_ids)]).fetchall())
+    return dict(db.execute(_SQL["statuses"], [list(account_ids)]).fetchall())
+
+
+def read_closed_scans(db: DuckDBPyConnection, account_ids: Collection[str]) -> Mapping[Partition, ClosedScan]:
+    """Return the last closed scan of each feed of these accounts, as far as merged. Raises duckdb.Error."""
+    rows = db.execute(_SQL["closed_scans"], [list(account_ids)]).fetchall()
+    return {media(account_id, surface): ClosedScan(*row) for account_id, surface, *row in rows}
+
+
+def find_due_scans(db: DuckDBPyConnection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
+    """Return age, in refresh intervals, and pages of each full scan that is due, of active accounts."""
+    found = [ClosedScan(*row) for row in db.execute(_SQL["ordered_scans"]).fetchall()]
+    due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
+    return [(scan.age(now, every), scan.pages) for scan in due]
+
+
+def find_known_items(
+    db: DuckDBPyConnection, closed: Mapping[Partition, ClosedScan], *, older_than: datetime
+) -> Mapping[Partition, frozenset[str]]:
+    """Return the ids of items published before `older_than` that these closed scans have seen.
+
+    At most the newest 1,000 of each partition. Raises duckdb.Error.
+    """
+    accounts, surfaces = [one.account_id for one in closed], [one.surface for one in closed]
+    seqs = [scan.seq for scan in closed.values()]
+    rows = db.execute(_SQL["known_items"], [accounts, surfaces, seqs, older_than, _MOST_KNOWN]).fetchall()
+    return {media(account_id, surface): frozenset(ids) for account_id, surface, ids in rows}

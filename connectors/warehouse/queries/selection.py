@@ -1,10 +1,9 @@
-"""Selects the accounts that a backfill scans, in the warehouse or in an open snapshot."""
+"""Finds accounts by what a person typed, and selects those that a backfill scans; in the warehouse or a snapshot."""
 
 from collections.abc import Mapping, Sequence
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.queries.account_names import NAMES, as_name
 from connectors.warehouse.storage.statements import statements
 from models.feeds import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
@@ -12,11 +11,19 @@ from models.text import one_line
 
 _SQL = statements(__name__)
 
+NAMES = "account_id, lower(ig_username), lower(public_id)"
+"""All that names an account, as columns of `accounts`. Ids are stored in lower case."""
+
 # The most unknown accounts that the message names, to keep it readable.
 _MOST_NAMED = 5
 
 
-def chosen(
+def as_name(typed: str) -> str:
+    """Return as it is in NAMES what a person typed: an id, a name (also with an @) or a public id, in any case."""
+    return typed.strip().removeprefix("@").lower()
+
+
+def choose_accounts(
     db: DuckDBPyConnection, selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection, ordered by name, each once; empty if none matches.

@@ -26,23 +26,23 @@ class MissingAccounts:
     names: Sequence[str]
 
 
-def missing_accounts(db: DuckDBPyConnection) -> MissingAccounts:
+def find_missing_accounts(db: DuckDBPyConnection) -> MissingAccounts:
     """Return which known accounts are missing from the catalogue."""
     [(missing, known, undecided, is_empty, names)] = db.execute(_SQL["missing_accounts"]).fetchall()
     return MissingAccounts(missing, known, undecided, bool(is_empty), names or ())
 
 
-def scan_findings(db: DuckDBPyConnection) -> Mapping[str, Sequence[str]]:
+def read_scan_findings(db: DuckDBPyConnection) -> Mapping[str, Sequence[str]]:
     """Return the accounts, or their names, with records that contradict each other, by finding."""
     return dict(db.execute(_SQL["findings"]).fetchall())
 
 
-def names_of(db: DuckDBPyConnection, account_ids: Collection[str]) -> Sequence[str]:
+def read_names(db: DuckDBPyConnection, account_ids: Collection[str]) -> Sequence[str]:
     """Return the names of accounts."""
     return [name for (name,) in db.execute(_SQL["names"], [list(account_ids)]).fetchall()]
 
 
-def changed_alone(db: DuckDBPyConnection, run_seqs: Collection[int], *, accounts: int) -> str | None:
+def find_lone_change(db: DuckDBPyConnection, run_seqs: Collection[int], *, accounts: int) -> str | None:
     """Return the column, or the path of the field, that alone changed most items in each of these runs.
 
     Each listed this number of accounts.
@@ -51,7 +51,7 @@ def changed_alone(db: DuckDBPyConnection, run_seqs: Collection[int], *, accounts
     return None if found is None else found[0]
 
 
-def values_not_read(db: DuckDBPyConnection, mapping: MediaMapping) -> Mapping[str, int]:
+def count_unread_values(db: DuckDBPyConnection, mapping: MediaMapping) -> Mapping[str, int]:
     """Return how many listed items have a value for a mapped column that is not of its type, by column.
 
     The column is NULL then, and the value is that of a field.

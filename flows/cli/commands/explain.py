@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from humanize import precisedelta
 
-from connectors.warehouse.queries.account_names import NAMES, as_name
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current_snapshot

@@ -23,7 +23,7 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.findings import LOST, Finding, Severity, findings
+from flows.reporting.findings import LOST, Finding, Severity, list_findings
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, join, moment, run_title, span
@@ -57,7 +57,7 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]
         **{name: data[name] for name in _DATA},
         "oldest_age_seconds": max((each["age_seconds"] or 0 for each in data["freshness"]), default=None),
         "failures": [asdict(replace(group, usernames=())) for group in report.failure_groups] if report else [],
-        "findings": findings(report) if report else [],
+        "findings": list_findings(report) if report else [],
     }
 
 

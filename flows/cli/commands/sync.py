@@ -53,7 +53,7 @@ def sync(
 
 
 def _show(found: Sequence[Record], *, as_json: bool) -> None:
-    from flows.reporting.dry_run import described, requests
+    from flows.reporting.dry_run import describe_forecast, requests
 
     if as_json:
         scanned, skipped = ([row for row in found if bool(row["reason"]) is given] for given in (False, True))
@@ -68,7 +68,7 @@ def _show(found: Sequence[Record], *, as_json: bool) -> None:
         print_rows(shown, {**columns, "cooldown until": "resume_after", "account id": "account_id"})
     if len(found) > _SHOWN:
         out.print(f"[dim]and {len(found) - _SHOWN:,} more[/]")
-    out.print(described(found))
+    out.print(describe_forecast(found))
 
 
 @with_run_arguments

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, dated, err, out
 from flows.clock import SystemClock
-from flows.reporting.findings import Severity, findings
+from flows.reporting.findings import Severity, list_findings
+from flows.reporting.message import describe_landed, describe_outcomes
 from flows.reporting.progress import Progress
-from flows.reporting.report import landed, outcomes
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, moment, per_second, span
 from models.clock import Clock
@@ -103,14 +103,14 @@ def watch(progress: Progress) -> Iterator[None]:
 
 
 def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
-    for finding in findings(report):
+    for finding in list_findings(report):
         yield f"[{_STYLES[finding.severity]}]{finding.severity}[/]", clean(finding.sentence())
     for run in report.resumed:
-        yield "earlier", f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}): {landed(run)}"
+        yield "earlier", f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}): {describe_landed(run)}"
     if report.accounts:
         yield "listed" if report.kind == "sync" else "chosen", count(report.accounts, "account")
     if report.state is not RunState.COMPLETE:
-        yield "scans", outcomes(report)
+        yield "scans", describe_outcomes(report)
     if report.pages:
         yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
         yield "media", changes(report.media)
@@ -126,7 +126,7 @@ def show(report: RunReport) -> None:
     """Print a run's report; only its findings if it was stopped before it landed a page."""
     head = f"{_MARKS[report.state]} [bold]{report.state.value}[/]"
     if report.stopped_by and not report.pages:
-        first, *others = (clean(finding.sentence()) for finding in findings(report))
+        first, *others = (clean(finding.sentence()) for finding in list_findings(report))
         out.print(f"{head} {first}", soft_wrap=True)
         for line in others:
             out.print(f"{WARN} {line}", soft_wrap=True)

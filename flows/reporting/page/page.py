@@ -11,10 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from connectors.source.errors import hint_for
-from connectors.warehouse.queries.failure_groups import grouped
+from connectors.warehouse.queries.outcomes import group_failures
 from connectors.warehouse.queries.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
-from flows.reporting.findings import Severity, findings
+from flows.reporting.findings import Severity, list_findings
 from flows.reporting.page import charts
 from flows.reporting.reader import WEEKS, Reader, Record
 from flows.reporting.run_report import NO_DATA, last_report
@@ -37,7 +37,7 @@ _SQL = statements(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Page:
     """A finished page, the time of its snapshot, and the number of findings on it that require action."""
 
     html: str
@@ -103,14 +103,14 @@ def _runs(rows: Sequence[Record]) -> list[Record]:
     return runs
 
 
-def make(
+def make_page(
     snapshot: Snapshot,
     accounts: Sequence[str] = (),
     *,
     surfaces: Sequence[str] = SURFACES,
     weeks: int = WEEKS,
     release: str,
-) -> Report:
+) -> Page:
     """Return the page for an open snapshot, these accounts (empty: all) and surfaces, with `weeks` on its time axes.
 
     It depends only on these and the release. Raises SnapshotUnreadable and SettingsError as Reader does.
@@ -121,7 +121,7 @@ def make(
     few_likes, posts_per_account = (0, 20) if accounts else (_FEW_LIKES, _POSTS_PER_ACCOUNT)
     reader.set(since=midnight - timedelta(days=7 * weeks - 1), few_likes=few_likes, posts_per_account=posts_per_account)
     report = last_report(reader)
-    data, found = (report.data, findings(report)) if report else (NO_DATA, [])
+    data, found = (report.data, list_findings(report)) if report else (NO_DATA, [])
     actions = sum(finding.severity is Severity.ACTION for finding in found)
 
     def query(name: str) -> list[Record]:
@@ -152,7 +152,7 @@ def make(
     html = environment.get_template("page.html.j2").render(
         accounts=query("accounts")[0]["accounts"],
         actions=actions,
-        causes=reader.records(f"{grouped(_SQL['outcomes'])} LIMIT 20"),
+        causes=reader.records(f"{group_failures(_SQL['outcomes'])} LIMIT 20"),
         chosen=len(accounts),
         chosen_surfaces=surfaces if len(surfaces) < len(SURFACES) else (),
         expired=data["expired"],
@@ -178,4 +178,4 @@ def make(
         totals={each["surface"]: each["present"] for each in query("totals")},
         weeks=weeks,
     )
-    return Report(f"{MARK}{html}\n", reader.at, actions)
+    return Page(f"{MARK}{html}\n", reader.at, actions)

@@ -12,7 +12,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable, first_line, h
 from connectors.warehouse.storage.paths import real
 from flows.config.errors import SettingsError
 from flows.config.release import release
-from flows.reporting.page.page import MARK, Report, make
+from flows.reporting.page.page import MARK, Page, make_page
 from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS
 from models.feeds import SURFACES
@@ -62,7 +62,7 @@ def _refused(path: Path, error: OSError) -> WarehouseUnusable:
     return WarehouseUnusable(f"cannot write the report {path}: {why}. {hint}")
 
 
-def write(
+def write_page(
     snapshot: Path,
     path: Path,
     accounts: Sequence[str] = (),
@@ -70,15 +70,15 @@ def write(
     surfaces: Sequence[str] = SURFACES,
     weeks: int = WEEKS,
     apart_from: Path | None = None,
-) -> Report:
+) -> Page:
     """Write the report of a snapshot to `path`, which must not be the warehouse, `apart_from`, and return it.
 
-    `accounts`, `surfaces` and `weeks` are those of `make`. Raises SnapshotMissing, SnapshotUnreadable and
+    `accounts`, `surfaces` and `weeks` are those of `make_page`. Raises SnapshotMissing, SnapshotUnreadable and
     WarehouseUnusable, and SettingsError for an unusable path or account.
     """
     with open_snapshot(snapshot) as opened:
         check_place(path, *filter(None, (snapshot, apart_from)))
-        report = make(opened, accounts, surfaces=surfaces, weeks=weeks, release=release())
+        report = make_page(opened, accounts, surfaces=surfaces, weeks=weeks, release=release())
     try:
         replace_file(path, report.html.encode())
     except OSError as error:
@@ -86,10 +86,10 @@ def write(
     return report
 
 
-async def renew(snapshot: Path, path: Path) -> Path | None:
+async def renew_page(snapshot: Path, path: Path) -> Path | None:
     """Write the report of a snapshot that was just published; if this fails, say so in one line and return None."""
     try:
-        await asyncio.to_thread(write, snapshot, path)
+        await asyncio.to_thread(write_page, snapshot, path)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the page, the snapshot is published
         notices.warning(f"The report was not updated: {first_line(error)}")
         return None

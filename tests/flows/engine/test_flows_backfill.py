@@ -13,9 +13,9 @@ from flows.config.options import BackfillOptions, parse_options
 from flows.config.settings import load
 from flows.engine.run import RunResources
 from flows.pipeline import run_sync
-from flows.reporting.dry_run import described, forecast
-from flows.reporting.findings import findings
-from flows.reporting.report import sentence
+from flows.reporting.dry_run import describe_forecast, forecast
+from flows.reporting.findings import list_findings
+from flows.reporting.message import to_message
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection, SelectionError
@@ -120,8 +120,8 @@ async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
         report = await backfill(tmp_path, resources, Selection(tuple(map(uuid, chosen))))
     assert (report.state, {account for account, *_ in pages_asked(service, since)}) == (state, {*chosen} - {2})
     nothing = "Nothing was scanned: the token of the account has expired. Fix: The owner must renew it first"
-    assert sentence(report).startswith(nothing) is (state is RunState.PARTIAL)
-    assert findings(report)[0].text.startswith("Nothing was scanned") is (state is RunState.PARTIAL)
+    assert to_message(report).startswith(nothing) is (state is RunState.PARTIAL)
+    assert list_findings(report)[0].text.startswith("Nothing was scanned") is (state is RunState.PARTIAL)
 
 
 async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkey
     assert [(row["account_id"], row["reason"]) for row in found] == [*zip(map(uuid, range(1, 5)), reasons, strict=True)]
     until = found[3]["resume_after"]
     assert until > now + timedelta(hours=1)
-    assert described(found) == (
+    assert describe_forecast(found) == (
         "4 scans of 2 accounts would run, about 8 requests; 1 account with an expired token would be skipped;"
         f" 1 account in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC."
     )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flows.reporting.findings import findings
-from flows.reporting.report import sentence
+from flows.reporting.findings import list_findings
+from flows.reporting.message import to_message
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.api.asked import Asked
@@ -181,7 +181,7 @@ async def test_requests_are_counted(tmp_path: Path) -> None:
     second = await runs.sync()
     assert second.requests == 2 + RECENT_PAGES
     assert runs.ask("SELECT requests FROM runs WHERE kind = 'sync' ORDER BY seq") == [(42,), (2 + RECENT_PAGES,)]
-    assert "requests: 10." in sentence(second)
+    assert "requests: 10." in to_message(second)
 
 
 async def test_a_request_limit_defers_the_rest_and_the_longest_unscanned_come_first(
@@ -236,7 +236,7 @@ async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: 
     await runs.sync()
     runs.clock.days(15)
     report = await runs.sync(full_refresh_budget=1)
-    [overdue] = [finding for finding in findings(report) if finding.code == "full_overdue"]
+    [overdue] = [finding for finding in list_findings(report) if finding.code == "full_overdue"]
     assert len(overdue.accounts) == 2
     assert report.state is RunState.COMPLETE
 

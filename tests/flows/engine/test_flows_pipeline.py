@@ -11,9 +11,9 @@ from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine import closing
 from flows.pipeline import run_sync
-from flows.reporting.findings import findings
+from flows.reporting.findings import list_findings
+from flows.reporting.message import describe_outcomes, state_name, to_json, to_message
 from flows.reporting.reader import Reader
-from flows.reporting.report import outcomes, sentence, state_name, to_json
 from flows.reporting.run_report import RunReport, last_report
 from flows.reporting.words import changes
 from models.runs import RunState, RunWarning
@@ -29,7 +29,7 @@ async def report(tmp_path: Path) -> RunReport:
 
 
 async def test_a_report_in_words(report: RunReport) -> None:
-    assert sentence(report) == (
+    assert to_message(report) == (
         "1 access token newly expired (user_2). Fix: the owner must reconnect the account; the next"
         " sync then fetches its media. sync 2026-03-01 02:15 UTC: 2 accounts listed; 4 pages, 5 records landed;"
         " media: 3 new; scans: 3 complete, 2 skipped; requests: 4."
@@ -38,7 +38,7 @@ async def test_a_report_in_words(report: RunReport) -> None:
     assert state_name(replace(report, expired=0)) == "Completed"
     assert state_name(replace(report, state=RunState.PARTIAL)) == "Partial"
     assert state_name(replace(report, state=RunState.FAILED)) == "Failed"
-    assert outcomes(report) == "3 complete, 2 skipped"
+    assert describe_outcomes(report) == "3 complete, 2 skipped"
     assert changes(replace(report.media, added=0)) == "nothing changed"
 
 
@@ -102,11 +102,11 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
             ("partial", "accounts_missing", "30 accounts are missing.")
         ]
     assert json.loads(to_json(report))["warnings"] == [asdict(missing), asdict(noted)]
-    assert sentence(report).startswith("30 accounts are missing. Fix: Check the key. sync ")
+    assert to_message(report).startswith("30 accounts are missing. Fix: Check the key. sync ")
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
         last = last_report(Reader(snapshot))
     assert last is not None
-    assert (last.run_id, last.warnings, findings(last)) == (report.run_id, report.warnings, findings(report))
+    assert (last.run_id, last.warnings, list_findings(last)) == (report.run_id, report.warnings, list_findings(report))
 
 
 async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Path) -> None:
@@ -115,6 +115,6 @@ async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Pa
         report = await synced(tmp_path, unreadable)
         (warning,) = report.warnings
         assert (warning.code, warning.count, report.state) == ("values_not_cast", 6, RunState.COMPLETE)
-        assert "published_at (6)" in sentence(report)
+        assert "published_at (6)" in to_message(report)
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
         assert snapshot.query("SELECT count(*) FROM run_warnings WHERE code = 'values_not_cast'").rows == [(2,)]

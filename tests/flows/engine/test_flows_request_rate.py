@@ -13,7 +13,7 @@ from flows.engine.concurrency import Pacer, RequestSlots
 
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from flows.pipeline import run_sync
-from flows.reporting.findings import Severity, findings
+from flows.reporting.findings import Severity, list_findings
 from flows.reporting.schedules import Schedule
 from models.runs import RunState
 from tests.api.faults import refuse
@@ -157,7 +157,7 @@ async def test_a_run_is_complete_and_says_what_the_service_allows(tmp_path: Path
     async with open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources:
         report = await run_sync(request(tmp_path, schedule=every_minute), resources)
     assert report.state is RunState.COMPLETE, "each account alone would use up its tries"
-    found = {finding.code: finding for finding in findings(report)}
+    found = {finding.code: finding for finding in list_findings(report)}
     rate, schedule = found["requests_per_second"], found["longer_than_schedule"]
     assert rate.severity is (Severity.WARNING if fixed else Severity.INFORMATION)
     assert rate.text.startswith("The service allows about ")

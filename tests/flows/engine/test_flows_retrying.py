@@ -7,7 +7,7 @@ import pytest
 from prefect.client.schemas.objects import StateType
 
 from connectors.source.errors import RULES, Disposition, Failure, is_transient
-from connectors.warehouse.queries.failure_groups import Example, FailureGroup
+from connectors.warehouse.queries.outcomes import Example, FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, retried
 from flows.orchestration.flow_run import awaiting_retry, final_state
 from flows.reporting.run_report import RunReport

@@ -14,10 +14,10 @@ from flows.cli.commands import status
 from flows.cli.output.run import show
 from flows.config.settings import load
 from flows.orchestration.flow_run import final_state
-from flows.reporting.findings import Finding, Severity, findings
+from flows.reporting.findings import Finding, Severity, list_findings
 from flows.reporting.for_prefect import events, markdown
-from flows.reporting.page.write import write
-from flows.reporting.report import sentence, to_json
+from flows.reporting.message import to_json, to_message
+from flows.reporting.page.write import write_page
 from flows.reporting.words import plain
 from models.runs import OutcomeKind, RunState, RunWarning
 from tests.api.asked import Asked
@@ -37,7 +37,7 @@ def only(found: list[Finding]) -> Finding:
 
 def test_a_failure_names_its_cause_its_accounts_and_the_fix() -> None:
     denied = failure(OutcomeKind.DENIED, scans=5, usernames=("anna", "ben"))
-    found = only(findings(report(failure_groups=(denied,))))
+    found = only(list_findings(report(failure_groups=(denied,))))
     assert (found.code, found.severity, found.accounts) == ("denied", ACTION, ("anna", "ben"))
     assert found.sentence() == (
         "5 scans denied (api_forbidden, correlation id TRACE): No (anna, ben). Fix: grant the key access to this"
@@ -49,7 +49,7 @@ def test_an_outage_may_pass_and_a_deferred_scan_resumes() -> None:
     outage = failure(OutcomeKind.FAILED, "timeout")
     deferred = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START + timedelta(hours=2))
     long = failure(OutcomeKind.DEFERRED, "rate_limited", resume_after=START + timedelta(days=2))
-    asked, passing, resumed = findings(report(failure_groups=(deferred, outage, long)))
+    asked, passing, resumed = list_findings(report(failure_groups=(deferred, outage, long)))
     assert (asked.code, asked.severity) == ("long_cooldown", ACTION)
     assert "until 2026-03-03 02:15:00 UTC" in asked.text
     assert "`gramhouse doctor --repair` lifts it" in asked.fix
@@ -66,8 +66,8 @@ def test_the_error_that_stopped_a_run_is_first() -> None:
         failure_groups=(many, stop),
         stopped_by=client_error("accounts.list", "api_unauthorized", "Authentication required.").failure,
     )
-    assert [each.code for each in findings(stopped)] == ["failed", "denied"]
-    [alone] = findings(replace(stopped, failure_groups=()))
+    assert [each.code for each in list_findings(stopped)] == ["failed", "denied"]
+    [alone] = list_findings(replace(stopped, failure_groups=()))
     assert (alone.severity, alone.text) == (
         ACTION,
         "The run stopped (api_unauthorized): Authentication required",
@@ -77,7 +77,7 @@ def test_the_error_that_stopped_a_run_is_first() -> None:
 
 def test_an_expired_token_is_an_action_for_the_owner() -> None:
     data = {"expired": [*tokens("anna"), *tokens("ben", "carl", is_new=False)], "renewed": tokens("dora")}
-    expired, renewed = findings(report(data))
+    expired, renewed = list_findings(report(data))
     assert (expired.code, expired.severity, expired.accounts) == ("token_expired", ACTION, ("anna", "ben", "carl"))
     assert expired.sentence(2) == (
         "3 access tokens expired, 1 of them newly (anna, ben and 1 more)."
@@ -99,7 +99,7 @@ def test_the_state_of_the_data() -> None:
         "quarantine": [{"reason": "no id.", "records": 9}, {"reason": "other", "records": 3}],
         "new_fields": fields("/mood", "/b", "/c", "/d", "/e", "/f"),
     }
-    found = {each.code: each for each in findings(report(data, mapping_pending=True, restarted=2))}
+    found = {each.code: each for each in list_findings(report(data, mapping_pending=True, restarted=2))}
     assert [(code, each.severity) for code, each in found.items()] == [
         ("stale", ACTION),
         ("removals_undecided", ACTION),
@@ -124,14 +124,14 @@ def test_the_state_of_the_data() -> None:
 def test_warnings_of_a_run_are_as_severe_as_their_effect() -> None:
     missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
     noted, read = RunWarning("values_not_cast", 2, "Two.", "Look."), RunWarning("accounts_removed", 1, "One.")
-    found = findings(report(warnings=(noted, read, missing), accounts_removed=1))
+    found = list_findings(report(warnings=(noted, read, missing), accounts_removed=1))
     assert [(each.code, each.severity) for each in found] == [
         ("accounts_missing", ACTION),
         ("values_not_cast", WARNING),
         ("accounts_removed", INFORMATION),
     ]
     assert found[0].sentence() == "30 accounts are missing. Fix: Check the key."
-    assert "1 account marked removed" in only(findings(report(accounts_removed=1))).text
+    assert "1 account marked removed" in only(list_findings(report(accounts_removed=1))).text
 
 
 def _trouble(asked: Asked) -> Action | None:
@@ -149,7 +149,7 @@ async def test_every_output_says_the_same(
     monkeypatch.chdir(tmp_path)
     service = ListedApi(accounts=4, expired=frozenset({3}), fault=_trouble)
     run = await synced(tmp_path, service)
-    found = findings(run)
+    found = list_findings(run)
     assert [each.code for each in found] == ["denied", "token_expired", "deferred"]
     assert (run.state, final_state(run).type.value) == (RunState.PARTIAL, "COMPLETED")
     assert [each["text"] for each in json.loads(to_json(run))["findings"]] == [each.text for each in found]
@@ -158,12 +158,12 @@ async def test_every_output_says_the_same(
     assert event.payload["findings"][0]["text"] == plain(found[0].text, 500)
     show(run)
     shown = capsys.readouterr().out
-    write(tmp_path / "analytics.duckdb", tmp_path / "report.html")
+    write_page(tmp_path / "analytics.duckdb", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))
     assert await asyncio.to_thread(status.report, settings, START) == 3
     now = capsys.readouterr().out
     for each in found:
-        for output in (shown, page, now, markdown(run), sentence(run)):
+        for output in (shown, page, now, markdown(run), to_message(run)):
             assert each.text in output
             assert all(name in output for name in each.accounts)

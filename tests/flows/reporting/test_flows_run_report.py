@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.queries.failure_groups import Example, FailureGroup
+from connectors.warehouse.queries.outcomes import Example, FailureGroup
 from connectors.warehouse.storage.errors import SnapshotMissing
 from flows.reporting.for_prefect import events
 from flows.reporting.reader import Record

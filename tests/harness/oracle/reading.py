@@ -1,4 +1,4 @@
-"""What an item's JSON says, by docs/mapping.md and docs/decisions/items.md: id, columns, counts, fields, content."""
+"""What an item's JSON says, by docs/mapping.md and docs/decisions.md: id, columns, counts, fields, content."""
 
 import json
 import re

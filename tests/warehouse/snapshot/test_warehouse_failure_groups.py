@@ -1,4 +1,4 @@
-from connectors.warehouse.queries.failure_groups import Example, FailureGroup, expired_accounts, failure_groups_of
+from connectors.warehouse.queries.outcomes import Example, FailureGroup, count_expired_accounts, read_run_failures
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, T0, Days, account, at
@@ -23,7 +23,7 @@ def test_failures_are_grouped_with_the_largest_group_first(days: Days) -> None:
         },
     )
     examples = (Example(ANNA, "posts", "c1", ANNA), Example(BEN, "posts", "c1", BEN))
-    assert failure_groups_of(days.rig.db, "r", now=at(0)) == (
+    assert read_run_failures(days.rig.db, "r", now=at(0)) == (
         FailureGroup(OutcomeKind.DEFERRED, "rate_limited", 2, 2, at(6), "Wait.", examples),
         FailureGroup(OutcomeKind.FAILED, "timeout", 1, 1, None, "", (Example("", "", None),)),
     )
@@ -32,4 +32,4 @@ def test_failures_are_grouped_with_the_largest_group_first(days: Days) -> None:
 def test_expired_accounts_are_those_still_listed(days: Days) -> None:
     days.catalogue(0, [account(ANNA, status="token_expired"), account(BEN, status="token_expired")])
     days.scan_twice(CATALOGUE, 24, [account(ANNA, status="token_expired")])
-    assert expired_accounts(days.rig.db) == 1
+    assert count_expired_accounts(days.rig.db) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.reporting.page.write import write
+from flows.reporting.page.write import write_page
 from models.mapping import BUILT_IN
 from models.partition import media
 from models.pointer import to_keys
@@ -104,7 +104,7 @@ def made(folder: Path, *more: Item) -> dict[str, Any]:
         found["hidden"] = ask(hidden, "SELECT media_id, metric, value FROM media_metrics ORDER BY ALL")
         snapshot = days.publish(may_show=True)
         found["merged"] = shown(snapshot)
-        found["report"] = write(snapshot, folder / "report.html").html
+        found["report"] = write_page(snapshot, folder / "report.html").html
     return found
 
 

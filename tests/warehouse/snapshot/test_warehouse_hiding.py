@@ -9,7 +9,7 @@ from connectors.warehouse.publish.hidden_json import hash_text
 from connectors.warehouse.publish.hide import hash_expression
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.reporting.page.write import write
+from flows.reporting.page.write import write_page
 from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.partition import media
 from models.runs import Outcome, OutcomeKind, RunState
@@ -67,7 +67,7 @@ def put(days: Days, snapshot: Path, *hide: str) -> Path:
 
 def published(snapshot: Path, folder: Path) -> bytes:
     """Everything that is published: the snapshot's bytes, the report, and the export with its files decompressed."""
-    write(snapshot, folder / "report.html")
+    write_page(snapshot, folder / "report.html")
     export(snapshot, folder / "export")
     rows = [duckdb.sql(f"FROM '{file}'").fetchall() for file in sorted((folder / "export").rglob("*.parquet"))]
     files = [snapshot, folder / "report.html"]

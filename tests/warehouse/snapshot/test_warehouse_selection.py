@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from connectors.warehouse.queries.reader import open_snapshot
-from connectors.warehouse.queries.selection import chosen
+from connectors.warehouse.queries.selection import choose_accounts
 from models.partition import CATALOGUE, media
 from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
@@ -37,11 +37,11 @@ def ask_for(peopled: Days) -> Chooser:
 
     def from_snapshot(selection: Selection, page_size: int, **more: bool) -> tuple[ChosenAccount, ...]:
         with open_snapshot(peopled.publish()) as snapshot:
-            return chosen(snapshot.db, selection, page_size, **more)
+            return choose_accounts(snapshot.db, selection, page_size, **more)
 
     def from_both(selection: Selection, page_size: int = 10, **more: bool) -> tuple[ChosenAccount, ...]:
         try:
-            found = chosen(peopled.rig.db, selection, page_size, **more)
+            found = choose_accounts(peopled.rig.db, selection, page_size, **more)
         except SelectionError as error:
             with pytest.raises(SelectionError, match=f"^{re.escape(str(error))}$"):
                 from_snapshot(selection, page_size, **more)

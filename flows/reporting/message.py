@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 from connectors.warehouse.merge.run_counts import RunCounts
 from flows.reporting.exit_code import EXIT_OF
-from flows.reporting.findings import Severity, findings, hint
+from flows.reporting.findings import Severity, hint, list_findings
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, join, json_value, moment, plain, run_title, span
 from models.checkpoint import RunKind
@@ -41,13 +41,13 @@ def title(report: RunReport) -> str:
     return f"{what} {moment(report.started_at)}"
 
 
-def outcomes(report: RunReport) -> str:
+def describe_outcomes(report: RunReport) -> str:
     """Return the numbers of scans by outcome, as text."""
     tally = report.outcomes
     return join(", ", (tally[kind] and f"{tally[kind]:,} {kind.replace('_', ' ')}" for kind in OutcomeKind))
 
 
-def landed(run: RunReport | RunCounts) -> str:
+def describe_landed(run: RunReport | RunCounts) -> str:
     """Return what a run landed and the resulting changes, as text."""
     pages = join(", ", (run.pages and count(run.pages, "page"), run.items and count(run.items, "record")))
     return join("; ", (pages and f"{pages} landed", pages and f"media: {changes(run.media)}")) or "nothing landed"
@@ -58,20 +58,20 @@ def numbers(report: RunReport) -> str:
     removed = f" ({report.accounts_removed:,} removed)" if report.accounts_removed else ""
     parts = (
         report.accounts and f"{count(report.accounts, 'account')} {_FOUND[report.kind]}{removed}",
-        landed(report),
-        f"scans: {outcomes(report)}",
+        describe_landed(report),
+        f"scans: {describe_outcomes(report)}",
         report.requests and f"requests: {report.requests:,}",
         report.seconds and f"took {span(report.seconds)}",
     )
     return f"{title(report)} UTC: {join('; ', parts)}."
 
 
-def sentence(report: RunReport) -> str:
+def to_message(report: RunReport) -> str:
     """Return a run in one line: what is wrong and the fix, its numbers, and those of the runs that it resumed."""
-    found = [finding.sentence() for finding in findings(report) if finding.severity is not Severity.INFORMATION]
+    found = [finding.sentence() for finding in list_findings(report) if finding.severity is not Severity.INFORMATION]
     parts = [plain(sentence, _LONGEST) for sentence in found[:_FINDINGS]]
     parts += [f"And {count(len(found) - _FINDINGS, 'more finding')}."] if len(found) > _FINDINGS else []
-    parts += [numbers(report), *(f"Run {run.run_id} before it: {landed(run)}." for run in report.resumed)]
+    parts += [numbers(report), *(f"Run {run.run_id} before it: {describe_landed(run)}." for run in report.resumed)]
     return " ".join(parts)
 
 
@@ -82,7 +82,7 @@ def to_json(report: RunReport) -> str:
             **_values(report, _RUN),
             "selection": report.selected,
             "exit_code": EXIT_OF[report.state],
-            "findings": [asdict(finding) for finding in findings(report)],
+            "findings": [asdict(finding) for finding in list_findings(report)],
             "expired_accounts": report.expired,
             "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
             "media": asdict(report.media),

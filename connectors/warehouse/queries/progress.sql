@@ -1,0 +1,37 @@
+-- name: seen_items
+SELECT media_id FROM core.media WHERE account_id = ? AND surface = ? AND seen_seq >= ? LIMIT ?
+
+-- name: listed_accounts
+SELECT listed_as, status FROM core.accounts WHERE seen_seq >= ? ORDER BY account_id
+
+-- name: spellings
+SELECT account_id, listed_as FROM core.accounts WHERE listed_as <> account_id
+
+-- name: statuses
+SELECT account_id, status FROM core.accounts WHERE account_id IN (SELECT unnest(?::VARCHAR[]))
+
+-- name: closed_scans
+-- The last closed scans of some accounts.
+SELECT
+    account_id, surface, seq, complete_at, coalesce(recent_at, complete_at), pages,
+    coalesce(item_order = 'newest_first', false), full_share
+FROM core.closed_scans
+WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
+
+-- name: ordered_scans
+-- The last closed scans of active accounts whose posts were in order.
+SELECT w.seq, w.complete_at, coalesce(w.recent_at, w.complete_at), w.pages, true, w.full_share
+FROM core.closed_scans AS w
+JOIN core.accounts AS a ON a.account_id = w.account_id AND a.removed_at IS NULL AND a.status = 'active'
+WHERE w.item_order = 'newest_first'
+
+-- name: known_items
+-- The items that a closed scan has seen, the newest ones of each partition. Those that an open scan found are not among
+-- them: no scan has read from them down to known items yet.
+SELECT m.account_id, m.surface, arg_max(m.media_id, m.published_at, $5)
+FROM core.media AS m
+JOIN (
+    SELECT unnest($1::VARCHAR[]) AS account_id, unnest($2::VARCHAR[]) AS surface, unnest($3::BIGINT[]) AS seq
+) AS w ON w.account_id = m.account_id AND w.surface = m.surface
+WHERE m.removed_at IS NULL AND m.present_seq <= w.seq AND m.published_at < $4
+GROUP BY m.account_id, m.surface
