@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, closing
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
@@ -24,11 +24,13 @@ from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.mapping import BUILT_IN, Mapping
 from models.runs import OutcomeKind
-from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.listed import Feed, ListedApi
 from tests.api.transport import ApiTransport
 from tests.clocks import START, VirtualClock
+
+if TYPE_CHECKING:
+    from models.selection import Selection
 
 PAGE = 10
 # Runs at the same instant of a virtual clock have different ids.

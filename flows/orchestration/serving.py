@@ -23,7 +23,8 @@ from prefect.states import Cancelled, Scheduled
 from prefect.types.entrypoint import EntrypointType
 
 from flows.config.errors import SettingsError, TrackerUnreachable
-from flows.config.settings import Settings, prefect_api_url
+from flows.config.settings import Settings
+from flows.config.tracker import prefect_api_url
 from flows.orchestration.automations import apply
 from flows.orchestration.credentials import ApiCredentials
 from flows.orchestration.flow_run import check_tracker

@@ -484,9 +484,9 @@ async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
     # Not a limit: if all accounts are limited, the run sends fewer requests.
     limited = refuse("api_internal_error", retry_after=50)
     service = ListedApi(accounts=30, fault=lambda r: limited if r.number is not None else None, clock=StillClock())
-    async with asyncio.timeout(30), open_run_resources(tmp_path, service, slots=Slots(1)) as resources:
+    async with asyncio.timeout(30), open_run_resources(tmp_path, service) as resources:
         run = asyncio.create_task(run_sync(request(tmp_path), resources))
-        while resources.slots.released < 25:  # noqa: ASYNC110 - a turn of the loop, no time
+        while resources.progress.waiting < 25:  # noqa: ASYNC110 - a turn of the loop, no time
             await asyncio.sleep(0)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
