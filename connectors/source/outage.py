@@ -4,6 +4,7 @@ Then one request at a time asks, at growing intervals, until something answers.
 """
 
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Final
 
 from connectors.source.errors import ApiError, Disposition
@@ -53,5 +54,6 @@ def _paused(outage: Outage, pause: float, now: float) -> Outage:
 
 
 def _is_absence(error: ApiError) -> bool:
-    """Return whether an error may be that of a service that is away. A page that cannot be read is an answer."""
-    return error.failure.disposition is Disposition.RETRY and error.failure.status != 200
+    """Return whether a service that is away may be the reason. Who sends a page, or names the time to wait, is there."""
+    failure = error.failure
+    return failure.disposition is Disposition.RETRY and failure.status != HTTPStatus.OK and error.retry_after is None
