@@ -54,6 +54,6 @@ def _paused(outage: Outage, pause: float, now: float) -> Outage:
 
 
 def _is_absence(error: ApiError) -> bool:
-    """Return whether a service that is away may be the reason. Who sends a page, or names the time to wait, is there."""
+    """Return whether the service may be away. Whoever sends a page, or names the time to wait, is there."""
     failure = error.failure
     return failure.disposition is Disposition.RETRY and failure.status != HTTPStatus.OK and error.retry_after is None

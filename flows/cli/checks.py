@@ -31,11 +31,12 @@ from flows.engine.publishing import publication
 from flows.engine.resources import NO_WORKERS, check_clock, check_places, unwritable_folders
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
-from flows.reporting.words import count, moment, several, span
+from flows.reporting.words import count, moment, span
 from models.api import AccountPage
 from models.checkpoint import mostly_rejected
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
+from models.findings import several
 from models.identity import NEW, Identity, service_refusal
 from models.media_page import PagePaths
 from models.runs import LONG_COOLDOWN

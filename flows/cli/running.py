@@ -32,7 +32,7 @@ from models.runs import RunState
 
 def _log_end(lines: json_log.JsonLines, report: RunReport) -> None:
     for warning in report.warnings:
-        lines.say(warning.detail, level=logging.WARNING, facts={"code": warning.code})
+        lines.say(f"{warning.text}.", level=logging.WARNING, facts={"code": warning.code})
     facts = report.stopped_by.facts if report.stopped_by else {}
     level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
     lines.say(to_message(report), level=level, facts=facts)

@@ -24,7 +24,7 @@ class ListedAccount:
     """An account that a run scans: its id as the API writes it, whether its token has expired, the surfaces to scan.
 
     An account with an `unknown_status` is not scanned, and neither is one that `is_forgotten`; its id is its mark
-    (models/forgotten.py).
+    (models.erasure.py).
     """
 
     listed_as: str

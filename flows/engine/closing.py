@@ -11,7 +11,6 @@ from connectors.warehouse.merge.removals import remove_missing
 from connectors.warehouse.publish.publish import find_refusal
 from connectors.warehouse.queries.outcomes import (
     FailureGroup,
-    count_expired_accounts,
     count_outcomes,
     read_run_failures,
 )
@@ -22,7 +21,8 @@ from flows.engine.upkeep import delete_old
 from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
-from models.runs import NOT_REPLACED, RunWarning, run_state
+from models.findings import Finding, Severity
+from models.runs import NOT_REPLACED, run_state
 
 
 async def close_run(run: Run) -> RunReport:
@@ -35,7 +35,7 @@ async def close_run(run: Run) -> RunReport:
     run_seq = (await warehouse.read_state(read_run_numbers))[run.run_id]
     removals = await warehouse.alone(remove_missing, run_seq, run.run_id, accept_removals=request.accept_removals)
     warnings = [*await find_warnings(run, outcomes, removals), *await _not_replaced(run)]
-    warnings.sort(key=lambda warning: (not warning.makes_partial, warning.code))
+    warnings.sort(key=lambda warning: (warning.severity is not Severity.ACTION, warning.code))
     await warehouse.write_state(warn, run.run_id, warnings)
     missing = next((warning.count for warning in warnings if warning.code == ACCOUNTS_MISSING), 0)
     # An outage ends the scans, but what they landed counts.
@@ -76,9 +76,8 @@ async def complete_report(run: Run, report: RunReport, published: Published | No
         report = replace(report, data=await _data(run, report))
     elif (refused := report.publish_refusal) is not None:
         # The snapshot does not have this run, so only the state can say why it was not published.
-        await run.end(report.state, error_code=refused.code, detail=refused.detail)
-    expired = await run.resources.warehouse.read(count_expired_accounts)
-    return replace(report, as_of=run.clock.now(), expired=expired, seconds=run.seconds)
+        await run.end(report.state, error_code=refused.code, detail=refused.text)
+    return replace(report, as_of=run.clock.now(), seconds=run.seconds)
 
 
 async def _data(run: Run, report: RunReport) -> Data:
@@ -91,7 +90,7 @@ async def _data(run: Run, report: RunReport) -> Data:
         return NO_DATA
 
 
-async def _not_replaced(run: Run) -> Sequence[RunWarning]:
+async def _not_replaced(run: Run) -> Sequence[Finding]:
     """Return a warning if the snapshot must not be published: its place, or the bucket, has something else."""
     warehouse, bucket = run.resources.warehouse, run.resources.bucket
     published = publication(run.request.settings, at=run.clock.now())
@@ -101,16 +100,16 @@ async def _not_replaced(run: Run) -> Sequence[RunWarning]:
     if refused is None:
         return ()
     what, _, fix = refused.partition(" Fix: ")
-    return [RunWarning(NOT_REPLACED, 1, what, fix, makes_partial=True)]
+    return [Finding(NOT_REPLACED, Severity.ACTION, what.rstrip("."), fix.rstrip("."))]
 
 
 def _reason(
-    stopped_by: Failure | None, groups: Sequence[FailureGroup], warnings: Sequence[RunWarning]
+    stopped_by: Failure | None, groups: Sequence[FailureGroup], warnings: Sequence[Finding]
 ) -> tuple[str | None, str | None]:
     """Return the error code and detail for a run's row: why it is not complete, or (None, None)."""
     if stopped_by is not None:
         return stopped_by.code, stopped_by.message
     if groups:
         return groups[0].error_code, groups[0].detail
-    partial = next((warning for warning in warnings if warning.makes_partial), None)
-    return (partial.code, partial.detail) if partial else (None, None)
+    partial = next((warning for warning in warnings if warning.severity is Severity.ACTION), None)
+    return (partial.code, partial.text) if partial else (None, None)

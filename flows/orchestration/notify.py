@@ -12,7 +12,7 @@ from prefect.logging import get_run_logger
 
 from flows.engine.retrying import Retry
 from flows.reporting.for_prefect import Event, events, failure_event, markdown
-from flows.reporting.message import to_message
+from flows.reporting.message import title
 from flows.reporting.run_report import RunReport
 
 PAGE = "gramhouse-run"
@@ -51,7 +51,7 @@ async def notify(report: RunReport, retry: Retry | None = None, *, report_url: s
         _emit(events(report, str(retry) if retry else None))
         if retry is None:
             page = markdown(report, report_url)
-            await acreate_markdown_artifact(page, key=PAGE, description=to_message(report))
+            await acreate_markdown_artifact(page, key=PAGE, description=title(report))
 
 
 async def notify_failure(text: str) -> None:

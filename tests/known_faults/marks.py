@@ -7,7 +7,6 @@ def _mended_by(title: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=title)
 
 
-CORE_2 = _mended_by("Core 2: sightings on the row, one straight merge, views that publish by a copy")
 CORE_3 = _mended_by("Core 3: maintenance, source, sandbox and bucket at half their size")
 FLOWS = _mended_by("Flows that a Prefect user would have written, and scale by prefect-dask")
 COMMANDS = _mended_by("A command line and reports on libraries, that fit 80 columns and a phone")

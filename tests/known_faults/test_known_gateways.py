@@ -54,6 +54,7 @@ def test_doctor_is_not_content_with_a_gateway(operator: Operator, status: int) -
         ("none", False, b""),
         ("utf-8", False, b""),
         ("gzip, identity", True, b""),
+        ("utf-8, gzip", True, b""),
         ("gzip", True, b"\0\0"),
         ("gzip", True, b"\n"),
     ],

@@ -138,7 +138,7 @@ def test_a_run_is_too_long_once_its_next_one_was_due(operator: Operator) -> None
     # The clock begins at 02:15, so the next run is due after four hours, and not after twenty.
     operator.set(nightly="15 2,6 * * *", max_wait="1000000")
     operator.connect(Service(accounts=12, posts=1)).respond = one_in_half_an_hour
-    warnings = operator.run("sync", "--surface", "posts", "--json").json()["warnings"]
+    warnings = operator.run("sync", "--surface", "posts", "--json").json()["findings"]
     assert "requests_per_second" in [warning["code"] for warning in warnings]
     assert 4 * 3600 < operator.clock.passed < 20 * 3600
     assert "longer_than_schedule" in [warning["code"] for warning in warnings]

@@ -15,7 +15,7 @@ from distributed.comm.core import connect
 from tests.api.faults import Action, Rule
 from tests.e2e.processes import ROOT, TIMEOUT, killed_on_exit, wait_until
 from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import COMMANDS, CORE_2, FLOWS
+from tests.known_faults.marks import COMMANDS, FLOWS
 from tests.known_faults.service import Service
 
 # Runs a command that may start only so many threads.
@@ -40,7 +40,6 @@ def environment(operator: Operator) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-@CORE_2
 @pytest.mark.long
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_run_that_can_start_no_more_threads_ends_with_one_line(

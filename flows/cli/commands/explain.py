@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from humanize import precisedelta
 
+from connectors.warehouse.merge.removals import CONFIRM_AFTER_HOURS
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -20,7 +21,6 @@ from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.words import count, join, moment
 from models.feeds import LIFETIMES
-from models.removal import CONFIRM_AFTER_HOURS
 from models.text import one_line
 
 Record = dict[str, Any]

@@ -23,12 +23,13 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.findings import LOST, Finding, Severity, list_findings
+from flows.reporting.findings import LOST, list_findings
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
 from models.feeds import FEEDS
+from models.findings import Finding, Severity
 from models.runs import RunState
 
 _SQL = statements(__name__)
@@ -53,7 +54,7 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]
         "last_run": last[0] if last else None,
         "last_ended_run": ended[0] if ended else None,
         "unresolved": [run for run in reader.records(_SQL["unresolved"]) if run["run_id"] not in shown],
-        "warnings": [asdict(warning) for warning in report.warnings] if report else [],
+        "warnings": report.warnings if report else (),
         **{name: data[name] for name in _DATA},
         "oldest_age_seconds": max((each["age_seconds"] or 0 for each in data["freshness"]), default=None),
         "failures": [asdict(replace(group, usernames=())) for group in report.failure_groups] if report else [],
@@ -78,7 +79,7 @@ def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
         "interrupted": "interrupted" in ends or other["state"] == RunState.INTERRUPTED,
         "unpublished": _is_unpublished(last) and found.get("snapshot_problem") is None,
         "failed": "failed" in ends or bool(codes & set(LOST)) or other["state"] == RunState.FAILED,
-        "warning": any(each["makes_partial"] for each in found["warnings"]),
+        "warning": any(each.severity is Severity.ACTION for each in found["warnings"]),
         **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown", "full_overdue")},
         "status_file": state.is_damaged,
         "snapshot_log": found.get("snapshot_problem") is not None,
@@ -191,7 +192,7 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
         given = [reason for reason, holds in reasons.items() if holds]
         print_json(
             {
-                **found,
+                **{name: value for name, value in found.items() if name != "warnings"},
                 "findings": [asdict(finding) for finding in found["findings"]],
                 "status_file": state.problem,
                 "writing": str(writing) if writing else None,

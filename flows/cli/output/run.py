@@ -12,12 +12,13 @@ from rich.table import Table
 
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, dated, err, out
 from flows.clock import SystemClock
-from flows.reporting.findings import Severity, list_findings
+from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_landed, describe_outcomes
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, moment, per_second, span
 from models.clock import Clock
+from models.findings import Severity
 from models.runs import RunState
 
 # Seconds between updates of the line on a terminal, and between lines elsewhere.

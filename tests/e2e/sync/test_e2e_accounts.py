@@ -31,7 +31,7 @@ def test_a_key_with_fewer_grants_removes_nothing_until_confirmed(operator: Opera
     [last, _] = json.loads(operator.run("runs", "--json").stdout)["runs"]
     assert (last["state"], last["accounts_missing"], last["accounts_removed"]) == ("partial", 7, 0)
     result = operator.sync(code=3, GRAMHOUSE_API_KEY=NO_ACCOUNT)
-    assert (result["accounts_missing"], result["warnings"][0]["code"]) == (8, "accounts_missing")
+    assert (result["accounts_missing"], result["findings"][0]["code"]) == (8, "accounts_missing")
     result = json.loads(operator.run("sync", "--accept-removals", "--json", GRAMHOUSE_API_KEY=ONE_ACCOUNT).stdout)
     assert (result["state"], result["accounts_missing"], result["accounts_removed"]) == ("complete", 0, 7)
     assert operator.ask(PRESENT) == [(1,)]

@@ -39,7 +39,7 @@ async def _warnings(folder: Path, service: ListedApi, varies: Varies, days: int)
         service.change_posts = partial(_changed, varies, day)
         async with open_run_resources(folder, service) as resources:
             report = await run_sync(request(folder), resources)
-        found.append([f"{one.detail} {one.hint}" for one in report.warnings if one.code == CODE])
+        found.append([f"{one.text} {one.fix}" for one in report.warnings if one.code == CODE])
         service.clock.passed += 86_400
     return found
 

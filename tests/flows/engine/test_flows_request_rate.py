@@ -13,7 +13,8 @@ import pytest
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from flows.engine.requests import Pacer, RequestSlots
 from flows.pipeline import run_sync
-from flows.reporting.findings import Severity, list_findings
+from flows.reporting.findings import list_findings
+from models.findings import Severity
 from models.runs import RunState
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi

@@ -9,7 +9,8 @@ from connectors.warehouse.queries.outcomes import Example, FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, repeat
 from flows.orchestration.flow_run import final_state
 from flows.reporting.run_report import RunReport
-from models.runs import OutcomeKind, RunState, RunWarning, Tally
+from models.findings import Finding, Severity
+from models.runs import OutcomeKind, RunState, Tally
 from tests.flows import reports
 
 STOP = Failure(
@@ -140,7 +141,7 @@ async def test_the_report_of_the_last_attempt_is_returned() -> None:
                 REPORT,
                 state=RunState.PARTIAL,
                 outcomes=Tally({OutcomeKind.COMPLETE: 9}),
-                warnings=(RunWarning("accounts_missing", 30, "30 are missing.", "Check.", makes_partial=True),),
+                warnings=(Finding("accounts_missing", Severity.ACTION, "30 are missing", "check", count=30),),
             ),
             ("COMPLETED", "30 are missing. Fix: Check"),
         ),

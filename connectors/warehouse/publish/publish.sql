@@ -1,3 +1,4 @@
+-- name: bring
 -- Replaces what the views need of the pipeline's state. Writes core.runs, core.run_warnings and core.open_checkpoints.
 --
 -- Reads state_runs, state_warnings and state_checkpoints: rows of the state, read in one transaction.
