@@ -153,8 +153,8 @@ class Requests:
         return self._outage.is_on
 
     def is_limited(self) -> bool:
-        """Return whether the service limits all requests, and serves some of them."""
-        return self.pacer.rate.is_limited(self._clock.monotonic())
+        """Return whether a limit that refused a request is probably one of the whole key, which refuses others, too."""
+        return self.pacer.rate.is_limited(self._clock.monotonic()) or len(self._outage.failed) > 1
 
     @asynccontextmanager
     async def one(self, budget: RateLimitBudget, turn: Turn, *, is_retry: bool) -> AsyncIterator[None]:
