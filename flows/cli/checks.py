@@ -139,7 +139,7 @@ def _long(cooldowns: Mapping[str, datetime], now: datetime) -> tuple[datetime, s
     return (max(long.values()), several(names)) if long else None
 
 
-def _api(settings: Settings) -> Iterator[Finding]:
+def check_api(settings: Settings) -> Iterator[Finding]:
     """Request one page of accounts and one of media, once each, except during a cooldown."""
     now = datetime.now(UTC)
     try:
@@ -316,7 +316,7 @@ _CHECKS: Mapping[str, Callable[[Settings], Finding | Iterable[Finding]]] = {
     "address": _address,
     "key": _key,
     "network": _network,
-    "API": _api,
+    "API": check_api,
     "folders": lambda settings: (Finding(name, "bad", text) for name, text in unwritable_folders(settings)),
     "configuration": _configuration,
     "warehouse": _warehouse,

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
-from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import COMMANDS, NEW
-from tests.known_faults.service import Answer, Page, Service, failure, is_media, items_of
+from tests.nights.conftest import Operator
+from tests.nights.marks import COMMANDS, NEW
+from tests.nights.service import Answer, Page, Service, failure, is_media, items_of
 
 
 @COMMANDS

@@ -6,8 +6,8 @@ The service goes by the virtual clock, which only the waits of the run advance.
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
-from tests.known_faults.conftest import Operator
-from tests.known_faults.service import Answer, Page, Service, failure, gateway, is_media
+from tests.nights.conftest import Operator
+from tests.nights.service import Answer, Page, Service, failure, gateway, is_media
 
 
 # Long: its waits are random and real, so that now and then scans of a busy machine still use up their tries. The pause
