@@ -8,7 +8,7 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.nights.conftest import Operator
-from tests.nights.marks import COMMANDS, FLOWS
+from tests.nights.marks import COMMANDS
 from tests.nights.service import Answer, Page, Service, failure, is_media, items_of
 
 
@@ -121,7 +121,6 @@ def test_explain_names_the_scans_that_removed_an_item(operator: Operator) -> Non
     assert "recent" in text
 
 
-@FLOWS
 def test_a_run_is_too_long_once_its_next_one_was_due(operator: Operator) -> None:
     served: set[int] = set()
 

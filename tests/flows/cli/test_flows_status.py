@@ -158,7 +158,7 @@ async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pyte
     service = ListedApi(2, feeds={1: daily(200), 2: daily(200)})
     denied = refuse("api_forbidden")
     for _ in range(2):
-        await synced(tmp_path, service, mode="incremental", page_size=10, full_refresh_every=timedelta(days=300))
+        await synced(tmp_path, service, mode="incremental", page_size=10, full_refresh_every=300)
         service.clock.days(1)
         service.fault = lambda each: denied if each.is_posts(2) and each.cursor == "c20" else None
     _, found = _looked(capsys, timedelta(days=1, hours=4))
