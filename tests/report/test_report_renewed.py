@@ -52,4 +52,4 @@ def test_prefects_page_links_the_report_or_names_its_file() -> None:
     assert "Report with charts" not in markdown(report())
     assert "Report with charts: `data/report.html`" in markdown(made)
     linked = markdown(made, "https://x.example/r.html")
-    assert "[**Report with charts**](https://x.example/r.html)" in linked
+    assert "[Report with charts](https://x.example/r.html)" in linked

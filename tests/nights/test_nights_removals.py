@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
-from tests.known_faults.conftest import Operator
-from tests.known_faults.service import Answer, Page, Service, is_media, items_of
+from tests.nights.conftest import Operator
+from tests.nights.service import Answer, Page, Service, is_media, items_of
 
 REMOVED = "removed_at IS NOT NULL"
 NOTHING: Page = {"items": [], "next_cursor": None}

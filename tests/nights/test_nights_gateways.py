@@ -7,8 +7,8 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.api.server import OddReply
-from tests.known_faults.conftest import Operator
-from tests.known_faults.service import Answer, Page, Service, gateway, is_media
+from tests.nights.conftest import Operator
+from tests.nights.service import Answer, Page, Service, gateway, is_media
 
 LOGIN = (b"location", b"https://portal.example/login")
 

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
-from tests.known_faults.conftest import Operator
-from tests.known_faults.service import Answer, Page, Service, failure, is_media, items_of
+from tests.nights.conftest import Operator
+from tests.nights.service import Answer, Page, Service, failure, is_media, items_of
 
 SECRET = "a caption that must stay hidden"
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.known_faults.conftest import Operator
-from tests.known_faults.service import Page, Service, is_media, items_of
+from tests.nights.conftest import Operator
+from tests.nights.service import Page, Service, is_media, items_of
 
 
 def with_ids(page: Page, number: str) -> bytes:

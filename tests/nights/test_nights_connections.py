@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.known_faults.conftest import Operator
-from tests.known_faults.service import Service, answer_one, gateway, raw_server, reset
+from tests.nights.conftest import Operator
+from tests.nights.service import Service, answer_one, gateway, raw_server, reset
 from tests.private_network import create_authority
 
 

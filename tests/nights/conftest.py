@@ -18,7 +18,7 @@ from connectors.sandbox.http.keys import DEMO_KEY
 from flows.clock import SystemClock
 from tests.cli_runner import Cli, use_empty_folder
 from tests.clocks import VirtualClock
-from tests.known_faults.service import Service
+from tests.nights.service import Service
 
 # After every real time, so that nothing in a snapshot is stale by the reader's clock.
 NIGHT = datetime(2126, 3, 1, 2, 15, tzinfo=UTC)
