@@ -61,7 +61,7 @@ REFUSED: dict[tuple[str, ...], str] = {
     ("sync",): "GRAMHOUSE_BASE_URL",
     ("sync", "--busy-wait", "-1"): "--busy-wait",
     ("sync", "--max-requests", f"-{HUGE}"): "--max-requests",
-    ("sync", "--page-size", "0"): "--page-size: it must be a whole number from 1 to 50 (got '0'). Fix: ",
+    ("sync", "--page-size", "0"): "--page-size: it must be a whole number from 1 to 50. Fix: ",
     ("sync", "--base-url", "http://example.com"): "Fix: use https.",
     ("sync", "--surface", "reels"): "--surface: 'reels' is not a surface. Fix: use posts or stories.",
     ("sync", "--incremental", "--full-refresh"): "cannot be combined. Fix: use one of them.",
