@@ -12,10 +12,11 @@ import psutil
 import pytest
 from distributed.comm.core import connect
 
+from flows.orchestration.processes import free_port
 from tests.api.faults import Action, Rule
 from tests.e2e.processes import ROOT, TIMEOUT, killed_on_exit, wait_until
 from tests.nights.conftest import Operator
-from tests.nights.marks import COMMANDS, FLOWS
+from tests.nights.marks import FLOWS
 from tests.nights.service import Service
 
 # Runs a command that may start only so many threads.
@@ -115,7 +116,6 @@ def test_no_worker_on_this_machine_lets_in_another_user(operator: Operator, envi
     assert open_to == []
 
 
-@COMMANDS
 @pytest.mark.long
 @pytest.mark.prefect
 def test_up_names_a_damaged_database_of_prefect(operator: Operator, environment: dict[str, str]) -> None:
@@ -124,7 +124,7 @@ def test_up_names_a_damaged_database_of_prefect(operator: Operator, environment:
     (home / "prefect.db").write_bytes(b"no database " * 1000)
     with killed_on_exit(
         subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", "up", "--port", "0"],
+            [sys.executable, "-m", "flows.cli", "up", "--port", str(free_port())],
             env={**environment, **os.environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -138,7 +138,6 @@ def test_up_names_a_damaged_database_of_prefect(operator: Operator, environment:
     assert "Traceback" not in out + err
 
 
-@FLOWS
 def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator, environment: dict[str, str]) -> None:
     home = operator.folder / "home"
     home.mkdir()
