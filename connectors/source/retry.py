@@ -98,13 +98,15 @@ async def fetch_with_retry(
     sleep: Sleep,
     on_wait: OnWait,
     is_limit_of_key: Callable[[ApiError], bool],
+    is_outage: Callable[[], bool],
     about: Mapping[str, object],
     host: str,
 ) -> Response:
     """Request one page, with the waits and retries that `TRIES` and the scope's budget allow.
 
     `make_request` builds the request for a limit. Every request is made inside `slot()`, every wait is a `sleep`. An
-    error that `is_limit_of_key` is waited for and not counted. `on_wait` is awaited for each new cooldown before the
+    error that `is_limit_of_key` is waited for and not counted; neither are those in an outage, in which `slot()` waits
+    for the turn to ask again. `on_wait` is awaited for each new cooldown before the
     wait for it begins, so that the cooldown can be stored and survives a kill. Log records name `host` and have the
     fields of `about`. The caller must not send concurrent requests of one scope.
 
@@ -117,6 +119,8 @@ async def fetch_with_retry(
             async with slot():
                 response = await send(request)
         except ApiError as error:
+            if is_outage() and error.failure.disposition is Disposition.RETRY and error.retry_after is None:
+                continue
             last, of_key = error.failure, is_limit_of_key(error)
             number = 0 if of_key else attempts.note(last)
             verdict = decide(error, number, random, waits=of_key or last.disposition is Disposition.WAIT)

@@ -73,7 +73,7 @@ def _nothing_scanned(run: Run, outcomes: Tally) -> Iterator[Finding]:
 
 def _limited(run: Run) -> Iterator[Finding]:
     """Yield warnings if the service limited all requests: the rate, and that the run took too long because of it."""
-    allowed, fixed = run.scans.pacer.rate.allowed, run.resources.rate.fixed
+    allowed, fixed = run.requests.pacer.rate.allowed, run.resources.rate.fixed
     if allowed is None:
         return
     rate, refused = per_second(allowed), count(run.progress.refused, "request")
@@ -89,7 +89,7 @@ def _limited(run: Run) -> Iterator[Finding]:
     yield Finding("requests_per_second", severity, text, fix, count=round(allowed))
     schedule, next_run = run.request.schedule, run.progress.next_run
     if schedule is not None and next_run is not None and run.clock.now() > next_run:
-        every = next_run - run.scans.beginning.at
+        every = next_run - run.at
         detail = (
             f"The run took {span(run.seconds)}, longer than the {span(every.total_seconds())} between two runs of"
             f" {schedule.setting}, because the service allows {rate}"

@@ -7,7 +7,6 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.nights.conftest import Operator
-from tests.nights.marks import FLOWS
 from tests.nights.service import Answer, Page, Service, failure, gateway, is_media
 
 
@@ -29,7 +28,6 @@ def test_a_limiter_that_answers_without_retry_after_slows_the_whole_key(operator
     assert done.code == 0, done.text
 
 
-@FLOWS
 @pytest.mark.parametrize("seconds", [120, 600])
 def test_an_outage_of_seconds_costs_no_scan(operator: Operator, seconds: int) -> None:
     service = operator.connect(Service(accounts=40, posts=1))
@@ -44,7 +42,6 @@ def test_an_outage_of_seconds_costs_no_scan(operator: Operator, seconds: int) ->
     assert len(service.asked) < 3 * 40
 
 
-@FLOWS
 def test_what_failed_for_a_passing_reason_is_scanned_once_more(operator: Operator) -> None:
     service = operator.connect(Service(accounts=3))
 

@@ -138,7 +138,6 @@ def test_up_names_a_damaged_database_of_prefect(operator: Operator, environment:
     assert "Traceback" not in out + err
 
 
-@FLOWS
 def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator, environment: dict[str, str]) -> None:
     home = operator.folder / "home"
     home.mkdir()

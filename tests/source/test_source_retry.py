@@ -124,6 +124,7 @@ class World:
             slot=self.slot,
             sleep=self.sleep,
             on_wait=self.on_wait,
+            is_outage=lambda: False,
             is_limit_of_key=is_limit_of_key,
             about={},
             host="api.example:8443",

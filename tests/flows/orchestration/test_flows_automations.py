@@ -19,7 +19,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.settings import load
 from flows.orchestration import serving
-from flows.orchestration.flow_run import LEFT, check_tracker
+from flows.orchestration.flow_run import check_tracker
 from flows.orchestration.processes import local_prefect
 from flows.orchestration.serving import WATCH_BEGAN, create_alerts, deployments, read_described
 from flows.publish import publish
@@ -111,7 +111,7 @@ def test_a_run_is_not_started_again_for_ever() -> None:
 
 
 def test_a_run_that_waits_for_a_retry_is_not_reported_as_crashed() -> None:
-    assert _trigger(_by_name()[SILENT]).expect == {"prefect.flow-run.*", LEFT}
+    assert _trigger(_by_name()[SILENT]).expect == {"prefect.flow-run.*", "gramhouse.flow-run.left"}
 
 
 def test_no_run_is_declared_dead_between_two_heartbeats(tmp_path: Path) -> None:
