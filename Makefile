@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 COMPAT := $(VENV)/compat
 DLT := $(VENV)/dlt
 DBT := $(VENV)/dbt
+MUTMUT := $(VENV)/mutmut
 NEXT_DUCKDB := duckdb==2.0.1
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --constraint constraints.txt
 
@@ -23,7 +24,7 @@ endef
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up dev test check bytecode long bench dist docs constraints format clean
+.PHONY: help demo up dev test check bytecode long mutants bench dist docs constraints format clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -63,6 +64,12 @@ long: $(VENV)/.dev $(DBT)/.made $(COMPAT)/.made ## Everything else: kills, simul
 	$(COMPAT)/bin/python -m pytest -q -W 'ignore:Arrow output on a DB-API result' \
 	  tests/warehouse/snapshot/test_warehouse_readers.py tests/warehouse/snapshot/test_warehouse_export.py
 
+# A part of the names of mutants, such as `models.item*`; all of state and merge take hours.
+MUTANTS ?= models.*
+mutants: $(VENV)/.dev $(MUTMUT)/.made ## Change the rules in models/, state and merge one by one; tests must notice (MUTANTS='models.item*').
+	$(MUTMUT)/bin/mutmut run '$(MUTANTS)'
+	$(MUTMUT)/bin/mutmut results
+
 SIZE ?= small
 bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks, compared with plain fetching and dlt; half an hour. SIZE=large: two hours, 20 GB.
 	$(BIN)/python -m benchmarks $(SIZE)
@@ -91,7 +98,7 @@ format: $(VENV)/.dev ## Format the code.
 	$(BIN)/ruff format .
 
 clean: ## Remove generated files, including the demo's data.
-	rm -rf $(VENV) .pins .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis data/demo
+	rm -rf $(VENV) .pins .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis mutants data/demo
 
 # Some systems ship python3 without ensurepip; virtualenv brings its own pip.
 $(VENV)/.made:
@@ -120,6 +127,14 @@ $(DLT)/.made: $(VENV)/.made benchmarks/candidates/dlt-requirements.txt
 $(DBT)/.made: $(VENV)/.made docs/dbt/requirements.txt
 	@rm -rf $(DBT) && $(BIN)/python -m venv $(DBT) && $(DBT)/bin/python -m pip install -qq --no-deps --no-compile \
 	  --only-binary :all: --disable-pip-version-check --no-input --requirement docs/dbt/requirements.txt
+	@touch $@
+
+# mutmut needs packages that we do not, so it has an environment of its own, on top of this one.
+$(MUTMUT)/.made: $(VENV)/.dev
+	@rm -rf $(MUTMUT) && $(BIN)/python -m venv $(MUTMUT) && $(MUTMUT)/bin/python -m pip install -qq \
+	  --disable-pip-version-check --no-input 'mutmut==3.8.1'
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$($(MUTMUT)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gramhouse-dev.pth"
 	@touch $@
 
 # The same packages except DuckDB: packages of this environment come first on its path.

@@ -64,7 +64,7 @@ GROUPS = {
     "large": LARGE,
     "days": "warehouse.days --accounts 5000 --folder {folder}",
     "tracking": "sync.tracking\nsync.tracking --posts 100",
-    "cluster": "cluster.workers\ncluster.workers --latency 0.2\ncluster.landing\n"
+    "cluster": "cluster.workers\ncluster.workers --latency 0.2\n"
     "cluster.workers --accounts 40 --posts 1000 --latency 0.005 --per-second 10",
 }
 

@@ -1,1 +1,1 @@
-"""Deployment files. The package contains automations.yaml, which `flows.orchestration.automations` applies."""
+"""Deployment files. `flows.orchestration.serving` reads prefect.yaml and automations.yaml."""

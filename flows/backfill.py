@@ -1,29 +1,27 @@
-"""The backfill as a Prefect flow."""
+"""The backfill as a Prefect flow. Its steps are the tasks of flows/sync.py."""
 
 from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions
 from flows.orchestration.credentials import load_with_credentials
-from flows.orchestration.flow_run import conclude, run_in_flow, run_name
+from flows.orchestration.flow_run import end_flow_run, run_in_flow, run_name
 from flows.reporting.dry_run import describe_forecast, forecast
+from flows.sync import TRACKED
 
 
-@flow(name="backfill", flow_run_name=run_name, persist_result=False, retries=0)
+@flow(name="backfill", flow_run_name=run_name, persist_result=False)
 async def backfill(options: BackfillOptions) -> State[Any]:
     """Scan the selected accounts again from the first page. History is kept; checkpoints of syncs are not affected."""
-    if options.dry_run:
-        return await conclude(_estimate_requests(options))
-    return await conclude(run_in_flow(options, "gramhouse backfill"))
-
-
-async def _estimate_requests(options: BackfillOptions) -> State[Any]:
-    settings = await load_with_credentials(options.expert.model_dump())
-    text = describe_forecast(forecast(settings, options.selection(), now=SystemClock().now()))
-    get_run_logger().info("%s", text)
-    return Completed(name="Dry run", message=text)
+    if not options.dry_run:
+        return await run_in_flow(options, TRACKED)
+    try:
+        settings = await load_with_credentials(options.expert.model_dump())
+        found = forecast(settings, options.selection(), now=SystemClock().now())
+    except Exception as error:  # noqa: BLE001 - raised again unless a user can fix it
+        return await end_flow_run(error)
+    return Completed(message=describe_forecast(found))

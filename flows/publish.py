@@ -1,6 +1,7 @@
 """Publishing as a Prefect flow."""
 
 from pathlib import Path
+from typing import Any
 
 from humanize import naturalsize
 from prefect import flow
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from flows.config.options import setting
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
-from flows.orchestration.flow_run import conclude, notices_in_flow_run, run_name
+from flows.orchestration.flow_run import end_flow_run, notices_in_flow_run, run_name
 from flows.reporting.recording import record_failed_start
 
 
@@ -25,16 +26,15 @@ class PublishOptions(BaseModel):
     busy_wait: float | None = setting("busy_wait")
 
 
-@flow(name="publish", flow_run_name=run_name, persist_result=False, retries=0)
-async def publish(options: PublishOptions | None = None) -> State[int]:
+@flow(name="publish", flow_run_name=run_name, persist_result=False)
+async def publish(options: PublishOptions | None = None) -> State[Any]:
     """Merge landed pages and publish a new snapshot, without API requests."""
-    return await conclude(_publish(options or PublishOptions()))
-
-
-async def _publish(options: PublishOptions) -> State[int]:
-    chosen = options.model_dump()
-    with notices_in_flow_run():
-        with record_failed_start("gramhouse publish", chosen):
-            settings = load(**chosen)
-        size = await publish_now(settings)
-    return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).", data=size)
+    chosen = (options or PublishOptions()).model_dump()
+    try:
+        with notices_in_flow_run():
+            with record_failed_start("gramhouse publish", chosen):
+                settings = load(**chosen)
+            size = await publish_now(settings)
+    except Exception as error:  # noqa: BLE001 - raised again unless a user can fix it
+        return await end_flow_run(error)
+    return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).")

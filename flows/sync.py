@@ -1,14 +1,85 @@
-"""The sync as a Prefect flow. Its main job is in flows/pipeline.py."""
+"""The sync as a Prefect flow, and the steps of a run as tasks. The main job is in flows/pipeline.py.
 
-from prefect import flow
+Progress is stored in the state only: Prefect keeps no results and repeats no step; the engine does.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from humanize import naturalsize
+from prefect import Task, flow, task
+from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.states import Completed, Failed
 
 from flows.config.options import SyncOptions
-from flows.orchestration.flow_run import conclude, run_in_flow, run_name
+from flows.engine.batches import Batch
+from flows.engine.requests import StopRun
+from flows.engine.run import Run
+from flows.orchestration.flow_run import run_in_flow, run_name
+from flows.pipeline import DIRECT, Steps
 from flows.reporting.run_report import RunReport
+from flows.reporting.words import changes, count
+from models.runs import DONE, OutcomeKind
 
 
-@flow(name="sync", flow_run_name=run_name, persist_result=False, retries=0)
+@task(task_run_name="account catalogue", cache_policy=NO_CACHE, persist_result=False)
+async def list_accounts(run: Run) -> State[Any]:
+    """List the accounts of the key."""
+    try:
+        outcome = await DIRECT.list_accounts(run)
+    except StopRun as stop:
+        return Failed(message=str(stop), data=stop)
+    if outcome is None:
+        return Completed(message="No requests are left.")
+    why = f": {outcome.detail}" if outcome.detail else ""
+    text = f"{outcome.kind}: {count(outcome.pages, 'page')}, {count(outcome.items, 'account')}{why}"
+    return (Failed if outcome.kind is OutcomeKind.FAILED else Completed)(message=text, data=outcome)
+
+
+@task(task_run_name="{batch}", cache_policy=NO_CACHE, persist_result=False)
+async def scan_batch(run: Run, batch: Batch) -> State[Any]:
+    """Scan the posts and stories of a batch of accounts."""
+    try:
+        done = await DIRECT.scan_batch(run, batch)
+    except StopRun as stop:
+        return Failed(message=str(stop), data=stop)
+    text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in done.items())
+    lost = done[OutcomeKind.FAILED] and not any(done[kind] for kind in (*DONE, OutcomeKind.DEFERRED))
+    return (Failed if lost else Completed)(message=text, data=done)
+
+
+@task(task_run_name="merge", cache_policy=NO_CACHE, persist_result=False)
+async def merge(run: Run) -> State[Any]:
+    """Merge what has landed into the tables."""
+    merged = await DIRECT.merge(run)
+    return Completed(message=changes(merged), data=merged)
+
+
+@task(task_run_name="publish", cache_policy=NO_CACHE, persist_result=False)
+async def publish(run: Run) -> State[Any]:
+    """Publish the snapshot."""
+    published = await DIRECT.publish(run)
+    return Completed(message=naturalsize(published.snapshot_bytes), data=published)
+
+
+def _awaited(step: Task[..., Any]) -> Callable[..., Awaitable[Any]]:
+    """Return a task as a step of a run: its result is that of its state, also if the state is Failed."""
+
+    async def run_task(*args: object) -> Any:  # noqa: ANN401 - the result of any step
+        result = await (await step(*args, return_state=True)).aresult(raise_on_failure=False)
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    return run_task
+
+
+TRACKED = Steps(_awaited(list_accounts), _awaited(scan_batch), _awaited(merge), _awaited(publish))
+"""The steps as Prefect tasks."""
+
+
+@flow(name="sync", flow_run_name=run_name, persist_result=False)
 async def sync(options: SyncOptions | None = None) -> State[RunReport]:
     """Update the warehouse from everything that the API key can read, and publish a snapshot."""
-    return await conclude(run_in_flow(options or SyncOptions(), "gramhouse sync"))
+    return await run_in_flow(options or SyncOptions(), TRACKED)

@@ -1,12 +1,15 @@
-"""Types and names of the columns of fields. Names are valid without quotes, and unique whatever their case. No IO."""
+"""Types and names of the columns of fields, and the kind of an item. No IO.
+
+Names are valid without quotes, and unique whatever their case.
+"""
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
 
-from models.pointer import Keys
+from models.mapping import Keys
 
 
 class FieldType(StrEnum):
@@ -122,3 +125,42 @@ def table_name(table: str, keys: Keys) -> str:
     while len(keys) > 1 and keys[-1] in _WRAPPERS:
         keys = keys[:-1]
     return _cut(f"{table}_{_joined(keys)}", keys)
+
+
+# In the order in which they are decided: a reel is a video too, and a carousel has images and videos. Words in lower
+# case and without other characters than letters.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "reel": ("reel", "reels", "clip", "clips"),
+    "carousel": ("carousel", "carouselalbum", "carouselcontainer", "album", "sidecar", "graphsidecar"),
+    "video": ("video", "graphvideo", "igtv"),
+    "image": ("image", "graphimage", "photo", "picture"),
+}
+
+# Fields that tell reels from other videos, or the type where no candidate of `media_type` does.
+_PATHS = frozenset(
+    {
+        "/media_product_type",
+        "/mediaProductType",
+        "/product_type",
+        "/productType",
+        "/media/product_type",
+        "/media/productType",
+        "/__typename",
+    }
+)
+
+
+def names_kind(path: str) -> bool:
+    """Return whether the field at this path may name an item's kind."""
+    return path in _PATHS
+
+
+def kind_of(columns: Sequence[str]) -> str:
+    """Return the SQL expression for an item's kind, from expressions for the words that name it; NULL if none does."""
+    said = [f"regexp_replace(lower({column}::VARCHAR), '[^a-z]', '', 'g')" for column in columns]
+    # Not IN: DuckDB joins each row to a long list of values, also for a query that does not read the kind.
+    cases = (
+        f"WHEN {' OR '.join(f'list_contains({[*names]}, {word})' for word in said)} THEN '{which}'"
+        for which, names in _WORDS.items()
+    )
+    return f"CASE {' '.join(cases)} END"

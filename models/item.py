@@ -32,10 +32,8 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from models.fields import FieldType
-from models.mapping import ADDRESSES, Mapping, Reading
-from models.pointer import Keys, to_keys, to_pointer
-from models.readings import BIGINT, READ, Scalar, as_count, as_text, exact
-from models.record import RejectedItem, decode_record
+from models.mapping import ADDRESSES, Keys, Mapping, Reading, to_keys, to_pointer
+from models.record import BIGINT, READ, RejectedItem, Scalar, as_count, as_text, decode_record, exact
 from models.times import is_instant
 
 # The number of the rules above; it is part of every content hash, and stored in the warehouse.

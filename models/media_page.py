@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from models.mapping import to_keys
 from models.partial_json import REPLACED, Unreadable, checked_members, elements, has_marks, members
-from models.pointer import to_keys
 
 MAX_CURSOR = 1024
 

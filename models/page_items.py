@@ -8,9 +8,8 @@ import msgspec
 
 from models.incremental import Post
 from models.item import find_id, find_time
-from models.mapping import Mapping
+from models.mapping import Mapping, to_keys
 from models.partial_json import elements, members
-from models.pointer import to_keys
 from models.record import RejectedItem, decode_record
 from models.times import time_of
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from models.findings import Finding, Severity
 from models.partition import Partition
 
 STALE_AFTER = timedelta(hours=36)
@@ -70,21 +71,6 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class RunWarning:
-    """Something a user should know about a run beyond its outcomes; at most one of each `code` per run.
-
-    `code` is shown as words after `count`: `accounts_missing` and 30 become "30 accounts missing". `detail` is what
-    happened and `hint` what to do, one line each. A run with a warning that `makes_partial` is never complete.
-    """
-
-    code: str
-    count: int
-    detail: str
-    hint: str | None = None
-    makes_partial: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """One invocation of sync or backfill. `resumes` is the id of the run that it resumes, if any.
 
@@ -137,18 +123,20 @@ def mostly_incomplete(counted: Tally) -> bool:
     return 2 * incomplete > counted.total - counted[OutcomeKind.SKIPPED]
 
 
-def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[RunWarning] = ()) -> RunState:
+def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[Finding] = ()) -> RunState:
     """Return the state of a run that ended, from its outcomes, its warnings and whether an error stopped it.
 
     A run failed if it was stopped, or if it has incomplete scans and none that is closed or deferred, or whose records
-    are in quarantine. It is partial if it has incomplete scans, or a warning that `makes_partial`. Skipped accounts do
+    are in quarantine. It is partial if it has incomplete scans, or a warning that needs a person. Skipped accounts do
     not count as incomplete: only their owner can renew the token.
     """
     if stopped:
         return RunState.FAILED
     lost = counted[OutcomeKind.DENIED] + counted[OutcomeKind.NOT_FOUND] + counted[OutcomeKind.FAILED]
     if not lost and not counted[OutcomeKind.DEFERRED]:
-        return RunState.PARTIAL if any(warning.makes_partial for warning in warnings) else RunState.COMPLETE
+        return (
+            RunState.PARTIAL if any(warning.severity is Severity.ACTION for warning in warnings) else RunState.COMPLETE
+        )
     if not counted.rejecting and not any(counted[kind] for kind in (*DONE, OutcomeKind.DEFERRED)):
         return RunState.FAILED
     return RunState.PARTIAL

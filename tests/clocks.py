@@ -45,19 +45,3 @@ class WakefulClock(VirtualClock):
 
     async def sleep(self, seconds: float) -> None:
         raise AssertionError(seconds)
-
-
-class AdvanceableLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time can be advanced, so that timeouts expire without waiting."""
-
-    advanced = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.advanced
-
-
-def advance_loop(seconds: float) -> None:
-    """Advance the time of the running loop."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, AdvanceableLoop)
-    loop.advanced += seconds

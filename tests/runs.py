@@ -4,11 +4,10 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
@@ -16,7 +15,8 @@ from pydantic import SecretStr
 
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.source.client import ApiClient
-from flows.engine.concurrency import Slots
+from flows.config.options import BackfillOptions, SyncOptions
+from flows.config.settings import Settings
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import Warehouse, open_warehouse
@@ -29,13 +29,28 @@ from tests.api.listed import Feed, ListedApi
 from tests.api.transport import ApiTransport
 from tests.clocks import START, VirtualClock
 
+if TYPE_CHECKING:
+    from models.selection import Selection
+
 PAGE = 10
 # Runs at the same instant of a virtual clock have different ids.
 _IDS = count(1)
 
 
-def request(folder: Path) -> RunRequest:
-    return RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "test", page_size=2, max_wait=100.0)
+def request(folder: Path, **changes: Any) -> RunRequest:  # noqa: ANN401 - settings and options
+    """Return what a run is asked for: settings and options by name, and the `selection` of a backfill."""
+    settings: dict[str, Any] = {"page_size": 2, "max_wait": 100.0, "concurrency": 4}
+    settings |= {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
+    selection: Selection | None = changes.pop("selection", None)
+    kind: type[SyncOptions | BackfillOptions] = SyncOptions if selection is None else BackfillOptions
+    options = {name: changes.pop(name) for name in list(changes) if name in kind.model_fields}
+    if "mode" in changes:
+        settings["sync_mode"] = changes.pop("mode")
+    if selection is not None:
+        options |= {name: getattr(selection, name) for name in ("accounts", "everything", "expired_since", "failed")}
+        options |= {"accounts": list(selection.accounts), "surfaces": list(selection.surfaces)}
+    options |= {"surfaces": list(options["surfaces"])} if "surfaces" in options else {}
+    return RunRequest(Settings(**(settings | changes)), kind(**options))
 
 
 def resources_with(api: ListedApi, warehouse: Warehouse, **changes: Any) -> RunResources:  # noqa: ANN401 - fields of RunResources
@@ -46,15 +61,8 @@ def resources_with(api: ListedApi, warehouse: Warehouse, **changes: Any) -> RunR
         "clock": api.clock,
         "random": lambda: 0.5,
         "new_id": lambda: f"{api.clock.passed:.0f}-{next(_IDS)}-{id(api)}",
-        "slots": Slots(4),
     }
     return RunResources(**(resources | changes))
-
-
-@asynccontextmanager
-async def scanning(resources: RunResources) -> AsyncIterator[RunResources]:
-    """Yield resources with which a run scans in this process; see the fixture `both_ways`."""
-    yield resources
 
 
 @asynccontextmanager
@@ -65,21 +73,19 @@ async def open_run_resources(
     **changes: Any,  # noqa: ANN401 - fields of RunResources
 ) -> AsyncIterator[RunResources]:
     """Open a real warehouse in a folder; yield the resources of a run on it."""
-    async with (
-        open_warehouse(folder / "warehouse.duckdb", "a test", now=START, mapping=mapping) as warehouse,
-        scanning(resources_with(api, warehouse, **changes)) as resources,
-    ):
-        yield resources
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START, mapping=mapping) as warehouse:
+        yield resources_with(api, warehouse, **changes)
 
 
 async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
     return await resources.warehouse.write(lambda db: db.execute(sql).fetchall())
 
 
-async def synced(folder: Path, api: ListedApi, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
+async def synced(folder: Path, api: ListedApi, **changes: Any) -> RunReport:  # noqa: ANN401 - as `request`
     """Run a sync on the warehouse in a folder."""
-    async with open_run_resources(folder, api, mapping=changes.get("mapping", BUILT_IN)) as resources:
-        return await run_sync(replace(request(folder), **changes), resources)
+    asked = request(folder, **changes)
+    async with open_run_resources(folder, api, mapping=asked.settings.media_mapping()) as resources:
+        return await run_sync(asked, resources)
 
 
 def stored(folder: Path, query: str) -> list[tuple[Any, ...]]:
@@ -108,17 +114,17 @@ class DailyRuns:
     def now(self) -> datetime:
         return self.clock.now()
 
-    async def sync(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
+    async def sync(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - as `request`
         """Run a sync, then let `days` pass; `cursors` are those of the posts' pages of account 1 that it requested."""
         before = len(self.service.post_cursors())
-        run_request = replace(request(self.folder), **{"mode": "incremental", "page_size": PAGE, **changes})
-        async with open_run_resources(self.folder, self.service, slots=Slots(1)) as resources:
-            report = await run_sync(run_request, resources)
+        asked = request(self.folder, **{"mode": "incremental", "page_size": PAGE, "concurrency": 1, **changes})
+        async with open_run_resources(self.folder, self.service) as resources:
+            report = await run_sync(asked, resources)
         self.cursors = self.service.post_cursors()[before:]
         self.clock.days(days)
         return report
 
-    async def cut_short(self, *, after: int, **changes: Any) -> None:  # noqa: ANN401 - fields of RunRequest
+    async def cut_short(self, *, after: int, **changes: Any) -> None:  # noqa: ANN401 - as `request`
         """Run a sync that is cancelled after `after` pages of posts."""
         run = asyncio.create_task(self.sync(**changes))
         left = [after]

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from connectors.source.endpoints import ApiRequest, Response, read_response
-from flows.engine.concurrency import Slots
+from flows.config.settings import Settings
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
@@ -115,7 +115,8 @@ def account_uuid(number: int) -> str:
 async def run_day(folder: Path, api: DatedApi, mode: SyncMode, every: timedelta) -> RunReport:
     """Sync into the warehouse in the folder, and publish; full scans are due after `every`."""
     ids = count()
-    request = RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "bench", mode=mode, full_refresh_every=every)
+    files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
+    request = RunRequest(Settings(**files, sync_mode=mode, full_refresh_every=min(every.days, 366)))
     async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=api.clock.now()) as warehouse:
         resources = RunResources(
             send=api.send,
@@ -123,6 +124,5 @@ async def run_day(folder: Path, api: DatedApi, mode: SyncMode, every: timedelta)
             clock=api.clock,
             random=lambda: 0.5,
             new_id=lambda: f"{api.clock.days}-{next(ids)}",
-            slots=Slots.for_requests(16),
         )
         return await run_sync(request, resources)

@@ -42,15 +42,18 @@ def _bodies(accounts: int, posts: int, sync: str) -> Iterator[tuple[int, int, by
 
 
 def _landed(accounts: int, posts: int, number: int, sync: str) -> list[Any]:
-    from connectors.warehouse.merge.landed import LandedPage, ScanEnd  # noqa: PLC0415
+    from connectors.warehouse.merge.landed import LandedPage  # noqa: PLC0415
+    from models.checkpoint import Checkpoint, ScanState  # noqa: PLC0415
     from models.partition import media  # noqa: PLC0415
 
     first = number * 10_000_000
     start, landed = _START + timedelta(days=number), []
     for seq, (account, page, body, is_last) in enumerate(_bodies(accounts, posts, sync), first + 1):
         began_seq = seq - page + 1
-        end = ScanEnd("complete", start, page, posts) if is_last else None
-        run_and_place = number + 1, sync, media(account_id(account), "posts"), f"{sync}-{account}", began_seq
+        partition, scan_id = media(account_id(account), "posts"), f"{sync}-{account}"
+        whole = Checkpoint(partition, scan_id, sync, start, start, pages=page, items=posts, state=ScanState.COMPLETE)
+        end = whole if is_last else None
+        run_and_place = number + 1, sync, partition, scan_id, began_seq
         received_at = start + timedelta(milliseconds=seq - first)
         landed.append(LandedPage(seq, *run_and_place, page, received_at, f"{sync}-{seq}", body, end))
     return landed

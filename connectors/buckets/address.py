@@ -26,7 +26,7 @@ def check_url(url: str) -> str:
 
 def is_cloud(url: str) -> bool:
     """Return whether an address is a bucket's URL, not a path."""
-    return urlsplit(url).scheme in CLOUDS and "://" in url
+    return url.startswith(tuple(f"{cloud}://" for cloud in CLOUDS))
 
 
 def open_snapshot_bucket(url: str) -> "SnapshotBucket":

@@ -13,15 +13,14 @@ SURFACES: tuple[str, ...] = get_args(Surface)
 POSTS, STORIES = SURFACES
 
 MEDIA_KEY_SCOPE = "automations:read"
-KeyScope = Literal[
+KEY_SCOPES: tuple[str, ...] = (
     "automations:read",
     "automations:write",
     "automations:activate",
     "contacts:read_pii",
     "contacts:write",
     "metrics:read",
-]
-KEY_SCOPES: tuple[KeyScope, ...] = get_args(KeyScope)
+)
 
 DEFAULT_LIMIT = 25
 MAX_LIMIT = 50

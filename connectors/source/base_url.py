@@ -12,6 +12,7 @@ from models.text import one_line
 # Every request adds this path (API section 4); an address copied from the API's description already ends with it.
 _VERSION_PATH = "/api/v1"
 
+_DEFAULT_PORTS = {"https": 443, "http": 80}
 _SHOWN = 80
 
 # Only hosts that every URL parser reads the same way: a name or an IP address, and optionally a port.
@@ -41,9 +42,6 @@ def check_api_key(api_key: SecretStr) -> None:
         raise ValueError(
             "the API key is empty or contains characters that are invalid in a header, such as a line break"
         )
-
-
-_DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
 def normalized(base_url: str) -> str:

@@ -4,7 +4,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+import zlib
 
 import aiohttp
 import httpx
@@ -18,39 +18,34 @@ class BodyTooLarge(Exception):  # noqa: N818 - the name describes the body
 
 # The first row that matches is used. The classes are aiohttp's, from which its httpx transport raises each error of
 # httpx: it reports both refused and reset connections as ConnectTimeout.
-_CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
-    ((BodyTooLarge,), "body_too_large_response"),
-    ((ssl.CertificateError, aiohttp.ServerFingerprintMismatch), "certificate_refused"),
-    ((TimeoutError,), "timeout"),
-    ((aiohttp.ClientConnectorSSLError, ssl.SSLError), "tls_failed"),
-    ((aiohttp.ClientConnectorError,), "connection_failed"),
-    ((aiohttp.ClientConnectionError, ConnectionError), "connection_reset"),
-    ((aiohttp.ClientPayloadError, httpx.DecodingError), "cut_body"),
-    ((aiohttp.ClientHttpProxyError,), "proxy_refused"),
-    ((aiohttp.ClientResponseError,), "protocol_error"),
-    ((Exception,), "connection_failed"),
+_ROWS: tuple[tuple[tuple[type[BaseException], ...], str, str], ...] = (
+    ((BodyTooLarge,), "body_too_large_response", "the response of {server} is too large"),
+    ((ssl.CertificateError,), "certificate_refused", "the certificate of {server} is not trusted"),
+    ((aiohttp.ConnectionTimeoutError,), "timeout", "{server} did not accept the connection in time"),
+    ((TimeoutError,), "timeout", "{server} did not answer in time"),
+    ((aiohttp.ClientConnectorSSLError, ssl.SSLError), "tls_failed", "no TLS (https) with {server}"),
+    ((aiohttp.ClientConnectorError,), "connection_failed", "cannot connect to {server}"),
+    (
+        (aiohttp.ClientConnectionError, ConnectionError),
+        "connection_reset",
+        "{server} closed the connection before it answered",
+    ),
+    (
+        (aiohttp.ClientPayloadError, zlib.error),
+        "cut_body",
+        "the response of {server} ended early, or its compression is damaged",
+    ),
+    ((aiohttp.ClientHttpProxyError,), "proxy_refused", "the connection to {server} was refused"),
+    ((aiohttp.ClientResponseError,), "protocol_error", "{server} answered with something that is not HTTP"),
+    ((Exception,), "connection_failed", "cannot connect to {server}"),
 )
+_CUT = next(row for row in _ROWS if row[1] == "cut_body")
 
-_TEXTS: Mapping[str, str] = {
-    "body_too_large_response": "the response of {server} is too large",
-    "certificate_refused": "the certificate of {server} is not trusted",
-    "client_certificate_required": "{server} requires a client certificate",
-    "connection_failed": "cannot connect to {server}",
-    "connection_reset": "{server} closed the connection before it answered",
-    "cut_body": "the response of {server} ended early, or its compression is damaged",
-    "proxy_refused": "the connection to {server} was refused",
-    "protocol_error": "{server} answered with something that is not HTTP",
-    "timeout": "{server} did not answer in time",
-    "tls_failed": "no TLS (https) with {server}",
-}
 # Statuses with which a proxy says that it could not reach the service, or may do so later.
 _TRANSIENT = frozenset({408, 425, 429, *range(500, 600)})
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 # An alert of the server after the handshake has the number of a system error, but is none.
 _TLS_REASON = re.compile(r"\[SSL: (\w+)\]")
-
-# What OpenSSL says of an answer that is not TLS.
-_NOT_TLS = ("wrong version", "record layer", "packet length")
 
 
 def explain(error: Exception, base_url: httpx.URL, proxy: Proxy | None, *, begun: bool) -> tuple[str, str]:
@@ -61,35 +56,26 @@ def explain(error: Exception, base_url: httpx.URL, proxy: Proxy | None, *, begun
     cause: BaseException = error
     while isinstance(cause.__cause__, aiohttp.ClientError):
         cause = cause.__cause__
-    code, reason = _code_of(cause, begun=begun), _reason(cause)
-    server = _at(base_url.host, base_url.port or (443 if base_url.scheme == "https" else 80))
+    # The error of the system or of TLS, which aiohttp wraps.
+    inner = getattr(cause, "certificate_error", None) or getattr(cause, "os_error", None) or cause
+    _, code, text = next(row for row in _ROWS if isinstance(cause, row[0]))
+    if begun and code not in {"timeout", "body_too_large_response"}:
+        _, code, text = _CUT
+    elif isinstance(cause, aiohttp.ClientHttpProxyError) and cause.status in _TRANSIENT:
+        # The proxy, not this machine, could not connect to the service.
+        code = "connection_failed"
+    elif code != "certificate_refused" and (alert := _TLS_REASON.search(str(inner))):
+        is_certificate_wanted = "CERTIFICATE_REQUIRED" in alert[1]
+        code = "client_certificate_required" if is_certificate_wanted else "tls_failed"
+        text = "{server} requires a client certificate" if is_certificate_wanted else "no TLS (https) with {server}"
+    server = plain = _at(base_url.host, base_url.port or (443 if base_url.scheme == "https" else 80))
     if proxy is not None:
         name = f"the proxy {proxy.server} ({proxy.variable})"
         is_at_proxy = isinstance(cause, aiohttp.ClientConnectorError) and _at(cause.host, cause.port) == proxy.server
         server = name if is_at_proxy else f"{server} through {name}"
-    connecting = code == "timeout" and isinstance(cause, aiohttp.ConnectionTimeoutError)
-    text = "{server} did not accept the connection in time" if connecting else _TEXTS[code]
-    guess = _guess(code, base_url, reason) if base_url.scheme == "https" else ""
-    return code, text.format(server=server) + (f": {reason}" if reason else "") + guess
-
-
-def _code_of(cause: BaseException, *, begun: bool) -> str:
-    if isinstance(cause, aiohttp.ClientHttpProxyError) and cause.status in _TRANSIENT:
-        # The proxy, not this machine, could not connect to the service.
-        return "connection_failed"
-    if not begun and (reason := _TLS_REASON.search(str(cause))) and not isinstance(cause, ssl.CertificateError):
-        return "client_certificate_required" if "CERTIFICATE_REQUIRED" in reason[1] else "tls_failed"
-    code = next(code for kinds, code in _CODES if isinstance(cause, kinds))
-    return "cut_body" if begun and code not in {"timeout", "body_too_large_response"} else code
-
-
-def _guess(code: str, base_url: httpx.URL, reason: str) -> str:
-    """Return what a server of https may expect instead, if anything."""
-    if code == "connection_reset":
-        # The reset may overtake the alert that says so.
-        return "; it may require a client certificate"
-    is_plain = code == "tls_failed" and any(word in reason for word in _NOT_TLS)
-    return f"; it may expect http://{_at(base_url.host, base_url.port or 443)}" if is_plain else ""
+    reason = _reason(inner)
+    hint = f"; it may expect http://{plain}" if code == "tls_failed" else ""
+    return code, text.format(server=server) + (f": {reason}" if reason else "") + hint
 
 
 def _at(host: str, port: int | None) -> str:
@@ -99,10 +85,6 @@ def _at(host: str, port: int | None) -> str:
 def _reason(error: BaseException) -> str:
     """Return the cause without what another program wrote: a proxy's text, or a part of a response, may be anything."""
     match error:
-        case aiohttp.ClientConnectorCertificateError():
-            return _reason(error.certificate_error)
-        case aiohttp.ClientConnectorError():
-            return _reason(error.os_error)
         case aiohttp.ClientHttpProxyError():
             return f"the proxy answered with status {error.status}"
         case aiohttp.ClientResponseError():
@@ -113,19 +95,19 @@ def _reason(error: BaseException) -> str:
             return "the host name could not be resolved: no name server answered"
         case socket.gaierror():
             return "the host name was not found"
+        case ssl.SSLError() if not _TLS_REASON.search(str(error)):
+            return "tls handshake failure"
         case OSError():
             return _of_system(error)
-        case aiohttp.ClientError() | httpx.DecodingError():
-            return ""
-        case _:
+        case BodyTooLarge():
             return str(error)
+        case _:
+            return ""
 
 
 def _of_system(error: OSError) -> str:
     if tls := _TLS_REASON.search(str(error)):
         return tls[1].replace("_", " ").lower()
-    if isinstance(error, ssl.SSLError):
-        return "tls handshake failure"
     # For a host with several addresses asyncio joins all errors into one text.
     numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
     texts = [os.strerror(number) for number in dict.fromkeys(numbers)]

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from connectors.source.errors import RULES, ApiError, client_error, gateway_code, rule_for
+from connectors.source.errors import DOCUMENTED, ApiError, client_error, gateway_code, rule_for
 from models.api import AccountPage, ErrorEnvelope, MediaPage, read_account_page, read_error, read_media_page
 from models.feeds import Feed
 from models.media_page import DEFAULT_PATHS, PagePaths
@@ -127,7 +127,7 @@ def _refusal(operation: str, status: int, headers: Mapping[str, str], body: byte
     envelope, correlation_id = read_error(body), read_correlation_id(headers)
     if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(envelope.correlation_id or ""):
         correlation_id = envelope.correlation_id
-    if envelope and correlation_id is None and not _is_documented(envelope.code):
+    if envelope and correlation_id is None and envelope.code not in DOCUMENTED:
         # Gateways have errors of the same form.
         envelope = None
     return client_error(
@@ -173,11 +173,6 @@ def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
         raise ValueError(f"a page's limit is 1 to {MAX_LIMIT}, not {limit}")
     # API 8 rule 2: the cursor is sent unchanged.
     return (*((("cursor", cursor),) if cursor is not None else ()), ("limit", str(limit)))
-
-
-def _is_documented(code: str) -> bool:
-    rule = RULES.get(code)
-    return rule is not None and rule.status is not None
 
 
 def _message(envelope: ErrorEnvelope) -> str:

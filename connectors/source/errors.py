@@ -74,7 +74,7 @@ class Failure:
 
 
 # Too many requests; 509 and 529 are those of gateways.
-_LIMITS = frozenset({429, 503, 509, 529})
+LIMITS = frozenset({429, 503, 509, 529})
 
 
 class ApiError(Exception):
@@ -91,7 +91,7 @@ class ApiError(Exception):
     @property
     def is_limit(self) -> bool:
         """Return whether the request may have been refused because there were too many."""
-        return self.failure.status in _LIMITS
+        return self.failure.status in LIMITS
 
     def __str__(self) -> str:
         return str(self.failure)
@@ -122,14 +122,11 @@ _CURSOR = (
     "its cursors expire before the next page is requested: shorten the waits (GRAMHOUSE_CONCURRENCY,"
     " GRAMHOUSE_REQUESTS_PER_SECOND) or change GRAMHOUSE_PAGE_SIZE"
 )
-_NETWORK = "check the network and GRAMHOUSE_BASE_URL; if both are correct, retry later"
-_BETWEEN = "retry later; if it persists, check proxies and gateways between this machine and the service"
-_GATEWAY = (
-    "retry later; if it persists, check the proxies and gateways between this machine and the service, and"
-    " GRAMHOUSE_BASE_URL"
+_BETWEEN = (
+    "retry later; if it persists, check GRAMHOUSE_BASE_URL, and the proxies and gateways between this machine and the"
+    " service"
 )
 _SCHEME = f"check the scheme (https or http) and the port of GRAMHOUSE_BASE_URL; if both are correct, {_BETWEEN}"
-_SMALLER = "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"
 
 UNKNOWN_STATUS: Final = "unknown_status"
 
@@ -159,9 +156,10 @@ RULES: Mapping[str, Rule] = {
     "rate_limiter_unavailable": Rule(RETRY, _LATER, 503),
     # No answer: while connecting or reading; refused, unreachable or an unknown host; ended before the answer began;
     # cut, or damaged gzip; not HTTP.
-    "timeout": Rule(RETRY, _NETWORK),
-    "connection_failed": Rule(RETRY, _NETWORK),
-    "connection_reset": Rule(RETRY, _SCHEME),
+    "timeout": Rule(RETRY, _BETWEEN),
+    "connection_failed": Rule(RETRY, _BETWEEN),
+    # The reset may overtake an alert of TLS.
+    "connection_reset": Rule(RETRY, f"{_SCHEME}; the service may also require a client certificate"),
     "cut_body": Rule(RETRY, _BETWEEN),
     "protocol_error": Rule(RETRY, _SCHEME),
     # One of several servers may have an expired certificate. The key is not sent before the handshake has succeeded.
@@ -178,8 +176,8 @@ RULES: Mapping[str, Rule] = {
         RETRY, "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY"
     ),
     # What a gateway says; `http_<status>` of any other status.
-    "gateway": Rule(RETRY, _GATEWAY),
-    "unexpected_status": Rule(RETRY, _GATEWAY),
+    "gateway": Rule(RETRY, _BETWEEN),
+    "unexpected_status": Rule(RETRY, _BETWEEN),
     "http_400": Rule(RETRY, _SCHEME),
     "http_429": Rule(WAIT, "no action needed; gramhouse waits as long as the gateway requires"),
     # Never followed, because the key would be sent to another address.
@@ -193,7 +191,7 @@ RULES: Mapping[str, Rule] = {
         RETRY,
         f"{_BETWEEN}; if the service has another list of items, set items under [mapping] in gramhouse.toml",
     ),
-    "body_too_large_response": Rule(RETRY, _SMALLER),
+    "body_too_large_response": Rule(RETRY, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
     # What a scan finds. A page without a usable cursor may not be the last one; its items have landed.
     UNKNOWN_STATUS: Rule(SKIP, "check the account's status in the service; a newer gramhouse may support it"),
     ITEMS_REJECTED: Rule(
@@ -228,6 +226,8 @@ RULES: Mapping[str, Rule] = {
 }
 """All codes of API 7, whose rules have a status, and all codes of ours."""
 
+DOCUMENTED: Final = frozenset(code for code, rule in RULES.items() if rule.status is not None)
+
 # What the service says with a code that is not in API 7, or of another status. Any other 4xx is not retried.
 _UNKNOWN: Mapping[int, Rule] = {
     **dict.fromkeys((400, 413, 415), Rule(STOP, _REPORT)),
@@ -242,7 +242,7 @@ _UNKNOWN: Mapping[int, Rule] = {
 def rule_for(code: str | None, status: int) -> Rule:
     """Return the rule of an answer that is not a page: `code` is its error envelope's (API 2), None without one."""
     if code is None:
-        return _rule_of(gateway_code(status)) or RULES["gateway"]
+        return _known(gateway_code(status)) or RULES["gateway"]
     known = RULES.get(code)
     if known is not None and status == known.status:
         return known
@@ -254,20 +254,18 @@ def gateway_code(status: int) -> str:
     return {1: "unexpected_status", 2: "unexpected_status", 3: "redirect"}.get(status // 100, f"http_{status}")
 
 
-def _rule_of(code: str) -> Rule | None:
+def _known(code: str) -> Rule | None:
     return RULES.get(code) or (RULES["gateway"] if code.startswith("http_") else None)
 
 
 def hint_for(code: str) -> str:
     """Return the hint for the error code of an outcome: what a person can do. Empty for an unknown code."""
-    rule = _rule_of(code)
-    return rule.hint if rule else ""
+    return rule.hint if (rule := _known(code)) else ""
 
 
 def is_transient(code: str) -> bool:
     """Return whether a failure with this error code may be temporary, so that a later run may succeed."""
-    rule = _rule_of(code)
-    return rule is not None and rule.disposition in {RETRY, WAIT}
+    return (rule := _known(code)) is not None and rule.disposition in {RETRY, WAIT}
 
 
 def client_error(

@@ -68,16 +68,14 @@ def _is_direct(host: str, port: int, environ: Mapping[str, str]) -> bool:
 
 def _covers(entry: str, host: str, port: int) -> bool:
     """Return whether an entry of NO_PROXY covers a host: `*`, a domain or address, with a port or not, or a network."""
+    try:
+        if ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip("[]"), strict=False):
+            return True
+    except ValueError:
+        pass
     domain, name = entry.removeprefix("*").strip("."), f"[{host}]" if ":" in host else host
     is_named = bool(domain) and any(f".{each}".endswith(f".{domain}") for each in (name, f"{name}:{port}"))
-    return entry == "*" or is_named or _is_in(host, entry)
-
-
-def _is_in(host: str, network: str) -> bool:
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(network.strip("[]"), strict=False)
-    except ValueError:
-        return False
+    return entry == "*" or is_named
 
 
 def _proxy(environ: Mapping[str, str]) -> Proxy | None:
@@ -101,19 +99,18 @@ def _proxy(environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _certificates(files: Mapping[str, str]) -> ssl.SSLContext:
-    file, why = files.get("SSL_CERT_FILE"), "it contains no certificate in PEM format"
+    file = files.get("SSL_CERT_FILE")
     try:
         context = ssl.create_default_context(cafile=file, capath=files.get("SSL_CERT_DIR"))
-    except ssl.SSLError:
-        pass
+        if file is not None and not context.cert_store_stats()["x509"]:
+            raise ssl.SSLError("it contains none")
     except OSError as error:
-        why = error.strerror or "it cannot be read"
-    else:
-        # Since Python 3.13 the default; it rejects many private authorities, which curl accepts.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        if file is None or context.cert_store_stats()["x509"]:
-            return context
-    raise ValueError(
-        f"SSL_CERT_FILE: {one_line(file or '', _SHOWN)}: {why}. Fix: set it to a PEM file with the trusted"
-        " certificates, or unset it"
-    )
+        is_pem = isinstance(error, ssl.SSLError)
+        why = "it contains no certificate in PEM format" if is_pem else error.strerror or "it cannot be read"
+        raise ValueError(
+            f"SSL_CERT_FILE: {one_line(file or '', _SHOWN)}: {why}. Fix: set it to a PEM file with the trusted"
+            " certificates, or unset it"
+        ) from None
+    # Since Python 3.13 the default; it rejects many private authorities, which curl accepts.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
 from connectors.source.endpoints import Response
 from connectors.source.errors import client_error
@@ -61,7 +60,8 @@ class LoopGuard(Memory):
         scan would continue at its cursor and never end.
         """
         cursor = response.page.next_cursor
-        if cursor is not None and _digest(cursor) in self.cursors:
+        digest = None if cursor is None else _digest(cursor)
+        if digest in self.cursors:
             why = f"the API returned a cursor again after {len(self.cursors)} cursors: the scan would never end"
             raise client_error(response.operation, "cursor_loop", why, correlation_id=response.correlation_id)
         if self.remember(identities):
@@ -70,15 +70,16 @@ class LoopGuard(Memory):
             self.repeated += 1
         else:
             self.empty += 1
-        if cursor is None:
-            return
-        self.cursors.add(_digest(cursor))
-        if self.repeated >= MOST_REPEATED or self.empty >= MOST_EMPTY:
-            why = (
-                f"{self.repeated} pages of items already seen in this scan and {self.empty} empty ones came in a row:"
-                " the listing does not end"
-            )
-            raise client_error(response.operation, "cursor_no_progress", why, correlation_id=response.correlation_id)
+        if digest is not None:
+            self.cursors.add(digest)
+            if self.repeated >= MOST_REPEATED or self.empty >= MOST_EMPTY:
+                why = (
+                    f"{self.repeated} pages of items already seen in this scan and {self.empty} empty ones came in a"
+                    " row: the listing does not end"
+                )
+                raise client_error(
+                    response.operation, "cursor_no_progress", why, correlation_id=response.correlation_id
+                )
 
 
 def gets_further(items: int, refused_after: int | None) -> bool:
@@ -91,4 +92,4 @@ def gets_further(items: int, refused_after: int | None) -> bool:
 
 def _digest(cursor: str) -> bytes:
     # A cursor may be a kilobyte.
-    return blake2b(cursor.encode(), digest_size=16).digest()
+    return xxh3_128_digest(cursor.encode())

@@ -1,10 +1,14 @@
 """The remaining cooldown of one rate-limit scope, and how long a run may wait for it."""
 
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from connectors.source.errors import Failure
+from connectors.source.errors import Deferred, Failure
+from models.clock import Clock
+
+Sleep = Callable[[float], Awaitable[None]]
 
 # Two days before the last one, so that it can be shown in every time zone.
 _END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
@@ -44,6 +48,16 @@ class RateLimitBudget:
     def due(self, monotonic: float) -> float:
         """Return the remaining seconds of the cooldown; 0 if a request may be sent."""
         return max(0.0, self.not_before - monotonic)
+
+    async def wait(self, clock: Clock, sleep: Sleep) -> None:
+        """Wait until a request may be sent. Raises Deferred if that takes more of the run's time than is left."""
+        # A loop, because a sleep may end early, and no request may be sent before the cooldown is over.
+        while due := self.due(clock.monotonic()):
+            if self.waited + due > self.max_wait:
+                raise Deferred(self.scope, self.resume_after(clock.now(), clock.monotonic()), self.cause)
+            began = clock.monotonic()
+            await sleep(due)
+            self.waited += clock.monotonic() - began
 
     def resume_after(self, now: datetime, monotonic: float) -> datetime:
         """Return when the cooldown ends, in wall-clock time (UTC), to be stored."""

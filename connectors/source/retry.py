@@ -9,13 +9,12 @@ from datetime import datetime
 from typing import Final
 
 from connectors.source.endpoints import ApiRequest, Response
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.errors import LIMITS, ApiError, Disposition, Failure
+from connectors.source.rate_limit import RateLimitBudget, Sleep
 from models.clock import Clock
 
 Send = Callable[[ApiRequest], Awaitable[Response]]
 Slot = Callable[[], AbstractAsyncContextManager[object]]
-Sleep = Callable[[float], Awaitable[None]]
 OnWait = Callable[[str, datetime], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
@@ -54,10 +53,9 @@ def decide(error: ApiError, attempt: int, random: Callable[[], float], *, waits:
 
     An error that `waits` for a rate limit does not count as a try; the scope's budget limits the waits.
     """
-    wait = error.retry_after
     if not waits and error.failure.disposition is not Disposition.RETRY:
         return Verdict(retries=False)
-    retries = waits or attempt < TRIES
+    retries, wait = waits or attempt < TRIES, error.retry_after
     if waits and wait is None:
         wait = _exponential(_LEAST_WAIT, attempt)
     if wait is not None:
@@ -100,25 +98,29 @@ async def fetch_with_retry(
     sleep: Sleep,
     on_wait: OnWait,
     is_limit_of_key: Callable[[ApiError], bool],
+    is_outage: Callable[[], bool],
     about: Mapping[str, object],
     host: str,
 ) -> Response:
     """Request one page, with the waits and retries that `TRIES` and the scope's budget allow.
 
     `make_request` builds the request for a limit. Every request is made inside `slot()`, every wait is a `sleep`. An
-    error that `is_limit_of_key` is waited for and not counted. `on_wait` is awaited for each new cooldown before the
+    error that `is_limit_of_key` is waited for and not counted; neither are those in an outage, in which `slot()` waits
+    for the turn to ask again. `on_wait` is awaited for each new cooldown before the
     wait for it begins, so that the cooldown can be stored and survives a kill. Log records name `host` and have the
     fields of `about`. The caller must not send concurrent requests of one scope.
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
     while True:
-        await _await_cooldown(budget, clock, sleep)
+        await budget.wait(clock, sleep)
         request = make_request(attempts.limit)
         try:
             async with slot():
                 response = await send(request)
         except ApiError as error:
+            if is_outage() and error.failure.disposition is Disposition.RETRY and error.retry_after is None:
+                continue
             last, of_key = error.failure, is_limit_of_key(error)
             number = 0 if of_key else attempts.note(last)
             verdict = decide(error, number, random, waits=of_key or last.disposition is Disposition.WAIT)
@@ -139,20 +141,9 @@ async def fetch_with_retry(
             await sleep(verdict.delay)
 
 
-async def _await_cooldown(budget: RateLimitBudget, clock: Clock, sleep: Sleep) -> None:
-    # A loop, because a sleep may end early, and no request may be sent before the cooldown is over.
-    while due := budget.due(clock.monotonic()):
-        if budget.waited + due > budget.max_wait:
-            resume_after = budget.resume_after(clock.now(), clock.monotonic())
-            raise Deferred(budget.scope, resume_after, budget.cause)
-        began = clock.monotonic()
-        await sleep(due)
-        budget.waited += clock.monotonic() - began
-
-
 def _may_be_size(failure: Failure) -> bool:
     """Return whether a smaller page might not have failed."""
-    is_broken = failure.status is not None and failure.status >= 500 and not ApiError(failure).is_limit
+    is_broken = failure.status is not None and failure.status >= 500 and failure.status not in LIMITS
     return is_broken or failure.status == 200 or failure.code in {"timeout", "connection_reset"}
 
 

@@ -2,7 +2,7 @@
 
 import ssl
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import aiohttp
 import httpx
@@ -25,15 +25,15 @@ MAX_HEADERS: Final = 1_000
 class _Connector(aiohttp.TCPConnector):
     """Keeps connections open, but reuses none that may be broken or lead to somebody else than the service.
 
-    After a lost request (a restart breaks all connections), or an answer of a gateway, all are new. So is one after
-    which unrequested data arrived: aiohttp would read it as the response to the next request.
+    After a lost request (a restart breaks all connections), or an answer of a gateway, all are new: a new generation.
+    So is one after which unrequested data arrived: aiohttp would read it as the response to the next request.
     """
 
     def __init__(self, limit: int, certificates: ssl.SSLContext) -> None:
         super().__init__(limit=limit, ssl=certificates)
-        self._opened: WeakSet[asyncio.Protocol] = WeakSet()
-        self._usable: WeakSet[asyncio.Protocol] = WeakSet()
-        self._on_kept: WeakSet[aiohttp.ClientRequest] = WeakSet()
+        self._generation = 0
+        self._opened: WeakKeyDictionary[asyncio.Protocol, int] = WeakKeyDictionary()
+        self._is_kept: WeakKeyDictionary[aiohttp.ClientRequest, bool] = WeakKeyDictionary()
 
     async def connect(
         self,
@@ -45,14 +45,11 @@ class _Connector(aiohttp.TCPConnector):
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
-            if protocol is None or protocol not in self._opened:
-                if protocol is not None:
-                    self._opened.add(protocol)
-                    self._usable.add(protocol)
-                self._on_kept.discard(req)
-                return connection
-            if protocol in self._usable and not protocol.should_close:
-                self._on_kept.add(req)
+            assert protocol is not None  # noqa: S101 - for mypy: only a closed connection has none
+            is_kept = protocol in self._opened
+            opened = self._opened.setdefault(protocol, self._generation)
+            if opened == self._generation and not (is_kept and protocol.should_close):
+                self._is_kept[req] = is_kept
                 return connection
             connection.close()
 
@@ -66,17 +63,17 @@ class _Connector(aiohttp.TCPConnector):
         except aiohttp.ClientConnectorError:
             raise
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            self._usable.clear()
-            if request not in self._on_kept:
+            self._generation += 1
+            if not self._is_kept.get(request):
                 raise aiohttp.ClientConnectionError(str(error)) from error
             return await self.send(request, send)
         kind = answer.headers.get("Content-Type", "")
         if "html" in kind or (answer.status != 200 and "json" not in kind):
-            self._usable.clear()
+            self._generation += 1
         return answer
 
 
-def transport(
+def open_transport(
     *, secure: bool, concurrency: int, certificates: ssl.SSLContext | None, proxy: Proxy | None = None
 ) -> AiohttpTransport:
     """Create the transport. `certificates` replaces the public certificates, which are only loaded if `secure`."""

@@ -1,13 +1,13 @@
 """Runs: one row each, and one for the last command that was not a run."""
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from models.runs import Run, RunState, RunWarning, resumed_runs
+from models.findings import Finding, Severity
+from models.runs import Run, RunState, resumed_runs
 from models.tables import run_warnings, runs
 
 # The number of last runs among which the chain of unfinished runs to resume is searched.
@@ -143,10 +143,12 @@ def read_run_numbers(connection: Connection) -> dict[str, int]:
     return {run_id: seq for run_id, seq in connection.execute(select(_of.run_id, _of.seq)) if run_id is not None}
 
 
-def warn(connection: Connection, run_id: str, warnings: Iterable[RunWarning]) -> None:
+def warn(connection: Connection, run_id: str, warnings: Iterable[Finding]) -> None:
     """Record the warnings of a run."""
-    for warning in warnings:
-        connection.execute(insert(run_warnings).values(run_id=run_id, **asdict(warning)))
+    for each in warnings:
+        row = {"code": each.code, "count": each.count, "detail": each.text, "hint": each.fix or None}
+        makes_partial = each.severity is Severity.ACTION
+        connection.execute(insert(run_warnings).values(run_id=run_id, **row, makes_partial=makes_partial))
 
 
 def delete_runs(connection: Connection, run_ids: Collection[str]) -> None:

@@ -20,9 +20,8 @@ _PHONE = (390, 844)
 # Screenshot, size, colour scheme, and the heading to scroll to; empty: the top of the page.
 _PICTURES = (
     ("report", _SCREEN, "light", ""),
-    ("report-growth", _SCREEN, "light", "Growth of recent posts"),
     ("report-dark", _SCREEN, "dark", "Engagement"),
-    ("report-phone", _PHONE, "light", "Engagement"),
+    ("report-phone", _PHONE, "light", "Top posts"),
 )
 
 

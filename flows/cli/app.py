@@ -8,7 +8,7 @@ from itertools import pairwise
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from connectors.buckets.address import BucketError
-from connectors.warehouse.storage.errors import OtherService, SnapshotHides, WarehouseBusy, WarehouseError
+from connectors.warehouse.storage.errors import OtherService, SnapshotHides, WarehouseBusy, WarehouseError, hint_for
 from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped, ended_by_signals
@@ -147,6 +147,11 @@ def _run(arguments: Sequence[str], received: Sequence[int]) -> tuple[int, str | 
         return ExitCode.FAILED, None
     except tuple(_EXITS) as error:
         return next(code for kind, code in _EXITS.items() if isinstance(error, kind)), _say(error_line(error))
+    except RuntimeError as error:
+        # Python's word for a limit of processes, which includes threads; DuckDB and SQLite have no part in it.
+        if "can't start new thread" not in str(error):
+            raise
+        return ExitCode.FAILED, _say(f"{error}. {hint_for(error, '')}")
     except Stopped as stopped:
         return stopped.code, _say(stopped)
     except SystemExit as ended:

@@ -25,16 +25,18 @@ from flows.cli.current import current, current_snapshot
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.setting_sources import exposed, origin
-from flows.config.settings import Settings, prefect_api_url
+from flows.config.settings import Settings
+from flows.config.tracker import prefect_api_url
 from flows.engine.publishing import publication
-from flows.engine.resources import build_request, check_clock, check_places, unwritable_folders
+from flows.engine.resources import NO_WORKERS, check_clock, check_places, unwritable_folders
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
-from flows.reporting.words import count, moment, several, span
+from flows.reporting.words import count, moment, span
 from models.api import AccountPage
 from models.checkpoint import mostly_rejected
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
+from models.findings import several
 from models.identity import NEW, Identity, service_refusal
 from models.media_page import PagePaths
 from models.runs import LONG_COOLDOWN
@@ -116,7 +118,7 @@ def _inspected(settings: Settings, now: datetime, *, is_whole: bool = False) -> 
             inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
             if state is not None:
                 inbox |= {*state.read(operation_numbers, "rebuild")}
-            published = publication(build_request(settings), at=now)
+            published = publication(settings, at=now)
             place = settings.snapshot_file()
             found = inspected(raw=settings.raw_folder(), snapshot=place, publication=published, inbox=inbox)
         else:
@@ -137,7 +139,7 @@ def _long(cooldowns: Mapping[str, datetime], now: datetime) -> tuple[datetime, s
     return (max(long.values()), several(names)) if long else None
 
 
-def _api(settings: Settings) -> Iterator[Finding]:
+def check_api(settings: Settings) -> Iterator[Finding]:
     """Request one page of accounts and one of media, once each, except during a cooldown."""
     now = datetime.now(UTC)
     try:
@@ -295,16 +297,7 @@ def _workers(settings: Settings) -> Iterator[Finding]:
             fix = "set GRAMHOUSE_ENGINE=dask as well, or remove it"
             yield Finding("workers", "note", f"{origin('scheduler')}: not used, as runs are local. Fix: {fix}.")
         return
-    from flows.engine.dask.cluster import count_workers
-
-    if (scheduler := settings.scheduler) is None:
-        found = f"a run starts {count(settings.workers, 'process', 'processes')} on this machine"
-        yield Finding("workers", "ok", found)
-    elif workers := asyncio.run(count_workers(settings)):
-        yield Finding("workers", "ok", f"{scheduler} answers, and has {count(workers, 'worker')}")
-    else:
-        text = f"{scheduler} answers, and has no worker. Fix: start `dask worker {scheduler}`."
-        yield Finding("workers", "bad", text)
+    yield Finding("workers", "bad", f"{NO_WORKERS}")
 
 
 def _schedules(settings: Settings) -> Finding:
@@ -323,7 +316,7 @@ _CHECKS: Mapping[str, Callable[[Settings], Finding | Iterable[Finding]]] = {
     "address": _address,
     "key": _key,
     "network": _network,
-    "API": _api,
+    "API": check_api,
     "folders": lambda settings: (Finding(name, "bad", text) for name, text in unwritable_folders(settings)),
     "configuration": _configuration,
     "warehouse": _warehouse,

@@ -4,21 +4,22 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import SystemRandom
 from typing import Any
 
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
-from flows.cli.output.run import show, watch
-from flows.cli.output.terminal import DATED, clean, dated, err, out, reporting
+from flows.cli.output.run import print_report, watch
+from flows.cli.output.terminal import DATED, clean, err, keep_exit_code, line_time, out
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.setting_sources import exposed
-from flows.config.settings import Settings, prefect_api_url
-from flows.engine.resources import build_request, open_resources
-from flows.engine.retrying import Retry, retried
+from flows.config.settings import Settings
+from flows.config.tracker import prefect_api_url
+from flows.engine.resources import open_resources
+from flows.engine.retrying import Retry, repeat
 from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.message import to_json, to_message
@@ -31,34 +32,37 @@ from models.runs import RunState
 
 def _log_end(lines: json_log.JsonLines, report: RunReport) -> None:
     for warning in report.warnings:
-        lines.say(warning.detail, level=logging.WARNING, facts={"code": warning.code})
+        lines.say(f"{warning.text}.", level=logging.WARNING, facts={"code": warning.code})
     facts = report.stopped_by.facts if report.stopped_by else {}
     level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
     lines.say(to_message(report), level=level, facts=facts)
 
 
-async def _direct(settings: Settings, request: RunRequest, activity: str, progress: Progress) -> RunReport:
+async def _direct(request: RunRequest, activity: str, progress: Progress) -> RunReport:
     from flows.pipeline import run_sync
 
-    async with open_resources(settings, activity) as resources:
+    async with open_resources(request.settings, activity, progress) as resources:
         with watch(progress):
-            return await run_sync(request, resources, progress=progress)
+            return await run_sync(request, resources)
 
 
 async def _tracked(
     options: SyncOptions | BackfillOptions,
-    command_line_only: Mapping[str, object],
     progress: Progress,
     take_signals: Callable[[], None],
+    chosen: Mapping[str, object],
 ) -> RunReport:
     from flows.orchestration.processes import PREFECT_CLIENT, import_prefect
 
     # The terminal has its own report; Prefect's log lines are only sent to its server.
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
+    from flows.backfill import backfill
     from flows.orchestration.flow_run import Caller, call_flow
+    from flows.sync import sync
 
+    run_flow: Any = sync if isinstance(options, SyncOptions) else backfill
     with watch(progress):
-        return await call_flow(options, Caller(progress, take_signals, command_line_only))
+        return await call_flow(lambda: run_flow(options, return_state=True), Caller(progress, take_signals, chosen))
 
 
 def _configure_logging(*, verbose: bool) -> None:
@@ -67,7 +71,7 @@ def _configure_logging(*, verbose: bool) -> None:
         return
     if not verbose:
         # The report has these warnings, counted by cause.
-        logging.getLogger("flows.engine.scan").setLevel(logging.ERROR)
+        logging.getLogger("flows.engine").setLevel(logging.ERROR)
         return
     handler = logging.StreamHandler(sys.stderr)
     formatter = logging.Formatter("%(asctime)s %(message)s", DATED)
@@ -77,6 +81,18 @@ def _configure_logging(*, verbose: bool) -> None:
         ours = logging.getLogger(package)
         ours.addHandler(handler)
         ours.setLevel(logging.INFO)
+
+
+def _new_progress() -> Progress:
+    progress = Progress()
+    if (lines := json_log.in_force()) is not None:
+        lines.progress = progress
+    return progress
+
+
+def _say_retry(report: RunReport, retry: Retry, now: datetime) -> None:
+    at = now + timedelta(seconds=retry.seconds)
+    notices.warning(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
 
 
 def _address(settings: Settings, base_url: str | None, *, tracked: bool) -> str:
@@ -102,11 +118,10 @@ def run_command(
     activity, chosen = f"gramhouse {what}", options.expert.model_dump()
     api = prefect_api_url()
     with record_failed_start(activity, chosen):
-        request = build_request(settings, options)
         address = _address(settings, run.base_url, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
     how = f", tracked by {clean(api)}" if api else ""
-    err.print(f"{dated()}[bold]gramhouse {what}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
+    err.print(f"{line_time()}[bold]gramhouse {what}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
     if warning := exposed():
         notices.warning(warning)
 
@@ -115,22 +130,20 @@ def run_command(
 
     def work(take_signals: Callable[[], None]) -> Coroutine[Any, Any, RunReport]:
         async def attempt() -> RunReport:
-            attempts.append(progress := Progress())
-            if (lines := json_log.in_force()) is not None:
-                lines.progress = progress
+            attempts.append(progress := _new_progress())
             with record_failed_start(activity, chosen, progress=progress):
                 if api:
-                    return await _tracked(options, run.command_line_only, progress, take_signals)
-                return await _direct(settings, request, activity, progress)
+                    return await _tracked(options, progress, take_signals, run.command_line_only)
+                return await _direct(RunRequest(settings, options), activity, progress)
 
-        def announce(report: RunReport, retry: Retry) -> None:
+        async def announce(report: RunReport, retry: Retry | None) -> None:
             # The flow run has replaced the signal handlers.
             take_signals()
-            at = clock.now() + timedelta(seconds=retry.seconds)
-            notices.warning(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
+            if retry is not None:
+                _say_retry(report, retry, clock.now())
 
         random = SystemRandom().random
-        return retried(attempt, run.retries, sleep=clock.sleep, random=random, announce=announce)
+        return repeat(attempt, run.retries, sleep=clock.sleep, random=random, announce=announce)
 
     def advice() -> str:
         saved = count(sum(progress.pages for progress in attempts), "page")
@@ -139,9 +152,9 @@ def run_command(
     report = run_until_signalled(work, advice)
     if (lines := json_log.in_force()) is not None:
         _log_end(lines, report)
-    with reporting():
+    with keep_exit_code():
         if run.as_json:
             out.out(to_json(report))
         else:
-            show(report)
+            print_report(report)
     raise SystemExit(EXIT_OF[report.state])

@@ -401,11 +401,6 @@ def check_variables() -> None:
         raise SettingsError(*wrong)
 
 
-def prefect_api_url() -> str | None:
-    """Return the address of the Prefect API that tracks runs, if one is configured."""
-    return os.environ.get("PREFECT_API_URL") or None
-
-
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 # What httpx can parse: SOCKS would need another library, and anything else ends the process with a traceback.

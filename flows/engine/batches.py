@@ -1,10 +1,14 @@
 """Batches of accounts: divides listed accounts into batches while the catalogue is still being listed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
 
+from flows.engine.scan import AccountScan
+from flows.reporting.words import count
+from models.checkpoint import RunKind
 from models.feeds import SURFACES
+from models.partition import CATALOGUE, Partition, media
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
 # 530 batches, or 900 if each page has a single account: below the thousand task runs that a Prefect server records
@@ -20,7 +24,7 @@ class ListedAccount:
     """An account that a run scans: its id as the API writes it, whether its token has expired, the surfaces to scan.
 
     An account with an `unknown_status` is not scanned, and neither is one that `is_forgotten`; its id is its mark
-    (models/forgotten.py).
+    (models.erasure.py).
     """
 
     listed_as: str
@@ -38,10 +42,11 @@ class ListedAccount:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Accounts number `first` to `last` of a run, counted from 1."""
+    """Accounts number `first` to `last` of a run, counted from 1; or scans of the run that are made `again`."""
 
     first: int
     accounts: tuple[ListedAccount, ...]
+    again: tuple[AccountScan, ...] = ()
 
     @property
     def last(self) -> int:
@@ -49,35 +54,36 @@ class Batch:
         return self.first + len(self.accounts) - 1
 
     def __str__(self) -> str:
+        if self.again:
+            return f"once more, {count(len(self.again), 'account')}"
         due = {surface for account in self.accounts for surface in account.surfaces}
         what = " and ".join(surface for surface in SURFACES if surface in due)
         return f"{what}, accounts {self.first} to {self.last}"
 
 
-@dataclass(slots=True)
 class AccountBatcher:
-    """Divides listed accounts into batches. Those that are scanned `in_turn` are large; only the last may be smaller.
+    """Divides listed accounts into batches, and knows which of their partitions have no outcome yet.
 
-    An account that is listed more than once is scanned once per run. At the end of the run, the ledger must have
-    `expected_outcomes` outcomes of these accounts.
+    An account that is listed more than once is scanned once per run. If the batcher `waits_for_all`, the first batch
+    begins when all accounts are listed.
     """
 
-    in_turn: bool = False
-    listed: int = 0
-    expected_outcomes: int = 0
-    waiting: list[ListedAccount] = field(default_factory=list)
-    _known: set[str] = field(default_factory=set)
-    _is_closed: bool = False
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self, kind: RunKind = "sync", *, waits_for_all: bool = False) -> None:
+        self.listed = 0
+        self.waiting: list[ListedAccount] = []
+        self._waits_for_all = waits_for_all
+        # The surfaces of each account that have no outcome; the catalogue's account and surface are "".
+        self._due: dict[str, tuple[str, ...]] = {"": ("",)} if kind == "sync" else {}
+        self._is_closed = False
+        self._changed = asyncio.Event()
 
     def add(self, accounts: Iterable[ListedAccount]) -> None:
         """Add listed accounts."""
         for account in accounts:
-            if account.account_id not in self._known:
-                self._known.add(account.account_id)
+            if account.account_id not in self._due:
+                self._due[account.account_id] = account.surfaces
                 self.waiting.append(account)
                 self.listed += 1
-                self.expected_outcomes += len(account.surfaces)
         self._changed.set()
 
     def close(self) -> None:
@@ -85,13 +91,22 @@ class AccountBatcher:
         self._is_closed = True
         self._changed.set()
 
+    def settle(self, partition: Partition) -> None:
+        """Note that a partition has its outcome."""
+        left = self._due[partition.account_id]
+        self._due[partition.account_id] = tuple(surface for surface in left if surface != partition.surface)
+
+    def unsettled(self) -> Iterator[Partition]:
+        """Yield the listed partitions that have no outcome."""
+        for account_id, surfaces in list(self._due.items()):
+            for surface in surfaces:
+                yield media(account_id, surface) if account_id else CATALOGUE
+
     def take(self) -> Batch | None:
         """Return the next batch, or None if there are not enough accounts for one yet."""
         share = self.listed // _SHARE
         enough, most = max(1, share), max(_FULL_BATCH, share)
-        if self.in_turn:
-            enough = most = _FULL_BATCH
-        if len(self.waiting) < (1 if self._is_closed else enough):
+        if len(self.waiting) < (1 if self._is_closed else enough) or (self._waits_for_all and not self._is_closed):
             return None
         first = self.listed - len(self.waiting) + 1
         accounts, self.waiting = tuple(self.waiting[:most]), self.waiting[most:]

@@ -1,16 +1,16 @@
-"""Closes a run: checks that each partition has its outcome, decides removals, and reports."""
+"""Closes a run: decides removals, and reports."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from datetime import timedelta
 
-from connectors.source.errors import Failure
+from connectors.source.errors import Disposition, Failure
 from connectors.state.runs import read_run_numbers, warn
 from connectors.warehouse.merge.removals import remove_missing
 from connectors.warehouse.publish.publish import find_refusal
 from connectors.warehouse.queries.outcomes import (
     FailureGroup,
-    count_expired_accounts,
     count_outcomes,
     read_run_failures,
 )
@@ -21,49 +21,42 @@ from flows.engine.upkeep import delete_old
 from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
-from models.runs import NOT_REPLACED, RunWarning, run_state
+from models.findings import Finding, Severity
+from models.runs import NOT_REPLACED, run_state
 
 
 async def close_run(run: Run) -> RunReport:
     """Decide removals, write the end of a run to the state, and delete old rows. All pages must be merged.
 
-    Raises AssertionError if a partition has no outcome, or more than one.
+    Every partition has its outcome. Raises ValueError if one has two.
     """
-    warehouse, request, batcher, beginning = run.resources.warehouse, run.request, run.batcher, run.scans.beginning
+    warehouse, request = run.resources.warehouse, run.request
     outcomes = await warehouse.read(count_outcomes, run.run_id)
-    expected = (request.selection is None) + batcher.expected_outcomes
-    if outcomes.total != expected:
-        raise AssertionError(f"the ledger holds {outcomes.total} outcomes where {expected} are due")
     run_seq = (await warehouse.read_state(read_run_numbers))[run.run_id]
     removals = await warehouse.alone(remove_missing, run_seq, run.run_id, accept_removals=request.accept_removals)
     warnings = [*await find_warnings(run, outcomes, removals), *await _not_replaced(run)]
-    warnings.sort(key=lambda warning: (not warning.makes_partial, warning.code))
+    warnings.sort(key=lambda warning: (warning.severity is not Severity.ACTION, warning.code))
     await warehouse.write_state(warn, run.run_id, warnings)
     missing = next((warning.count for warning in warnings if warning.code == ACCOUNTS_MISSING), 0)
-    stopped_by = run.scans.stop_media.failure
+    # An outage ends the scans, but what they landed counts.
+    stopped_by = run.stopped_by if run.stopped_by and run.stopped_by.disposition is Disposition.STOP else None
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
-    groups = await warehouse.read(read_run_failures, run.run_id, now=beginning.at)
+    groups = await warehouse.read(read_run_failures, run.run_id, now=run.at)
     error_code, detail = _reason(stopped_by, groups, warnings)
-    await run.end(
-        state,
-        accounts_missing=missing,
-        partitions=outcomes.total,
-        error_code=error_code,
-        detail=detail,
-    )
-    if request.keep_runs is not None:
-        await delete_old(request.keep_runs, warehouse, now=run.clock.now())
-    did = await of_runs(warehouse, [*beginning.resumed, *warehouse.recovered_runs, run.run_id])
+    of_row = {"accounts_missing": missing, "partitions": outcomes.total, "error_code": error_code, "detail": detail}
+    await run.end(state, **of_row)
+    await delete_old(timedelta(days=request.settings.keep_runs), warehouse, now=run.clock.now())
+    did = await of_runs(warehouse, [*run.resumed, *warehouse.recovered_runs, run.run_id])
     (own,) = (each for each in did if each.run_id == run.run_id)
     return RunReport(
         **{each.name: getattr(own, each.name) for each in fields(own)},
         selected=request.selected,
         reason=request.reason,
-        resumed_runs=beginning.resumed,
+        resumed_runs=run.resumed,
         restarted=run.progress.restarted,
-        snapshot=request.snapshot,
-        snapshot_url=run.resources.bucket.url if run.resources.bucket else None,
-        accounts=batcher.listed,
+        snapshot=request.settings.snapshot_file(),
+        snapshot_url=request.settings.snapshot_url(),
+        accounts=run.batcher.listed,
         accounts_missing=missing,
         outcomes=outcomes,
         resumed=tuple(each for each in did if each is not own),
@@ -71,26 +64,20 @@ async def close_run(run: Run) -> RunReport:
         warnings=tuple(warnings),
         stopped_by=stopped_by,
         requests=run.progress.requests,
-        mapping_pending=warehouse.mapping != request.mapping,
-        as_of=beginning.at,
+        mapping_pending=warehouse.mapping != request.settings.media_mapping(),
+        as_of=run.at,
     )
 
 
-async def finish_run(run: Run, report: RunReport, published: Published | None) -> RunReport:
-    """Record the end of a run that is closed and published; return the report, with what the snapshot says."""
+async def complete_report(run: Run, report: RunReport, published: Published | None) -> RunReport:
+    """Return the report of a run that is closed and published, with what the snapshot says; record a refusal."""
     if published is not None:
         report = replace(report, snapshot_bytes=published.snapshot_bytes, report=published.report)
         report = replace(report, data=await _data(run, report))
-    report = replace(
-        report,
-        as_of=run.clock.now(),
-        expired=await run.resources.warehouse.read(count_expired_accounts),
-        seconds=run.seconds,
-    )
-    if (refused := report.publish_refusal) is not None:
+    elif (refused := report.publish_refusal) is not None:
         # The snapshot does not have this run, so only the state can say why it was not published.
-        await run.end(report.state, error_code=refused.code, detail=refused.detail)
-    return report
+        await run.end(report.state, error_code=refused.code, detail=refused.text)
+    return replace(report, as_of=run.clock.now(), seconds=run.seconds)
 
 
 async def _data(run: Run, report: RunReport) -> Data:
@@ -103,26 +90,26 @@ async def _data(run: Run, report: RunReport) -> Data:
         return NO_DATA
 
 
-async def _not_replaced(run: Run) -> Sequence[RunWarning]:
+async def _not_replaced(run: Run) -> Sequence[Finding]:
     """Return a warning if the snapshot must not be published: its place, or the bucket, has something else."""
     warehouse, bucket = run.resources.warehouse, run.resources.bucket
-    published = publication(run.request, at=run.clock.now())
-    refused = await warehouse.read(find_refusal, run.request.snapshot, published)
+    published = publication(run.request.settings, at=run.clock.now())
+    refused = await warehouse.read(find_refusal, run.request.settings.snapshot_file(), published)
     if refused is None and bucket is not None:
         refused = await upload_refusal(bucket, warehouse)
     if refused is None:
         return ()
     what, _, fix = refused.partition(" Fix: ")
-    return [RunWarning(NOT_REPLACED, 1, what, fix, makes_partial=True)]
+    return [Finding(NOT_REPLACED, Severity.ACTION, what.rstrip("."), fix.rstrip("."))]
 
 
 def _reason(
-    stopped_by: Failure | None, groups: Sequence[FailureGroup], warnings: Sequence[RunWarning]
+    stopped_by: Failure | None, groups: Sequence[FailureGroup], warnings: Sequence[Finding]
 ) -> tuple[str | None, str | None]:
     """Return the error code and detail for a run's row: why it is not complete, or (None, None)."""
     if stopped_by is not None:
         return stopped_by.code, stopped_by.message
     if groups:
         return groups[0].error_code, groups[0].detail
-    partial = next((warning for warning in warnings if warning.makes_partial), None)
-    return (partial.code, partial.detail) if partial else (None, None)
+    partial = next((warning for warning in warnings if warning.severity is Severity.ACTION), None)
+    return (partial.code, partial.text) if partial else (None, None)

@@ -1,6 +1,7 @@
 """Lists the accounts that a sync scans."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,9 +12,10 @@ from connectors.source.retry import Send
 from connectors.state.forgotten import read_forgotten
 from connectors.warehouse.queries.progress import find_listed_accounts, read_closed_scans, read_statuses
 from flows.engine.batches import ListedAccount
-from flows.engine.paging import scan_partition
+from flows.engine.pages import scan_pages
+from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
-from flows.engine.scan import Start, begin
+from flows.engine.scan import Start, begin_scan
 from flows.engine.warehouse import Warehouse
 from models.api import AccountPage
 from models.forgotten import Forgotten, without_forgotten
@@ -26,59 +28,57 @@ _EXPIRED = "token_expired"
 _STATUSES = ("active", _EXPIRED)
 
 
-async def list_accounts(run: Run) -> Outcome:
+async def list_accounts(run: Run) -> Outcome | None:
     """Page through the account catalogue, with a cursor checkpoint for each page; note accounts whose token expired.
 
     The accounts of a page go into batches at once. The records of forgotten accounts are removed from a page when it is
-    received, so they never land.
+    received, so they never land. Return the outcome, or None if the run has made as many requests as it may.
     """
     warehouse, surfaces = run.resources.warehouse, run.request.surfaces
     last = (await warehouse.checkpoints([""])).get(CATALOGUE)
     if run.request.accept_removals:
         # The user confirms the present catalogue, not what an interrupted run listed of it.
         last = None
-    scans, met = run.scans, set[str]()
+    scanning, met = run.scanning, set[str]()
     forgotten = await warehouse.read_state(read_forgotten)
     if forgotten.marks:
-        scans = replace(scans, send=_leaving_out(forgotten, scans.send, met))
-    scan = begin(scans, Start(CATALOGUE, last, seen=await run.seen(last)))
+        scanning = replace(scanning, send=_leaving_out(forgotten, scanning.send, met))
+    scan = begin_scan(scanning, Start(CATALOGUE, last, seen=await run.seen(last)))
     # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
-        run.add(
-            ListedAccount(
-                listed_as, status == _EXPIRED, surfaces, unknown_status=None if status in _STATUSES else status
-            )
-            for listed_as, status in await warehouse.read(find_listed_accounts, scan.checkpoint)
-        )
-    rejected: list[RejectedRecord] = []
-    # From the pages that this run receives of such a scan. They count if listing the catalogue again fails.
-    of_old_scan: list[ListedAccount] = []
+        found = await warehouse.read(find_listed_accounts, scan.checkpoint)
+        run.add(_listed(listed_as, status, surfaces) for listed_as, status in found)
+    # Those from the pages that this run receives of such a scan count if listing the catalogue again fails.
+    of_old_scan, rejected, outcome = list[ListedAccount](), list[RejectedRecord](), None
     rejected_of_old_scan: list[RejectedRecord] = []
-
-    def on_page(response: Response) -> None:
-        if isinstance(response.page, AccountPage):
-            found = [
-                ListedAccount(account.id, account.status == _EXPIRED, surfaces, account.ig_username)
-                for account in response.page.accounts
-            ]
-            if scan.is_too_old:
-                of_old_scan.extend(found)
-                rejected_of_old_scan.extend(response.page.rejected)
-            else:
-                run.add(found)
-                rejected.extend(response.page.rejected)
-
-    outcome = await scan_partition(scans, scan, run.budget(CATALOGUE_SCOPE), on_page=on_page)
-    if outcome.kind is not OutcomeKind.COMPLETE:
+    with suppress(RequestsSpent):
+        async for commit, page in scan_pages(scanning, scan, run.budget(CATALOGUE_SCOPE)):
+            await run.land(commit)
+            outcome = next(iter(commit.outcomes), None)
+            if isinstance(page, AccountPage):
+                accounts = [_listed(one.id, one.status, surfaces, one.ig_username) for one in page.accounts]
+                if scan.is_too_old:
+                    of_old_scan += accounts
+                    rejected_of_old_scan += page.rejected
+                else:
+                    run.add(accounts)
+                    rejected += page.rejected
+    if outcome is None or outcome.kind is not OutcomeKind.COMPLETE:
         run.add(of_old_scan)
         rejected += rejected_of_old_scan
     run.add(await _known(warehouse, rejected, surfaces))
     run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
-    if run.batcher.in_turn:
+    if run.request.max_requests is not None:
         run.batcher.waiting = await _longest_waiting(warehouse, run.batcher.waiting)
     run.all_listed()
     return outcome
+
+
+def _listed(listed_as: str, status: str, surfaces: tuple[str, ...], username: str | None = None) -> ListedAccount:
+    """Return an account with the status that the catalogue has."""
+    unknown = None if status in _STATUSES else status
+    return ListedAccount(listed_as, status == _EXPIRED, surfaces, username, unknown)
 
 
 def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
@@ -112,15 +112,7 @@ async def _known(
     by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
     known = await warehouse.read(read_statuses, by_id) if by_id else {}
     statuses = {**known, **{key: record.unknown_status for key, record in by_id.items() if record.unknown_status}}
-    return [
-        ListedAccount(
-            by_id[account_id].account_id or "",
-            status == _EXPIRED,
-            surfaces,
-            unknown_status=None if status in _STATUSES else status,
-        )
-        for account_id, status in statuses.items()
-    ]
+    return [_listed(by_id[key].account_id or "", status, surfaces) for key, status in statuses.items()]
 
 
 async def _longest_waiting(warehouse: Warehouse, accounts: Sequence[ListedAccount]) -> list[ListedAccount]:

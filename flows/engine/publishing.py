@@ -1,7 +1,7 @@
 """Publishes the merged data: the snapshot, its copy in the bucket, and the report."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,8 @@ from connectors.warehouse.publish.publish import Publication
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_id
-from flows.engine.run_request import RunRequest
+from flows.config.release import release
+from flows.config.settings import Settings
 from flows.engine.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -36,40 +37,42 @@ class Published:
     report: Path | None
 
 
-def publication(request: RunRequest, *, at: datetime, may_show: bool = False) -> Publication:
+def publication(settings: Settings, *, at: datetime, may_show: bool = False) -> Publication:
     """Return what a snapshot that is published at this time records, and hides."""
     return Publication(
         at=at,
-        version=request.version,
-        stale_after=request.stale_after,
-        full_refresh_every=request.full_refresh_every,
-        hide=request.hide,
+        version=release(),
+        stale_after=timedelta(seconds=settings.stale_after),
+        full_refresh_every=timedelta(days=settings.full_refresh_every),
+        hide=settings.hide,
         may_show=may_show,
     )
 
 
 async def publish_snapshot(
     warehouse: Warehouse,
-    request: RunRequest,
+    settings: Settings,
     bucket: "SnapshotBucket | None",
     *,
     now: datetime,
+    report: Path | None = None,
     may_show: bool = False,
 ) -> Published:
-    """Publish the merged data, upload it to the bucket if there is one, and renew the request's report, if any.
+    """Publish the merged data, upload it to the bucket if there is one, and renew the settings' report, or this one.
 
     With `may_show` the snapshot may show what the one before hid. Raises BucketError and WarehouseUnusable.
     """
-    size = await warehouse.publish(request.snapshot, publication(request, at=now, may_show=may_show))
+    snapshot, report = settings.snapshot_file(), settings.report or report
+    size = await warehouse.publish(snapshot, publication(settings, at=now, may_show=may_show))
     if bucket is not None:
         if (refused := await upload_refusal(bucket, warehouse)) is not None:
             raise WarehouseUnusable(refused)
-        await bucket.publish(request.snapshot, await warehouse.read(read_id), at=now)
+        await bucket.publish(snapshot, await warehouse.read(read_id), at=now)
     # A run before this is not resumed any more.
     await warehouse.write_state(mark_published, now=now)
-    if request.report is None:
+    if report is None:
         return Published(size, None)
     # Imported here, because most runs have no report.
     from flows.reporting.page.write import renew_page  # noqa: PLC0415
 
-    return Published(size, await renew_page(request.snapshot, request.report))
+    return Published(size, await renew_page(snapshot, report))

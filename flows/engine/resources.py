@@ -6,13 +6,11 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 from connectors.buckets.address import open_snapshot_bucket
-from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.state.database import SqlConnection
 from connectors.state.identity import newest_time
@@ -23,20 +21,14 @@ from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
-from flows.config.options import BackfillOptions, SyncOptions, in_order
-from flows.config.release import release
 from flows.config.setting_sources import PREFIX, origin
 from flows.config.settings import Settings
-from flows.engine.concurrency import Slots
 from flows.engine.files import check_exists
-from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import Warehouse, open_warehouse
-from flows.reporting.progress import notices
-from flows.reporting.schedules import Schedule
+from flows.reporting.progress import Progress, notices
 from flows.reporting.words import span
 from models.clock import CLOCK_STEP, Clock
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
-from models.feeds import LIFETIMES
 
 if TYPE_CHECKING:
     from flows.engine.run import RunResources
@@ -45,42 +37,7 @@ T = TypeVar("T")
 
 _LOOK_EVERY = 1.0
 
-
-def build_request(settings: Settings, options: SyncOptions | BackfillOptions | None = None) -> RunRequest:
-    """Return the parameters of a run, by default a sync of everything. Raises SettingsError and SelectionError."""
-    request = RunRequest(
-        snapshot=settings.snapshot_file(),
-        within=timedelta(seconds=settings.resume_within),
-        version=release(),
-        keep_runs=timedelta(days=settings.keep_runs),
-        stale_after=timedelta(seconds=settings.stale_after),
-        report=settings.report,
-        mode=settings.sync_mode,
-        lookback=timedelta(days=settings.lookback_window),
-        full_refresh_every=timedelta(days=settings.full_refresh_every),
-        full_refresh_budget=settings.full_refresh_budget,
-        hide=settings.hide,
-        base_url=None if settings.base_url is None else normalized(settings.base_url),
-        page_size=settings.page_size,
-        max_wait=settings.max_wait,
-        scan_expired=settings.scan_expired,
-        mapping=settings.media_mapping(),
-    )
-    if options is None:
-        return request
-    if isinstance(options, BackfillOptions):
-        return replace(request, selection=options.selection(), reason=options.reason)
-    surfaces = in_order(options.surfaces)
-    name = "stories" if surfaces == tuple(LIFETIMES) else "nightly"
-    return replace(
-        request,
-        surfaces=surfaces,
-        schedule=Schedule(f"{PREFIX}{name.upper()}", getattr(settings, name), settings.time_zone),
-        accept_removals=options.accept_removals,
-        rebind=options.rebind,
-        mode=options.mode or settings.sync_mode,
-        max_requests=options.max_requests,
-    )
+NO_WORKERS = "GRAMHOUSE_ENGINE=dask: runs on workers are a deployment now. Fix: remove the setting (docs/scale.md)."
 
 
 def unwritable_folders(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -236,17 +193,20 @@ async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:
 
 
 @asynccontextmanager
-async def open_resources(settings: Settings, activity: str) -> AsyncIterator["RunResources"]:
+async def open_resources(
+    settings: Settings, activity: str, progress: Progress | None = None
+) -> AsyncIterator["RunResources"]:
     """Open the resources of a run; they are closed when the block ends.
 
     Raises SettingsError, WarehouseBusy, WarehouseUnusable and BucketError, before the first request
     to the API.
     """
     # Not for commands that scan nothing.
-    from flows.engine.paging import scan_account  # noqa: PLC0415
     from flows.engine.run import RunResources  # noqa: PLC0415
 
     clock = SystemClock()
+    if settings.engine != "local":
+        raise SettingsError(NO_WORKERS)
     check_writable(settings)
     address, key, network = settings.address(), settings.key(), settings.network()
     # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
@@ -255,34 +215,25 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
     if (url := settings.snapshot_url()) is not None:
         bucket = open_snapshot_bucket(url)
         await bucket.check()
-    async with AsyncExitStack() as stack:
-        workers = None
-        if settings.engine != "local":
-            # Before the warehouse: without workers, an empty warehouse would be created.
-            from flows.engine.dask.scans import open_workers  # noqa: PLC0415 - not for a run in one process
-
-            workers = await stack.enter_async_context(open_workers(settings))
-        warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock))
+    async with writing(settings, activity, clock=clock) as warehouse:
         await warehouse.write_state(delete_failed_starts)
-        client = await stack.enter_async_context(
-            (await importing).ApiClient(
-                address,
-                key,
-                clock=clock,
-                concurrency=settings.concurrency + 1,
-                certificates=network.certificates,
-                proxy=network.proxy,
-                paths=settings.page_paths(),
-            )
-        )
-        yield RunResources(
-            scan_account=scan_account if workers is None else workers.scan_account,
-            bucket=bucket,
-            send=client.send,
-            warehouse=warehouse,
+        client = (await importing).ApiClient(
+            address,
+            key,
             clock=clock,
-            random=random.SystemRandom().random,
-            new_id=new_id,
-            slots=Slots.for_requests(settings.concurrency) if workers is None else workers.slots,
-            rate=RequestRate(settings.requests_per_second, AT_FIRST),
+            concurrency=settings.concurrency,
+            certificates=network.certificates,
+            proxy=network.proxy,
+            paths=settings.page_paths(),
         )
+        async with client:
+            yield RunResources(
+                bucket=bucket,
+                send=client.send,
+                warehouse=warehouse,
+                clock=clock,
+                random=random.SystemRandom().random,
+                new_id=new_id,
+                rate=RequestRate(settings.requests_per_second, AT_FIRST),
+                progress=progress or Progress(),
+            )

@@ -59,23 +59,24 @@ def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], fl
     return Retry(made + 1, limit, delay * (1 + _JITTER * random()), plain(failure.error_code))
 
 
-async def retried(
+async def repeat(
     attempt: Callable[[], Awaitable[RunReport]],
     limit: int,
     *,
     sleep: Callable[[float], Awaitable[None]],
     random: Callable[[], float],
-    announce: Callable[[RunReport, Retry], None],
+    announce: Callable[[RunReport, Retry | None], Awaitable[None]],
 ) -> RunReport:
-    """Make a run and up to `limit` retries of it; return the last report. `announce` is called before each wait.
+    """Make a run and up to `limit` retries of it; return the last report.
 
-    Raises what an attempt raises.
+    `announce` is called after each attempt, with the retry that follows, if any. Raises what an attempt raises.
     """
-    report = await attempt()
     made = 0
-    while retry := next_retry(report, made, limit, random):
-        announce(report, retry)
-        await sleep(retry.seconds)
+    while True:
         report = await attempt()
+        retry = next_retry(report, made, limit, random)
+        await announce(report, retry)
+        if retry is None:
+            return report
+        await sleep(retry.seconds)
         made = retry.number
-    return report

@@ -1,13 +1,13 @@
-"""Opens a run: what it uses, its row in the ledger, and the runs that it resumes."""
+"""Opens a run: what it uses, its row in the state, and the runs that it resumes."""
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from connectors.source.rate_limit import RateLimitBudget
@@ -21,12 +21,13 @@ from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids,
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
-from flows.engine.batches import AccountBatcher, ListedAccount
-from flows.engine.concurrency import Pacer, Slots
-from flows.engine.paging import ScanAccount, scan_account
+from flows.config.release import release
+from flows.engine.batches import AccountBatcher, Batch, ListedAccount
+from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import Beginning, RequestsSpent, ScanContext
+from flows.engine.scan import AccountScan, ScanContext, describe_failure
+from flows.engine.scans import Scans, open_scans
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
@@ -35,20 +36,31 @@ from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
 from models.identity import service_refusal
 from models.incremental import Incremental, least_age
+from models.page_commit import PageCommit
 from models.page_items import post_reader
-from models.runs import RunState
+from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import NothingChosen, Selection
+
+# Accounts whose scans are under way, or sleep: each takes about 25 kB.
+_OPEN_ACCOUNTS = 2_000
+
+# The most accounts that are scanned once more: they take memory. And the partitions that settle together.
+_MOST_REPEATED = 1_000
+_SETTLED_AT_ONCE = 1_000
+
+REQUEST_BUDGET = "request_budget"
 
 if TYPE_CHECKING:
     from connectors.buckets.snapshot_bucket import SnapshotBucket
+    from connectors.source.errors import Failure
 
 
 @dataclass(frozen=True, slots=True)
 class RunResources:
     """The resources of a run, including time, randomness and ids.
 
-    `scan_account` scans accounts in this process or on workers. `bucket` is where the snapshot is published in addition
-    to its file on this machine. `rate` is that of the first request.
+    `bucket` is where the snapshot is published in addition to its file on this machine. `rate` is that of the first
+    request. `progress` is what the run has done so far, for those who show it.
     """
 
     send: Send
@@ -56,34 +68,63 @@ class RunResources:
     clock: Clock
     random: Callable[[], float]
     new_id: Callable[[], str]
-    slots: Slots
-    scan_account: ScanAccount = scan_account
     bucket: "SnapshotBucket | None" = None
     rate: RequestRate = field(default_factory=RequestRate)
+    progress: Progress = field(default_factory=Progress)
 
 
 class Run:
-    """A run in progress: what was asked for, what its scans share, and the accounts in its batches.
+    """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    `cooldowns` has the end of each rate-limit scope's cooldown, from earlier runs. Not a dataclass: Prefect would copy
-    the fields of one for each task.
+    `at` is when it began. Without `incremental` every scan of posts is full. `cooldowns` has the end of each rate-limit
+    scope's cooldown. `stopped_by` is the error that ended all scans. Not a dataclass: Prefect would copy the fields of
+    one for each task.
     """
 
     def __init__(
         self,
+        request: RunRequest,
         resources: RunResources,
         clock: SteadyClock,
-        scans: ScanContext,
+        run_id: str,
+        at: datetime,
+        resumed: tuple[str, ...],
+        incremental: Incremental | None,
         cooldowns: Map[str, datetime],
     ) -> None:
-        self.request = scans.request
+        self.request = request
         self.resources = resources
         self.clock = clock
-        self.scans = scans
-        self.run_id = scans.beginning.run_id
-        self.progress = scans.progress
-        # Batches are scanned one after the other, those accounts first that have waited longest.
-        self.batcher = AccountBatcher(in_turn=self.request.max_requests is not None)
+        self.run_id = run_id
+        self.at = at
+        self.resumed = resumed
+        self.incremental = incremental
+        self.progress = progress = resources.progress
+        self.requests = Requests(
+            concurrency=request.settings.concurrency,
+            rate=resources.rate,
+            most=request.max_requests,
+            max_wait=request.settings.max_wait,
+            clock=clock,
+            progress=progress,
+        )
+        self.scanning = ScanContext(
+            request,
+            run_id,
+            resumed,
+            resources.send,
+            self.requests,
+            self.land,
+            post_reader(resources.warehouse.mapping),
+            clock,
+            resources.random,
+            resources.new_id,
+            progress,
+        )
+        self.batcher = AccountBatcher(request.kind, waits_for_all=request.max_requests is not None)
+        self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS)
+        self.to_repeat: list[AccountScan] = []
+        self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
         self._cooldowns = cooldowns
 
@@ -102,19 +143,62 @@ class Run:
         self.progress.catalogue_complete = True
         self.batcher.close()
 
+    async def land(self, commit: PageCommit) -> None:
+        """Return when a page commit is durable."""
+        # Before it is: a scan that is cancelled meanwhile has this outcome, and no other.
+        for outcome in commit.outcomes:
+            self.batcher.settle(outcome.partition)
+        await self.resources.warehouse.land(commit)
+
     def budget(self, scope: str) -> RateLimitBudget:
         """Return this run's wait budget for a rate-limit scope, including a cooldown of an earlier run."""
         resume_after = self._cooldowns.get(scope)
         if resume_after is not None:
             self.progress.cooldowns[scope] = resume_after
-        now, monotonic = self.clock.now(), self.clock.monotonic()
-        return RateLimitBudget.seeded(scope, self.request.max_wait, resume_after, now=now, monotonic=monotonic)
+        now, monotonic, most = self.clock.now(), self.clock.monotonic(), self.request.settings.max_wait
+        return RateLimitBudget.seeded(scope, most, resume_after, now=now, monotonic=monotonic)
 
     async def seen(self, last: Checkpoint | None) -> frozenset[str]:
         """Return the ids that a scan has received, if it is unfinished."""
         if last is None or last.state is not ScanState.SCANNING or not last.pages:
             return frozenset()
         return frozenset(await self.resources.warehouse.read(find_seen_ids, last))
+
+    def scans(self) -> AbstractAsyncContextManager[Scans]:
+        """Start the steps that scan in the block, and wait for them at its end."""
+        return open_scans(self)
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Yield the accounts while they are being listed, until something ends all scans."""
+        async for batch in self.batcher.batches():
+            if self.stopped_by is not None or self.requests.are_spent:
+                return
+            yield batch
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a scan that fails for a passing reason is repeated. If many fail, the whole run is."""
+        return len(self.to_repeat) < _MOST_REPEATED
+
+    def repeats(self) -> Iterator[Batch]:
+        """Yield the scans that failed for a passing reason, to be scanned once more, unless something ended all."""
+        if self.to_repeat and self.stopped_by is None and not self.requests.are_spent:
+            yield Batch(1, (), tuple(self.to_repeat))
+
+    async def settle_rest(self) -> None:
+        """Give every listed partition that has no outcome the outcome of what ended the scans."""
+        if self.stopped_by is not None:
+            about = describe_failure(self.stopped_by)
+        else:
+            most = count(self.request.max_requests or 0, "request")
+            detail = f"The run had made the {most} allowed by --max-requests."
+            about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
+        now, rest = self.clock.now(), iter(self.batcher.unsettled())
+        while some := tuple(islice(rest, _SETTLED_AT_ONCE)):
+            if self.stopped_by is None and not self.requests.are_spent:
+                raise AssertionError(f"{some[0]} has no outcome")
+            outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in some)
+            await self.land(PageCommit(outcomes=tuple(outcomes)))
 
     async def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""
@@ -124,37 +208,38 @@ class Run:
 
 
 @asynccontextmanager
-async def open_run(request: RunRequest, resources: RunResources, progress: Progress) -> AsyncIterator[Run]:
+async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterator[Run]:
     """Begin a run and record it; if the block raises before the run is closed, it is marked as interrupted.
 
     Raises WarehouseUnusable, also if the clock is behind, OtherService, SelectionError and NothingChosen.
     """
-    warehouse, clock = resources.warehouse, await steady_clock(resources.warehouse, resources.clock)
-    if request.base_url is not None:
-        await _check_service(warehouse, request.base_url, rebind=request.rebind)
-    selected = None if request.selection is None else await _selected(request.selection, request.page_size, warehouse)
+    warehouse, progress, clock = (
+        resources.warehouse,
+        resources.progress,
+        await steady_clock(resources.warehouse, resources.clock),
+    )
+    await _check_service(request, warehouse)
+    selected = None if request.selection is None else await _selected(request, request.selection, warehouse)
     run_id, now = resources.new_id(), clock.now()
     if request.schedule is not None:
         progress.next_run = now + request.schedule.interval(now)
-    resumed = await _begin(request, warehouse, run_id, now)
-    mapping, incremental = warehouse.mapping, await _incremental(request, warehouse, now)
-    scans = ScanContext(
-        request,
-        Beginning(run_id, now, resumed, mapping, incremental),
-        resources.send,
-        warehouse.land,
-        post_reader(mapping),
-        clock,
-        resources.random,
-        resources.new_id,
-        resources.slots,
-        progress,
-        Pacer(resources.rate),
-        partial(_check_requests, request, progress),
+    resumed = await warehouse.write_state(
+        begin_run,
+        run_id,
+        request.kind,
+        pid=os.getpid(),
+        now=now,
+        within=request.within,
+        version=release(),
+        selection=request.selected,
+        reason=request.reason,
+        base_url=request.base_url,
+        accept_removals=request.accept_removals,
     )
+    cooldowns = await warehouse.read_state(read_cooldowns, now=now)
+    run = Run(request, resources, clock, run_id, now, resumed, await _incremental(request, warehouse, now), cooldowns)
     # Only now: until then a failure is recorded as one before the run.
     progress.run_id = run_id
-    run = Run(resources, clock, scans, await warehouse.read_state(read_cooldowns, now=now))
     try:
         await _report_resumed(resumed, warehouse)
         if selected is not None:
@@ -170,24 +255,19 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
         raise
 
 
-async def _check_service(warehouse: Warehouse, base_url: str, *, rebind: bool) -> None:
+async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
     """Raise OtherService, which names both addresses, if the data came from another service, or accept this one."""
-    if rebind:
+    if (base_url := request.base_url) is None:
+        return
+    if request.rebind:
         await warehouse.write_state(bind_service, base_url)
     elif (refusal := service_refusal(await warehouse.read_state(read_service), base_url)) is not None:
         raise OtherService(refusal)
 
 
-def _check_requests(request: RunRequest, progress: Progress, _: float) -> None:
-    """Raise RequestsSpent if the run has made as many requests as it may."""
-    if request.max_requests is not None and progress.requests >= request.max_requests:
-        most = count(request.max_requests, "request")
-        raise RequestsSpent(f"The run had made the {most} allowed by --max-requests.")
-
-
-async def _selected(selection: Selection, page_size: int, warehouse: Warehouse) -> list[ListedAccount]:
+async def _selected(request: RunRequest, selection: Selection, warehouse: Warehouse) -> list[ListedAccount]:
     """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
-    found = await warehouse.read(choose_accounts, selection, page_size)
+    found = await warehouse.read(choose_accounts, selection, request.settings.page_size)
     if not found:
         only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
         raise NothingChosen(
@@ -198,23 +278,6 @@ async def _selected(selection: Selection, page_size: int, warehouse: Warehouse) 
         ListedAccount(spelled.get(one.account_id, one.account_id), one.expired, one.surfaces, one.ig_username)
         for one in found
     ]
-
-
-async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: datetime) -> tuple[str, ...]:
-    """Write the run to the state; return the interrupted runs that it resumes."""
-    return await warehouse.write_state(
-        begin_run,
-        run_id,
-        request.kind,
-        pid=os.getpid(),
-        now=now,
-        within=request.within,
-        version=request.version,
-        selection=request.selected,
-        reason=request.reason,
-        base_url=request.base_url,
-        accept_removals=request.accept_removals,
-    )
 
 
 async def of_runs(warehouse: Warehouse, run_ids: Sequence[str]) -> tuple[RunCounts, ...]:
@@ -239,7 +302,7 @@ async def _report_resumed(resumed: Sequence[str], warehouse: Warehouse) -> None:
 
 async def _incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:
     """Return how the run decides between full and recent scans of posts; None: all are full."""
-    if request.kind == "backfill" or request.mode == "full_refresh":
+    if request.mode == "full_refresh":
         return None
     due = await warehouse.read(find_due_scans, now=now, every=request.full_refresh_every)
-    return Incremental(now, request.full_refresh_every, least_age(due, request.full_refresh_budget))
+    return Incremental(now, request.full_refresh_every, least_age(due, request.settings.full_refresh_budget))

@@ -1,68 +1,101 @@
-"""The parameters of a run."""
+"""What a run was asked for: the settings, and the options of a sync or a backfill."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 
+from connectors.source.base_url import normalized
+from flows.config.options import BackfillOptions, SyncOptions, in_order
+from flows.config.setting_sources import PREFIX
+from flows.config.settings import Settings
 from flows.reporting.schedules import Schedule
 from models.checkpoint import RunKind
-from models.feeds import SURFACES
-from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
-from models.mapping import BUILT_IN, Mapping
-from models.runs import STALE_AFTER
+from models.feeds import LIFETIMES, SURFACES
+from models.incremental import SyncMode
 from models.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What a run scans: everything on `surfaces`, or a backfill's `selection`, with a `reason`.
+    """A sync, or a backfill, with these settings."""
 
-    `within` is the maximum age of an interrupted run that is resumed. With `accept_removals` the user confirms that
-    the accounts missing from this run's catalogue are removed; with `rebind`, that the other service's address is
-    right. Without `keep_runs` no old run is deleted. `report` is the HTML report that each publication renews.
-
-    A sync with `mode` incremental scans posts down to known ones older than `lookback`, and in full every
-    `full_refresh_every`; these full scans take at most `full_refresh_budget` requests per run. A backfill is always
-    full. After `max_requests` requests a sync defers the rest. `schedule` is the one of such syncs. The
-    snapshot is published without the columns to `hide`.
-
-    `base_url` is the service's address, as normalized by `connectors.source.base_url.normalized`; None: the warehouse
-    is not bound to a service. `max_wait` is the time in seconds that a run waits for cooldowns of a rate-limit scope.
-    `mapping` says how media are read, unless stored rows were read differently.
-    """
-
-    snapshot: Path
-    within: timedelta
-    version: str
-    surfaces: tuple[str, ...] = SURFACES
-    selection: Selection | None = None
-    reason: str | None = None
-    accept_removals: bool = False
-    rebind: bool = False
-    keep_runs: timedelta | None = None
-    stale_after: timedelta = STALE_AFTER
-    report: Path | None = None
-    mode: SyncMode = "full_refresh"
-    lookback: timedelta = LOOKBACK_WINDOW
-    full_refresh_every: timedelta = FULL_REFRESH_EVERY
-    full_refresh_budget: int | None = None
-    max_requests: int | None = None
-    schedule: Schedule | None = None
-    hide: tuple[str, ...] = ()
-    base_url: str | None = None
-    page_size: int = 50
-    max_wait: float = 3600.0
-    scan_expired: bool = False
-    mapping: Mapping = BUILT_IN
+    settings: Settings
+    options: SyncOptions | BackfillOptions = field(default_factory=SyncOptions)
 
     @property
     def kind(self) -> RunKind:
         """Return the kind of run, which also selects its checkpoints."""
-        return "sync" if self.selection is None else "backfill"
+        return "backfill" if isinstance(self.options, BackfillOptions) else "sync"
+
+    @property
+    def surfaces(self) -> tuple[str, ...]:
+        """Return the surfaces to scan, in the order in which they are scanned."""
+        return in_order(self.options.surfaces)
+
+    @property
+    def selection(self) -> Selection | None:
+        """Return what a backfill scans; None for a sync. Raises SelectionError if it selects nothing."""
+        return self.options.selection() if isinstance(self.options, BackfillOptions) else None
 
     @property
     def selected(self) -> str | None:
         """Return what is scanned, as text; None is everything."""
-        if self.selection is not None:
-            return str(self.selection)
+        if (selection := self.selection) is not None:
+            return str(selection)
         return None if self.surfaces == SURFACES else " and ".join(self.surfaces)
+
+    @property
+    def mode(self) -> SyncMode:
+        """Return how deep posts are scanned; a backfill scans to the last page."""
+        return (
+            "full_refresh"
+            if isinstance(self.options, BackfillOptions)
+            else self.options.mode or self.settings.sync_mode
+        )
+
+    @property
+    def reason(self) -> str | None:
+        """Return why a backfill was asked for."""
+        return self.options.reason if isinstance(self.options, BackfillOptions) else None
+
+    @property
+    def accept_removals(self) -> bool:
+        """Return whether a person confirms that what is missing now is removed."""
+        return isinstance(self.options, SyncOptions) and self.options.accept_removals
+
+    @property
+    def rebind(self) -> bool:
+        """Return whether a person confirms that the address of another service is right."""
+        return isinstance(self.options, SyncOptions) and self.options.rebind
+
+    @property
+    def max_requests(self) -> int | None:
+        """Return the number of requests after which a sync defers the rest; None: no limit."""
+        return None if isinstance(self.options, BackfillOptions) else self.options.max_requests
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Return the schedule of such syncs; a backfill has none."""
+        if isinstance(self.options, BackfillOptions):
+            return None
+        name = "stories" if self.surfaces == tuple(LIFETIMES) else "nightly"
+        return Schedule(f"{PREFIX}{name.upper()}", getattr(self.settings, name), self.settings.time_zone)
+
+    @property
+    def base_url(self) -> str | None:
+        """Return the service's address in one spelling; None: the warehouse is not bound to a service."""
+        return None if self.settings.base_url is None else normalized(self.settings.base_url)
+
+    @property
+    def within(self) -> timedelta:
+        """Return the maximum age of an interrupted run that is resumed."""
+        return timedelta(seconds=self.settings.resume_within)
+
+    @property
+    def lookback(self) -> timedelta:
+        """Return the age up to which an incremental sync fetches posts again."""
+        return timedelta(days=self.settings.lookback_window)
+
+    @property
+    def full_refresh_every(self) -> timedelta:
+        """Return the time after which an incremental sync scans all posts of an account again."""
+        return timedelta(days=self.settings.full_refresh_every)

@@ -1,35 +1,30 @@
-"""One scan: what it uses, where it begins, and the outcome that ends it. flows/engine/paging.py requests its pages.
+"""One scan: what it uses, where it begins, and the outcome that ends it. flows/engine/pages.py requests its pages.
 
 The same code runs in the process that writes the warehouse and on workers: `ScanContext` has what differs.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from connectors.source.endpoints import ACCOUNTS, Response
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
+from connectors.source.errors import ApiError, Deferred, Failure, client_error
 from connectors.source.pagination import LoopGuard
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.source.request_rate import RequestRate
 from connectors.source.retry import Attempts, Send
-from flows.engine.concurrency import Pacer, RunStopped, Slots, StopSignal
+from flows.engine.requests import Requests
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
 from flows.reporting.words import join
 from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.clock import Clock
 from models.feeds import FEEDS
-from models.incremental import FeedProgress, FullReason, Incremental, Post
-from models.mapping import BUILT_IN, Mapping
+from models.incremental import FeedProgress, FullReason, Post
 from models.page_commit import PageCommit, ReceivedPage
 from models.partition import CATALOGUE, Partition
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind, began_within
-
-SCOPE_DENIED = "api_scope_denied"
-REQUEST_BUDGET = "request_budget"
 
 _DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeKind.RECENT}
 
@@ -37,57 +32,23 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """What a run found when it began, at `at`: the interrupted runs that it resumes, and how media are read.
-
-    `stored_mapping` is the mapping in use in the warehouse. Without `incremental` every scan of posts is full.
-    """
-
-    run_id: str
-    at: datetime
-    resumed: tuple[str, ...] = ()
-    stored_mapping: Mapping = BUILT_IN
-    incremental: Incremental | None = None
-
-
-class RequestsSpent(Exception):  # noqa: N818 - a limit that the user set, not an error
-    """The run has made as many requests as it may."""
-
-
-@dataclass(frozen=True, slots=True)
 class ScanContext:
     """What the scans of a run use: `send` makes a request, `land` returns when a commit is durable.
 
-    `bounds` is called before each request with 0, and before each sleep with its seconds; it raises an exception to end
-    the scan between two pages.
+    `resumed` are the runs that it resumes, `read_posts` reads the posts of a page with the mapping of the warehouse.
     """
 
     request: RunRequest
-    beginning: Beginning
+    run_id: str
+    resumed: tuple[str, ...]
     send: Send
+    requests: Requests
     land: Callable[[PageCommit], Awaitable[None]]
     read_posts: Callable[[str], Sequence[Post]]
     clock: Clock
     random: Callable[[], float]
     new_id: Callable[[], str]
-    slots: Slots
     progress: Progress
-    pacer: Pacer
-    bounds: Callable[[float], None]
-    stop: StopSignal = field(default_factory=StopSignal)
-    stop_media: StopSignal = field(default_factory=StopSignal)
-
-    def answered(self, budget: RateLimitBudget, *, limited: bool) -> None:
-        """Adapt the rate of requests to an answer."""
-        self.progress.refused += limited
-        now = self.clock.monotonic()
-        self.adopt(self.pacer.rate.observe(budget.scope, limited=limited, now=now, pages=budget.pages))
-        budget.pages = 0 if limited else budget.pages + 1
-
-    def adopt(self, rate: RequestRate) -> None:
-        """Send requests at this rate from now on."""
-        self.pacer.rate = rate
-        self.progress.allowed = rate.allowed if rate.is_limited(self.clock.monotonic()) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +57,7 @@ class Start:
 
     It reads to the last page, because of `full`, or to `known` posts, which the last closed scan has seen; `known_seq`
     is the landing number of that scan. `seen` are the ids that an unfinished scan has received. `listed_as` is the
-    account's id as the API writes it, `token_expired` its status.
+    account's id as the API writes it, `token_expired` its status, `number` its place among the accounts of the run.
     """
 
     partition: Partition
@@ -108,6 +69,7 @@ class Start:
     listed_as: str = ""
     username: str | None = None
     token_expired: bool = False
+    number: int = 0
 
 
 @dataclass(slots=True)
@@ -116,7 +78,8 @@ class Scan:
 
     `pages` and `items` count what this run landed. `note` becomes the detail of its outcome. `failed_at` is the
     checkpoint at whose cursor it failed before it began again; `refused_after` counts the items up to the last cursor
-    that the API refused. `attempts` is how the page that is due is requested.
+    that the API refused. `attempts` is how the page that is due is requested. A scan that `may_repeat` has no outcome
+    if it fails for a passing reason: the run scans it once more.
     """
 
     start: Start
@@ -125,12 +88,13 @@ class Scan:
     guard: LoopGuard
     feed: FeedProgress | None
     attempts: Attempts
+    pages: int = 0
+    items: int = 0
     is_too_old: bool = False
     note: str | None = None
     refused_after: int | None = None
     failed_at: Checkpoint | None = None
-    pages: int = 0
-    items: int = 0
+    may_repeat: bool = False
 
     @property
     def partition(self) -> Partition:
@@ -155,14 +119,22 @@ class Scan:
         return {"partition": str(self.partition), "account": account, "username": self.start.username}
 
 
-def begin(run: ScanContext, start: Start) -> Scan:
+@dataclass(slots=True)
+class AccountScan:
+    """The scans of an account that are `left`: not begun, or to be continued. They share the scope's wait `budget`."""
+
+    budget: RateLimitBudget
+    left: list[Start | Scan]
+
+
+def begin_scan(run: ScanContext, start: Start) -> Scan:
     """Decide where a scan begins."""
     request, now, feed = run.request, run.clock.now(), FEEDS.get(start.partition.surface)
     checkpoint = plan_scan(
         start.partition,
         start.last,
-        run_id=run.beginning.run_id,
-        resumed_runs=run.beginning.resumed,
+        run_id=run.run_id,
+        resumed_runs=run.resumed,
         now=now,
         fresh_within=request.within,
         new_id=run.new_id,
@@ -175,7 +147,7 @@ def begin(run: ScanContext, start: Start) -> Scan:
         checkpoint,
         LoopGuard.after(checkpoint.cursor, checkpoint.repeated_pages, checkpoint.empty_pages),
         FeedProgress() if feed is not None and feed.may_be_ordered else None,
-        Attempts(request.page_size),
+        Attempts(request.settings.page_size),
     )
     if checkpoint.pages and not checkpoint.is_closed:
         scan.note = f"Resumed after {checkpoint.pages} pages."
@@ -193,8 +165,8 @@ def scan_again(run: ScanContext, scan: Scan, note: str) -> None:
     before, now = scan.checkpoint, run.clock.now()
     # After a violation of the order, the scan must be full.
     known_seq = scan.start.known_seq if before.order_broken_by is None else None
-    scan_id, run_id, kind = run.new_id(), run.beginning.run_id, run.request.kind
-    scan.checkpoint = Checkpoint(scan.partition, scan_id, run_id, now, now, run_kind=kind, known_seq=known_seq)
+    kind = run.request.kind
+    scan.checkpoint = Checkpoint(scan.partition, run.new_id(), run.run_id, now, now, run_kind=kind, known_seq=known_seq)
     scan.guard = LoopGuard.after(None)
     scan.feed = None if scan.feed is None else FeedProgress()
     scan.attempts.failures.clear()
@@ -202,62 +174,25 @@ def scan_again(run: ScanContext, scan: Scan, note: str) -> None:
     scan.note = note
 
 
-Ending = ApiError | Deferred | RunStopped | RequestsSpent
+def received_page(
+    run: ScanContext, scan: Scan, body: bytes, correlation_id: str | None, *, is_readable: bool
+) -> ReceivedPage:
+    """Return the page that is due as it lands; the body of one that is not readable goes to quarantine."""
+    return ReceivedPage(
+        partition=scan.partition,
+        run_id=run.run_id,
+        scan_id=scan.checkpoint.scan_id if is_readable else "",
+        page=scan.checkpoint.pages + 1,
+        received_at=run.clock.now(),
+        correlation_id=correlation_id,
+        body=body,
+    )
 
 
-async def end_scan(run: ScanContext, scan: Scan, error: Ending) -> Outcome:
-    """Land the outcome of an error. A key or a permission that is missing stops the run, or its media scans."""
-    outcome = outcome_of(error, run, scan)
-    if isinstance(error, Deferred):
-        until = error.resume_after
-        facts = {**scan.about, "code": outcome.error_code, **(error.error.facts if error.error else {})}
-        facts["resume_after"] = until
-        _log.info("%s: deferred; cooldown until %s UTC", scan.partition, f"{until:%F %T}", extra=facts)
-    page = abandoned = None
-    if isinstance(error, ApiError):
-        failure = error.failure
-        page = keep_failure(run, scan, failure)
-        if failure.disposition is Disposition.STOP:
-            run.stop_media.set(failure)
-            if failure.code != SCOPE_DENIED or scan.partition == CATALOGUE:
-                run.stop.set(failure)
-        # A checkpoint without pages is not stored; the one before the restart is.
-        dead = scan.checkpoint if scan.checkpoint.pages else scan.failed_at
-        if dead and (failure.disposition is Disposition.RESTART or failure.code.startswith("cursor_")):
-            abandoned = dead.abandon(run_id=outcome.run_id, at=outcome.ended_at)
-    await run.land(PageCommit(page, abandoned, (outcome,)))
-    return outcome
-
-
-def outcome_of(error: Ending, run: ScanContext, scan: Scan) -> Outcome:
-    """Return the outcome of a scan that an error ended (API 7)."""
-    if isinstance(error, RequestsSpent):
-        return _outcome(run, scan, OutcomeKind.DEFERRED, error_code=REQUEST_BUDGET, detail=str(error))
-    if isinstance(error, Deferred):
-        told = {"error_code": "rate_limited", "detail": "A cooldown from an earlier run is still active."}
-        about = told if error.error is None else _described(error.error)
-        return _outcome(run, scan, OutcomeKind.DEFERRED, resume_after=error.resume_after, **about)
-    return _outcome(run, scan, OutcomeKind(error.failure.outcome), **_described(error.failure))
-
-
-def ended(run: ScanContext, scan: Scan, checkpoint: Checkpoint, response: Response) -> Outcome:
-    """Return the outcome of a scan that reached its end."""
-    if checkpoint.is_closed:
-        broken = None
-        if checkpoint.known_seq is not None and checkpoint.order_broken_by is not None:
-            broken = "The posts are not listed newest first, so all of them were fetched."
-        return done(run, scan, checkpoint, join(" ", (scan.note, broken)) or None)
-    code, what = ITEMS_REJECTED, "items have no id that gramhouse knows, or are not JSON"
-    if scan.partition == CATALOGUE:
-        code, what = ACCOUNTS_REJECTED, "accounts are malformed"
-    message = f"{checkpoint.rejected:,} of {checkpoint.items:,} {what}"
-    error = client_error(response.operation, code, message, correlation_id=response.correlation_id)
-    _log.warning("%s: %s", scan.partition, error.failure, extra={**scan.about, **error.failure.facts})
-    return outcome_of(error, run, scan)
-
-
-def _described(failure: Failure) -> dict[str, Any]:
+def describe_failure(failure: Failure) -> dict[str, Any]:
+    """Return the fields of an outcome that an error has."""
     return {
+        "kind": OutcomeKind(failure.outcome),
         "error_code": failure.code,
         "http_status": failure.status,
         "correlation_id": failure.correlation_id,
@@ -265,38 +200,51 @@ def _described(failure: Failure) -> dict[str, Any]:
     }
 
 
-def keep_failure(run: ScanContext, scan: Scan, error: Failure) -> ReceivedPage | None:
-    """Log an error; if a page could not be parsed, return what to land: its body goes to quarantine."""
-    _log.warning("%s: %s", scan.partition, error, extra={**scan.about, **error.facts})
-    if error.body is None:
-        return None
-    return ReceivedPage(
-        partition=scan.partition,
-        run_id=run.beginning.run_id,
-        scan_id="",
-        page=scan.checkpoint.pages + 1,
-        received_at=run.clock.now(),
-        correlation_id=error.correlation_id,
-        body=error.body,
-    )
+def failed_outcome(run: ScanContext, scan: Scan, error: ApiError | Deferred) -> Outcome:
+    """Return the outcome of a scan that an error ended (API 7)."""
+    if isinstance(error, ApiError):
+        return _outcome(run, scan, **describe_failure(error.failure))
+    about: dict[str, Any] = {
+        "error_code": "rate_limited",
+        "detail": "A cooldown from an earlier run is still active.",
+    }
+    if error.error is not None:
+        about = describe_failure(error.error)
+    return _outcome(run, scan, **about | {"kind": OutcomeKind.DEFERRED, "resume_after": error.resume_after})
 
 
-def done(run: ScanContext, scan: Scan, checkpoint: Checkpoint, detail: str | None) -> Outcome:
-    """Return the outcome of a scan that is closed at a checkpoint."""
-    return _outcome(run, scan, _DONE_AS[checkpoint.state], detail=detail)
+def closed_outcome(run: ScanContext, scan: Scan) -> Outcome:
+    """Return the outcome of a scan that is closed at its checkpoint."""
+    checkpoint, broken = scan.checkpoint, None
+    if checkpoint.known_seq is not None and checkpoint.order_broken_by is not None:
+        broken = "The posts are not listed newest first, so all of them were fetched."
+    return _outcome(run, scan, kind=_DONE_AS[checkpoint.state], detail=join(" ", (scan.note, broken)) or None)
 
 
-def _outcome(run: ScanContext, scan: Scan, kind: OutcomeKind, detail: str | None = None, **about: object) -> Outcome:
+def ended_outcome(run: ScanContext, scan: Scan, response: Response) -> Outcome:
+    """Return the outcome of a scan whose last page was this response; it failed if most records were rejected."""
+    checkpoint = scan.checkpoint
+    if checkpoint.is_closed:
+        return closed_outcome(run, scan)
+    code, what = ITEMS_REJECTED, "items have no id that gramhouse knows, or are not JSON"
+    if scan.partition == CATALOGUE:
+        code, what = ACCOUNTS_REJECTED, "accounts are malformed"
+    message = f"{checkpoint.rejected:,} of {checkpoint.items:,} {what}"
+    error = client_error(response.operation, code, message, correlation_id=response.correlation_id)
+    _log.warning("%s: %s", scan.partition, error.failure, extra={**scan.about, **error.failure.facts})
+    return failed_outcome(run, scan, error)
+
+
+def _outcome(run: ScanContext, scan: Scan, *, detail: str | None = None, **about: Any) -> Outcome:  # noqa: ANN401 - fields of an outcome
     if (smaller := scan.smaller_pages) is not None:
         detail = f"{detail.rstrip('.')}. {smaller}" if detail else smaller
     return Outcome(
         partition=scan.partition,
-        run_id=run.beginning.run_id,
-        kind=kind,
+        run_id=run.run_id,
         started_at=scan.began,
         ended_at=run.clock.now(),
         pages=scan.pages,
         items=scan.items,
         detail=detail,
-        **about,  # type: ignore[arg-type]
+        **about,
     )

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ from flows.clock import SystemClock
 from flows.config.settings import Settings
 from flows.engine.files import check_exists, lock_state, open_pair
 from flows.engine.publishing import Published, publish_snapshot
-from flows.engine.resources import build_request, check_clock, check_writable, say_unfinished, steady_clock, writing
+from flows.engine.resources import check_clock, check_writable, say_unfinished, steady_clock, writing
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import notices
 from flows.reporting.recording import STOPPED, command, record_failed_start, short
@@ -97,9 +97,8 @@ async def publish_opened(
     """Publish all merged data, and renew the report of the settings or else this one. Raises as `publish_snapshot`."""
     url = settings.snapshot_url()
     bucket = None if url is None else open_snapshot_bucket(url)
-    request, now = build_request(settings), opened.clock.now()
-    request = replace(request, report=request.report or report)
-    return await publish_snapshot(opened.warehouse, request, bucket, now=now, may_show=may_show)
+    now = opened.clock.now()
+    return await publish_snapshot(opened.warehouse, settings, bucket, now=now, report=report, may_show=may_show)
 
 
 async def publish_now(settings: Settings, *, may_show: bool = False) -> int:

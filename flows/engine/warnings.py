@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from connectors.state.runs import read_runs
-from connectors.warehouse.merge.removals import Removals
+from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, ACCOUNTS_LIMIT, Removals
 from connectors.warehouse.queries.warnings import (
     MissingAccounts,
     count_unread_values,
@@ -14,10 +14,10 @@ from connectors.warehouse.queries.warnings import (
     read_scan_findings,
 )
 from flows.engine.run import Run
-from flows.reporting.words import count, per_second, several, span
-from models.pointer import to_keys
-from models.removal import ACCOUNTS_CONFIRM_AFTER_HOURS, ACCOUNTS_LIMIT
-from models.runs import OutcomeKind, RunState, RunWarning, Tally
+from flows.reporting.words import count, per_second, span
+from models.findings import Finding, Severity, several
+from models.mapping import to_keys
+from models.runs import OutcomeKind, RunState, Tally
 
 _RELEASE = "if they were really deleted, run `gramhouse sync --accept-removals`"
 
@@ -40,7 +40,7 @@ _CONTRADICTIONS = {
 }
 
 
-async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequence[RunWarning]:
+async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequence[Finding]:
     """Return the warnings of a run, after its last merge."""
     warehouse = run.resources.warehouse
     found = [*_nothing_scanned(run, outcomes), *_limited(run)]
@@ -49,60 +49,62 @@ async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequen
         found += _missing_accounts(await warehouse.read(find_missing_accounts), removals)
         found += await _changed_by_one_field(run)
     found += _missing_items(removals, await warehouse.read(read_names, removals.accounts_with_too_many))
-    for finding, names in (await warehouse.read(read_scan_findings)).items():
-        code, detail, hint = _CONTRADICTIONS[finding]
+    for kind, names in (await warehouse.read(read_scan_findings)).items():
+        code, detail, hint = _CONTRADICTIONS[kind]
         what = f"{count(len(names), 'account')} ({several(names)})"
-        found.append(RunWarning(code, len(names), f"{detail.format(what=what)}.", hint, makes_partial=True))
+        found.append(Finding(code, Severity.ACTION, detail.format(what=what), hint, count=len(names)))
     if lost := await warehouse.read(count_unread_values, warehouse.mapping):
         named = ", ".join(f"{name} ({items:,})" for name, items in sorted(lost.items(), key=lambda each: -each[1]))
-        detail = f"Values of media items that could not be converted to their column's type and are NULL: {named}."
+        detail = f"Values of media items that could not be converted to their column's type and are NULL: {named}"
         hint = "set a path to the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
-        found.append(RunWarning("values_not_cast", sum(lost.values()), detail, hint))
+        found.append(Finding("values_not_cast", Severity.WARNING, detail, hint, count=sum(lost.values())))
     return found
 
 
-def _nothing_scanned(run: Run, outcomes: Tally) -> Iterator[RunWarning]:
+def _nothing_scanned(run: Run, outcomes: Tally) -> Iterator[Finding]:
     """Yield a warning if a backfill skipped all accounts that it was asked for."""
     if run.request.selection is None or outcomes[OutcomeKind.SKIPPED] < outcomes.total:
         return
     which = "the account has expired" if run.batcher.listed == 1 else "all chosen accounts have expired"
-    fix = "The owner must renew it first, or set GRAMHOUSE_SCAN_EXPIRED=true."
-    detail = f"Nothing was scanned: the token of {which}."
-    yield RunWarning("nothing_scanned", run.batcher.listed, detail, fix, makes_partial=True)
+    fix = "the owner must renew it first, or set GRAMHOUSE_SCAN_EXPIRED=true"
+    detail = f"Nothing was scanned: the token of {which}"
+    yield Finding("nothing_scanned", Severity.ACTION, detail, fix, count=run.batcher.listed)
 
 
-def _limited(run: Run) -> Iterator[RunWarning]:
+def _limited(run: Run) -> Iterator[Finding]:
     """Yield warnings if the service limited all requests: the rate, and that the run took too long because of it."""
-    allowed, fixed = run.scans.pacer.rate.allowed, run.resources.rate.fixed
+    allowed, fixed = run.requests.pacer.rate.allowed, run.resources.rate.fixed
     if allowed is None:
         return
     rate, refused = per_second(allowed), count(run.progress.refused, "request")
     if fixed is None:
-        detail, hint = f"The service allows {rate}; pace kept ({refused} refused).", None
+        severity, fix = Severity.INFORMATION, ""
+        text = f"The service allows {rate}; pace kept ({refused} refused)"
     else:
-        detail = f"The service allows {rate}, and GRAMHOUSE_REQUESTS_PER_SECOND is {fixed:g} ({refused} refused)."
-        hint = "Lower the setting, or remove it, so that runs find out what the service allows."
-    yield RunWarning("requests_per_second", round(allowed), detail, hint)
+        severity, fix = (
+            Severity.WARNING,
+            "lower the setting, or remove it, so that runs find out what the service allows",
+        )
+        text = f"The service allows {rate}, and GRAMHOUSE_REQUESTS_PER_SECOND is {fixed:g} ({refused} refused)"
+    yield Finding("requests_per_second", severity, text, fix, count=round(allowed))
     schedule, next_run = run.request.schedule, run.progress.next_run
     if schedule is not None and next_run is not None and run.clock.now() > next_run:
-        every = next_run - run.scans.beginning.at
+        every = next_run - run.at
         detail = (
             f"The run took {span(run.seconds)}, longer than the {span(every.total_seconds())} between two runs of"
-            f" {schedule.setting}, because the service allows {rate}."
+            f" {schedule.setting}, because the service allows {rate}"
         )
-        hint = (
-            f"Ask the service for more, set GRAMHOUSE_SYNC_MODE=incremental, or make {schedule.setting} less frequent."
-        )
-        yield RunWarning("longer_than_schedule", 1, detail, hint)
+        fix = f"ask the service for more, set GRAMHOUSE_SYNC_MODE=incremental, or make {schedule.setting} less frequent"
+        yield Finding("longer_than_schedule", Severity.WARNING, detail, fix)
 
 
-def _removed_accounts(removals: Removals) -> Iterator[RunWarning]:
+def _removed_accounts(removals: Removals) -> Iterator[Finding]:
     if gone := removals.removed_accounts:
-        detail = f"{count(gone, 'account')} marked as removed: no longer in the catalogue."
-        yield RunWarning("accounts_removed", gone, detail)
+        detail = f"{count(gone, 'account')} marked as removed: no longer in the catalogue"
+        yield Finding("accounts_removed", Severity.INFORMATION, detail, count=gone)
 
 
-def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[RunWarning]:
+def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[Finding]:
     """Yield a warning about accounts that are not in the catalogue, and not marked as removed yet.
 
     It makes the run partial if they are more than a tenth, or if the catalogue did not decide about them.
@@ -117,33 +119,30 @@ def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[Ru
     detail = (
         f"{found.missing:,} of {found.known:,} known accounts ({several(found.names)})"
         f" {'is' if found.missing == 1 else 'are'} missing from the catalogue,"
-        f" and not marked as removed yet: {then}."
+        f" and not marked as removed yet: {then}"
         if found.missing
-        else "The catalogue is empty: the API key reaches no account."
+        else "The catalogue is empty: the API key reaches no account"
     )
-    yield RunWarning(
-        ACCOUNTS_MISSING,
-        found.missing,
-        detail,
-        f"check which accounts the API key can access, and the address; {_RELEASE}",
-        makes_partial=found.is_empty or found.undecided > 0 or found.missing > ACCOUNTS_LIMIT * found.known,
-    )
+    is_serious = found.is_empty or found.undecided > 0 or found.missing > ACCOUNTS_LIMIT * found.known
+    severity = Severity.ACTION if is_serious else Severity.WARNING
+    fix = f"check which accounts the API key can access, and the address; {_RELEASE}"
+    yield Finding(ACCOUNTS_MISSING, severity, detail, fix, count=found.missing)
 
 
-def _missing_items(removals: Removals, names: Sequence[str]) -> Iterator[RunWarning]:
+def _missing_items(removals: Removals, names: Sequence[str]) -> Iterator[Finding]:
     """Yield a warning if so many items are missing that a run does not remove them by itself."""
     if not (removals.too_many_items or names):
         return
     of = f" ({several(names)})" if names else ""
     detail = (
         f"{count(removals.missing_items, 'media item')} missing from the lists of their accounts{of}, and not marked as"
-        " removed yet: so many are only marked as removed by a person."
+        " removed yet: so many are only marked as removed by a person"
     )
     fix = f"check that the service shows them; {_RELEASE}"
-    yield RunWarning("items_missing", removals.missing_items, detail, fix, makes_partial=True)
+    yield Finding("items_missing", Severity.ACTION, detail, fix, count=removals.missing_items)
 
 
-async def _changed_by_one_field(run: Run) -> Sequence[RunWarning]:
+async def _changed_by_one_field(run: Run) -> Sequence[Finding]:
     """Return a warning that names what alone changed most items in the last syncs of these surfaces."""
     warehouse, done = run.resources.warehouse, (RunState.RUNNING, RunState.COMPLETE, RunState.PARTIAL)
     rows = await warehouse.read_state(read_runs)
@@ -160,11 +159,12 @@ async def _changed_by_one_field(run: Run) -> Sequence[RunWarning]:
     keys = to_keys(found) if found.startswith("/") else [found]
     name = found if any({".", "*"} & set(key) for key in keys) else ".".join(keys)
     return [
-        RunWarning(
+        Finding(
             "items_changed_by_one_field",
-            _SYNCS,
-            f"In each of the last {_SYNCS} syncs, {name} alone changed most items, and each of them got a new version.",
+            Severity.WARNING,
+            f"In each of the last {_SYNCS} syncs, {name} alone changed most items, and each of them got a new version",
             f"if this is no change of an item, set ignore = {json.dumps([name], ensure_ascii=False)} under [mapping] in"
             " gramhouse.toml",
+            count=_SYNCS,
         )
     ]

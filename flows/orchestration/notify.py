@@ -12,7 +12,7 @@ from prefect.logging import get_run_logger
 
 from flows.engine.retrying import Retry
 from flows.reporting.for_prefect import Event, events, failure_event, markdown
-from flows.reporting.message import to_message
+from flows.reporting.message import title
 from flows.reporting.run_report import RunReport
 
 PAGE = "gramhouse-run"
@@ -42,15 +42,16 @@ def _emit(events: Iterable[Event]) -> None:
 
 
 async def notify(report: RunReport, retry: Retry | None = None, *, report_url: str | None = None) -> None:
-    """Send a run's page and its events to Prefect; to be called in its flow run. Raises nothing.
+    """Send a run's events to Prefect, and its page if it is not retried; to be called in its flow run. Raises nothing.
 
     `retry` is the next retry of the run, if any; `report_url` is the address of the HTML report.
     """
     async with _tolerated("the run's page"):
         # The events first: they are only queued, and cause the notifications.
         _emit(events(report, str(retry) if retry else None))
-        page = markdown(report, report_url)
-        await acreate_markdown_artifact(page, key=PAGE, description=to_message(report))
+        if retry is None:
+            page = markdown(report, report_url)
+            await acreate_markdown_artifact(page, key=PAGE, description=title(report))
 
 
 async def notify_failure(text: str) -> None:

@@ -3,6 +3,7 @@
 import io
 import re
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -23,14 +24,10 @@ from models.text import one_line
 REPORT_PATH = "/gramhouse/report"
 
 _PATIENCE = 90.0
-_GRACE = 10.0
 _PAUSE = 0.2
-_LAST_LINES = 3
-_LONGEST_CAUSE = 200
 
 # The last line of a Python traceback.
 _ERROR = re.compile(r"[\w.]+(Error|Exception): \S")
-
 
 # How long Prefect's server keeps its history: 30 days, unless the environment says otherwise.
 HISTORY = {
@@ -42,6 +39,8 @@ HISTORY = {
 # Flow runs also need these if another machine has the server.
 PREFECT_CLIENT = {
     "DO_NOT_TRACK": "1",
+    # Without an address, Prefect's client would start a server of its own, which takes 20 s.
+    "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
     # In seconds. A killed run is noticed after six of them (deployments/automations.yaml).
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # By default, its log lines have a time but no date.
@@ -49,23 +48,12 @@ PREFECT_CLIENT = {
 }
 
 
-def _cause(error: Exception) -> str:
-    text, name = str(error) or type(error).__name__, ""
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        text = first["msg"]
-        # The class ServerUISettings has the settings PREFECT_SERVER_UI_...
-        words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]*", error.title.removesuffix("Settings"))
-        name = "_".join(["PREFECT", *words, *map(str, first["loc"])]).upper() + ": " if first["loc"] else ""
-    return one_line(f"{name}{text}", _LONGEST_CAUSE).rstrip(".")
-
-
-def import_prefect(environment: Mapping[str, str] | None = None) -> None:
+def import_prefect(changes: Mapping[str, str] | None = None) -> None:
     """Import Prefect with these environment variables. Call it before modules that import Prefect.
 
     Raises SettingsError with one line if its settings cannot be read: environment variables, profiles, prefect.toml.
     """
-    set_environment(environment or {})
+    set_environment(changes or {})
     said = io.StringIO()
     try:
         # Prefect also writes the error to standard error, in several lines.
@@ -74,10 +62,28 @@ def import_prefect(environment: Mapping[str, str] | None = None) -> None:
         sys.stderr.write(said.getvalue())
         import prefect.main  # noqa: F401, PLC0415
     except Exception as error:
+        cause = str(error) or type(error).__name__
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_input=False)[0]
+            # The class APISettings has the settings PREFECT_API_...
+            cause = f"{error.title}, {' '.join(map(str, first['loc']))}: {first['msg']}"
         raise SettingsError(
-            f"Prefect's settings cannot be read: {_cause(error)}. Fix: correct the variable PREFECT_..., or the file"
-            " that sets it: prefect.toml, pyproject.toml or .env here, or profiles.toml in Prefect's home."
+            f"Prefect's settings cannot be read: {one_line(cause, 200).rstrip('.')}. Fix: correct the variable"
+            " PREFECT_..., or the file that sets it: prefect.toml, pyproject.toml or .env here, or profiles.toml in"
+            " Prefect's home."
         ) from error
+
+
+def local_prefect(home: Path, port: int) -> dict[str, str]:
+    """Return the environment of a Prefect server on this machine, and of its clients; without it, telemetry is sent."""
+    return {
+        "PREFECT_HOME": str(home.resolve()),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        # SQLite has one writer at a time. A write that times out loses an event, and so a notification.
+        "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+        **PREFECT_CLIENT,
+    }
 
 
 def free_port() -> int:
@@ -106,19 +112,27 @@ def answers(port: int, path: str) -> bool:
     return False
 
 
-def local_prefect(home: Path, port: int) -> dict[str, str]:
-    """Return the environment of a Prefect server on this machine, and of its clients; without it, telemetry is sent."""
-    return {
-        "PREFECT_HOME": str(home.resolve()),
-        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
-        # Every user of this machine can reach it there, but no other machine.
-        "PREFECT_SERVER_API_HOST": "127.0.0.1",
-        "PREFECT_SERVER_API_PORT": str(port),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        # SQLite has one writer at a time. A write that times out loses an event, and so a notification.
-        "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
-        **PREFECT_CLIENT,
-    }
+def private(folder: Path) -> None:
+    """Create a folder that only its owner can read: Prefect's database contains secrets and the key to them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):
+        folder.chmod(0o700)
+
+
+def check_database(file: Path) -> None:
+    """Raise ProcessError if Prefect's database is damaged: the server would start, and then answer nothing."""
+    if not file.exists():
+        return
+    try:
+        with closing(sqlite3.connect(file)) as database:
+            ((found,),) = database.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.DatabaseError as error:
+        found = error
+    if found != "ok":
+        raise ProcessError(
+            f"{file} is damaged ({one_line(str(found), 200)}). Fix: move it and the files prefect.db-* away, and start"
+            " again. Only Prefect's history and blocks are lost; the warehouse is not affected."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +155,8 @@ class PrefectServer:
         """Return an exception with the most useful lines of the log: the last error, or else the last few lines."""
         lines = [line.strip() for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()]
         errors = [line for line in lines if _ERROR.match(line)]
-        output = " / ".join(errors[-1:] or [line for line in lines if line][-_LAST_LINES:]) or "nothing"
+        output = " / ".join(errors[-1:] or [line for line in lines if line][-3:]) or "nothing"
         return ProcessError(f"Prefect's server {what}. The end of {self.log}: {output}")
-
-
-def private(folder: Path) -> None:
-    """Create a folder that only its owner can read: Prefect's database contains secrets and the key to them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with suppress(PermissionError):
-        folder.chmod(0o700)
 
 
 @contextmanager
@@ -157,19 +164,22 @@ def prefect(home: Path, port: int, report: Path) -> Iterator[PrefectServer]:
     """Start a Prefect server on a port, with its data in a folder, and stop it when the block ends.
 
     It also shows the HTML report, and ends with this process, even if this process is killed. This does not wait until
-    the server is up, so that other processes can start concurrently.
+    the server is up, so that other processes can start concurrently. Raises ProcessError if its database is damaged.
     """
     private(home)
+    check_database(home / "prefect.db")
     log = home / "server.log"
     with suppress(FileNotFoundError):
         # Kept, so that the cause of a crash can still be found after a restart.
         log.replace(log.with_name(log.name + ".old"))
+    server = ("uvicorn", "--factory", "flows.orchestration.server:app", "--host", "127.0.0.1", "--port", str(port))
     with (
         log.open("wb") as file,
         subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "flows.orchestration.server", str(report.resolve())],
-            env={**HISTORY, **environment(**local_prefect(home, port))},
-            # It ends when this pipe is closed.
+            # Open pages of the UI would keep it from ending.
+            [sys.executable, "-m", *server, "--timeout-graceful-shutdown", "3", "--log-level", "warning"],
+            env={**HISTORY, **environment(**local_prefect(home, port), GRAMHOUSE_REPORT=str(report.resolve()))},
+            # It ends when this pipe is closed, which the end of the block does.
             stdin=subprocess.PIPE,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -177,11 +187,4 @@ def prefect(home: Path, port: int, report: Path) -> Iterator[PrefectServer]:
             start_new_session=True,
         ) as process,
     ):
-        try:
-            yield PrefectServer(port, log, process)
-        finally:
-            process.terminate()
-            try:
-                process.wait(_GRACE)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        yield PrefectServer(port, log, process)

@@ -1,24 +1,19 @@
 """A run as one message, and as JSON."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from connectors.warehouse.merge.run_counts import RunCounts
 from flows.reporting.exit_code import EXIT_OF
-from flows.reporting.findings import Severity, hint, list_findings
+from flows.reporting.findings import hint, list_findings
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, join, json_value, moment, plain, run_title, span
-from models.checkpoint import RunKind
+from models.findings import Severity
 from models.runs import OutcomeKind, RunState
 
 # The number of findings in a message, and the length of each.
 _FINDINGS = 3
 _LONGEST = 500
-
-# How a run got its accounts.
-_FOUND: Mapping[RunKind, str] = {"sync": "listed", "backfill": "chosen"}
-
 
 # The values that JSON has under their own names.
 _RUN = """
@@ -53,11 +48,12 @@ def describe_landed(run: RunReport | RunCounts) -> str:
     return join("; ", (pages and f"{pages} landed", pages and f"media: {changes(run.media)}")) or "nothing landed"
 
 
-def numbers(report: RunReport) -> str:
+def describe_run(report: RunReport) -> str:
     """Return the numbers of a run as a sentence, without zeros."""
+    found = "listed" if report.kind == "sync" else "chosen"
     removed = f" ({report.accounts_removed:,} removed)" if report.accounts_removed else ""
     parts = (
-        report.accounts and f"{count(report.accounts, 'account')} {_FOUND[report.kind]}{removed}",
+        report.accounts and f"{count(report.accounts, 'account')} {found}{removed}",
         describe_landed(report),
         f"scans: {describe_outcomes(report)}",
         report.requests and f"requests: {report.requests:,}",
@@ -71,34 +67,26 @@ def to_message(report: RunReport) -> str:
     found = [finding.sentence() for finding in list_findings(report) if finding.severity is not Severity.INFORMATION]
     parts = [plain(sentence, _LONGEST) for sentence in found[:_FINDINGS]]
     parts += [f"And {count(len(found) - _FINDINGS, 'more finding')}."] if len(found) > _FINDINGS else []
-    parts += [numbers(report), *(f"Run {run.run_id} before it: {describe_landed(run)}." for run in report.resumed)]
+    parts += [describe_run(report), *(f"Run {run.run_id} before it: {describe_landed(run)}." for run in report.resumed)]
     return " ".join(parts)
 
 
 def to_json(report: RunReport) -> str:
     """Return a run's report as one JSON object, for programs."""
-    return json.dumps(
-        {
-            **_values(report, _RUN),
-            "selection": report.selected,
-            "exit_code": EXIT_OF[report.state],
-            "findings": [asdict(finding) for finding in list_findings(report)],
-            "expired_accounts": report.expired,
-            "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
-            "media": asdict(report.media),
-            "resumed": [asdict(run) for run in report.resumed],
-            "failure_groups": [
-                asdict(replace(group, usernames=())) | {"hint": hint(group, report.as_of)}
-                for group in report.failure_groups
-            ],
-            "warnings": [asdict(warning) for warning in report.warnings],
-            "stopped_by": report.stopped_by and _values(report.stopped_by, _STOP),
-            "seconds": round(report.seconds, 3),
-            "snapshot": report.snapshot_url or report.snapshot,
-        },
-        default=json_value,
-    )
-
-
-def _values(source: object, names: str) -> dict[str, object]:
-    return {name: getattr(source, name) for name in names.split()}
+    document = {name: getattr(report, name) for name in _RUN.split()} | {
+        "selection": report.selected,
+        "exit_code": EXIT_OF[report.state],
+        "findings": [asdict(finding) for finding in list_findings(report)],
+        "expired_accounts": report.expired,
+        "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
+        "media": asdict(report.media),
+        "resumed": [asdict(run) for run in report.resumed],
+        "failure_groups": [
+            asdict(replace(group, usernames=())) | {"hint": hint(group, report.as_of)}
+            for group in report.failure_groups
+        ],
+        "stopped_by": report.stopped_by and {name: getattr(report.stopped_by, name) for name in _STOP.split()},
+        "seconds": round(report.seconds, 3),
+        "snapshot": report.snapshot_url or report.snapshot,
+    }
+    return json.dumps(document, default=json_value)

@@ -12,8 +12,9 @@ from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader, Record
+from models.findings import Finding, Severity
 from models.incremental import OVERDUE
-from models.runs import NOT_REPLACED, OutcomeKind, RunState, RunWarning, Tally
+from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
 
 _SQL = statements(__name__)
 
@@ -30,8 +31,7 @@ class RunReport(RunCounts):
     Its counts are those of what this run landed; `resumed` has those of the interrupted runs that it resumed or merged
     pages of, oldest first. `requests` is the number of requests, retries included.
 
-    `mapping_pending`: the media are still read with another mapping than that of the settings. `expired` is the number
-    of accounts whose access token must be renewed.
+    `mapping_pending`: the media are still read with another mapping than that of the settings.
 
     `data` is what the snapshot says, `as_of` a time. It is NO_DATA, and `snapshot_bytes` is None, if the file at the
     snapshot's path is not a snapshot of this warehouse and was not replaced; there is a warning in this case.
@@ -45,12 +45,11 @@ class RunReport(RunCounts):
     outcomes: Tally
     requests: int
     failure_groups: tuple[FailureGroup, ...]
-    warnings: tuple[RunWarning, ...]
+    warnings: tuple[Finding, ...]
     stopped_by: Failure | None = None
     resumed_runs: tuple[str, ...] = ()
     resumed: tuple[RunCounts, ...] = ()
     restarted: int = 0
-    expired: int = 0
     mapping_pending: bool = False
     seconds: float = 0.0
     snapshot: Path = Path()
@@ -61,7 +60,12 @@ class RunReport(RunCounts):
     as_of: datetime
 
     @property
-    def publish_refusal(self) -> RunWarning | None:
+    def expired(self) -> int:
+        """Return the number of accounts whose access token must be renewed."""
+        return len(self.data["expired"])
+
+    @property
+    def publish_refusal(self) -> Finding | None:
         """Return the warning because of which the snapshot must not be published, if there is one."""
         return next((warning for warning in self.warnings if warning.code == NOT_REPLACED), None)
 
@@ -73,22 +77,19 @@ class RunReport(RunCounts):
         return "chosen"
 
 
-def _data(reader: Reader, runs: Sequence[str], run_id: str | None) -> Data:
-    """Return what a snapshot says about the data. Findings are new since the first of `runs` began.
-
-    With a `run_id`, only accounts that this run scanned or skipped can have an expired token.
-    """
-    reader.set(runs=runs, run_id=run_id, overdue=OVERDUE)
-    return {name: reader.records(query) for name, query in _SQL.items()}
-
-
 def read_data(snapshot: Path, runs: Sequence[str], *, now: datetime) -> Data:
     """Return what a snapshot says, as of `now`, after the first of `runs`, which resumed the others.
 
     Raises SnapshotMissing, WarehouseUnusable and SnapshotUnreadable.
     """
     with open_snapshot(snapshot) as opened:
-        return _data(Reader(opened, now=now), runs, runs[0])
+        return _data(Reader(opened, now=now), runs)
+
+
+def _data(reader: Reader, runs: Sequence[str]) -> Data:
+    """Return what a snapshot says about the data. Findings are new since the first of `runs` began."""
+    reader.set(runs=runs, overdue=OVERDUE)
+    return {name: reader.records(query) for name, query in _SQL.items()}
 
 
 def last_report(reader: Reader) -> RunReport | None:
@@ -96,7 +97,7 @@ def last_report(reader: Reader) -> RunReport | None:
     last = reader.records("SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 1")
     if not last:
         return None
-    data = _data(reader, [last[0]["run_id"]], None)
+    data = _data(reader, [last[0]["run_id"]])
     run = data["last_runs"][0]
     names = ("accounts", "accounts_removed", "accounts_missing", "pages", "items", "requests")
     counts: dict[str, Any] = {name: run[name] or 0 for name in names}
@@ -112,7 +113,14 @@ def last_report(reader: Reader) -> RunReport | None:
         media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
         failure_groups=reader.failure_groups("FROM last_outcomes"),
         # A snapshot that contains the run was published since.
-        warnings=tuple(RunWarning(**each) for each in data["warnings"] if each["code"] != NOT_REPLACED),
+        warnings=tuple(_to_finding(row) for row in data["warnings"] if row["code"] != NOT_REPLACED),
         data=data,
         as_of=reader.at,
     )
+
+
+def _to_finding(row: Record) -> Finding:
+    """Return a row of `run_warnings` as the finding that was recorded in it."""
+    quiet = Severity.WARNING if row["hint"] else Severity.INFORMATION
+    severity = Severity.ACTION if row["makes_partial"] else quiet
+    return Finding(row["code"], severity, row["detail"], row["hint"] or "", count=row["count"])

@@ -1,5 +1,5 @@
--- What a snapshot says about a run and the data. The variables are those of Reader, and: runs (this run, and those that it
--- resumed), run_id (only the accounts of this run can have an expired token; NULL: all accounts).
+-- What a snapshot says about a run and the data. The variables are those of Reader, and `runs`: this run, and those that it
+-- resumed. What is new is so since `begun`.
 
 -- name: begun
 SET VARIABLE begun = (
@@ -44,11 +44,7 @@ ORDER BY makes_partial DESC, code, count DESC
 -- Newest first, because older ones have been reported before.
 SELECT account_id, ig_username, token_expired_since AS since, media_as_of,
     coalesce(token_expired_since >= getvariable('begun'), false) AS is_new
-FROM expired_accounts
-WHERE account_id IN (FROM chosen) AND (
-    getvariable('run_id') IS NULL
-    OR account_id IN (SELECT account_id FROM run_outcomes WHERE run_id = getvariable('run_id'))
-)
+FROM expired_accounts WHERE account_id IN (FROM chosen)
 ORDER BY token_expired_since DESC, ig_username, account_id
 
 -- name: renewed

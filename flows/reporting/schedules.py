@@ -35,10 +35,11 @@ class Schedule:
     expression: str
     time_zone: str
 
-    def interval(self, after: datetime) -> timedelta:
-        """Return the time between the first two runs after a time."""
-        first, second = islice(_in_utc(self.expression, self.time_zone, after), 2)
-        return second - first
+    def interval(self, at: datetime) -> timedelta:
+        """Return the time between the last run that was due at a time, and the next one."""
+        local = (at + timedelta(seconds=1)).astimezone(ZoneInfo(self.time_zone))
+        before = next(CronSim(self.expression, local, reverse=True))
+        return next(_in_utc(self.expression, self.time_zone, at)) - before.astimezone(UTC)
 
 
 def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> timedelta:

@@ -1,6 +1,6 @@
 """Formatting of numbers, durations, sizes, changes, and text from outside."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
@@ -45,12 +45,6 @@ def run_title(kind: str, selection: str | None) -> str:
 def json_value(value: object) -> str:
     """Return a value that JSON does not support as text, times in ISO 8601. For `default` of json.dumps."""
     return value.isoformat() if isinstance(value, date | time) else str(value)
-
-
-def several(names: Sequence[str], named: int = 5) -> str:
-    """Return the first names, and the number of the rest: `anna, ben and 28 more`."""
-    more = f" and {len(names) - named:,} more" if len(names) > named else ""
-    return ", ".join(names[:named]) + more
 
 
 def join(separator: str, parts: Iterable[object]) -> str:

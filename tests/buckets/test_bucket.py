@@ -92,16 +92,6 @@ async def test_a_copy_that_is_current_is_not_downloaded_again(
     assert asked == ["HEAD"]
 
 
-async def test_a_log_left_next_to_the_copy_is_removed_with_it(tmp_path: Path, url: str) -> None:
-    await _publish(open_snapshot_bucket(url), tmp_path, b"one")
-    await _read(open_snapshot_bucket(url), tmp_path)
-    (tmp_path / "reader" / "analytics.duckdb").write_bytes(b"two")
-    log = tmp_path / "reader" / "analytics.duckdb.wal"
-    log.write_bytes(b"of a program that wrote to the copy")
-    assert await _read(open_snapshot_bucket(url), tmp_path) == b"one"
-    assert not log.exists()
-
-
 async def test_a_snapshot_that_is_replaced_while_it_is_downloaded_leaves_the_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], url: str
 ) -> None:

@@ -174,9 +174,9 @@ BODIES = (
     *_lands("latin1", "overlong_utf8", "surrogate_utf8"),
     *_malformed("bom_twice", "utf16", "utf32", "nul_inside", "comma", "nan", "infinity"),
     # httpx reads the first member, and does not miss the end of the last one.
-    *_malformed("gzip_unsaid", "gzip_empty", "gzip_of_nothing", "gzip_x", "gzip_members", "gzip_head_only"),
-    *_cut("gzip_crc", "gzip_size", "gzip_not", "gzip_twice"),
-    *_lands("gzip_cut", "gzip_tail", "deflate", "deflate_raw", "coding_unknown"),
+    *_malformed("gzip_unsaid", "gzip_empty", "gzip_of_nothing", "gzip_members", "gzip_head_only"),
+    *_cut("gzip_crc", "gzip_size", "gzip_not"),
+    *_lands("gzip_cut", "gzip_tail", "gzip_twice", "gzip_x", "deflate", "deflate_raw", "coding_unknown"),
     *_malformed("brotli"),
     *_again("http_502", 502, "gzip_of_html", lost=True),
     Outcome("gzip_refusal_broken", Then.HOLD, "http_429", 429, wait=7),

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -135,10 +134,10 @@ def test_no_secret_has_a_value(path: Path) -> None:
 def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[str, Any]) -> None:
     flow: Flow[..., Any] = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
     given = deployment["parameters"]
-    assert set(given) == set(flow.parameters.properties)
+    assert set(given) <= set(flow.parameters.properties)
     # A deployment that runs on request gets its other parameters then.
-    more = {"everything": True} if flow.name == "backfill" else {}
-    flow.validate_parameters({"options": given["options"] | more})
+    more = {"options": {"everything": True}} if flow.name == "backfill" else {}
+    flow.validate_parameters(given | more)
     assert not [name for name in json.dumps(flow.parameters.model_dump()).split('"') if SECRET.fullmatch(name)]
 
 
@@ -172,12 +171,6 @@ def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch
         for one in DEPLOYMENTS
     }
     assert deployed == served
-
-
-@pytest.mark.parametrize(("chosen", "waits"), [({}, 6 * 3600), ({"busy_wait": 0}, 0), ({"busy_wait": 60}, 60)])
-def test_runs_of_up_wait_six_hours_for_the_lock_unless_set_otherwise(chosen: dict[str, float], waits: float) -> None:
-    nightly = next(one for one in asyncio.run(deployments(Settings(**chosen))) if one.name == "nightly")
-    assert nightly.parameters["options"]["expert"]["busy_wait"] == waits
 
 
 # The Dockerfile
@@ -218,7 +211,6 @@ def test_a_service_listens_only_locally_and_has_time_to_stop(name: str) -> None:
     assert service["restart"] in {"unless-stopped", "on-failure"}
     if service["restart"] == "unless-stopped":
         assert int(service["stop_grace_period"].removesuffix("s")) > 10
-        assert "healthcheck" in service
     assert "privileged" not in service
 
 
@@ -241,7 +233,7 @@ def test_every_server_and_client_of_prefect_has_the_login_of_its_api_and_servers
         assert bool(variables.get("PREFECT_API_AUTH_STRING")) == is_client, command
         assert not is_server or variables.items() >= HISTORY.items(), command
         servers, clients = servers + is_server, clients + is_client
-    assert (servers, clients) == (2, 4)
+    assert (servers, clients) == (2, 2)
 
 
 # Kubernetes
@@ -333,30 +325,6 @@ def test_a_pod_is_confined_and_has_its_bounds(name: str) -> None:
         }
         assert {"cpu", "memory"} <= set(container["resources"]["requests"])
         assert "memory" in container["resources"]["limits"]
-
-
-def _deploying() -> dict[str, Any]:
-    containers: list[dict[str, Any]] = [
-        container for pod in PODS.values() for container in pod.get("initContainers", [])
-    ]
-    return next(container for container in containers if "flows.orchestration.automations" in str(container))
-
-
-def test_automations_know_whom_to_notify() -> None:
-    assert _deploying()["envFrom"] == [{"configMapRef": {"name": "gramhouse-settings"}}]
-
-
-@pytest.mark.parametrize(("failing", "code"), [("python", 0), ("prefect", 1)])
-def test_a_worker_starts_although_its_automations_cannot_notify(tmp_path: Path, failing: str, code: int) -> None:
-    """A missing notification block must not stop all scheduled runs; a server that does not answer yet does."""
-    for name in ("prefect", "python"):
-        stub = tmp_path / name
-        stub.write_text(f"#!/bin/sh\nexit {int(name == failing)}\n", encoding="utf-8")
-        stub.chmod(0o755)
-    service, container = SERVICES["deploy"], _deploying()
-    for command in (service["entrypoint"] + service["command"], container["command"] + container["args"]):
-        ended = subprocess.run(command, env={"PATH": str(tmp_path)}, check=False, capture_output=True, text=True)
-        assert (ended.returncode, "automations that notify" in ended.stderr) == (code, failing == "python")
 
 
 @pytest.mark.parametrize("name", sorted(PODS))

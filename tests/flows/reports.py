@@ -8,7 +8,8 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.queries.outcomes import Example, FailureGroup
 from flows.reporting.reader import Record
 from flows.reporting.run_report import NO_DATA, RunReport
-from models.runs import OutcomeKind, RunState, RunWarning, Tally
+from models.findings import Finding, Severity
+from models.runs import OutcomeKind, RunState, Tally
 from tests.clocks import START
 
 HOSTILE = (
@@ -115,5 +116,5 @@ def hostile() -> RunReport:
             for text in HOSTILE
             for kind in (OutcomeKind.FAILED, OutcomeKind.DEFERRED)
         ),
-        warnings=(RunWarning("accounts_missing", 30, " ".join(HOSTILE), " ".join(HOSTILE), makes_partial=True),),
+        warnings=(Finding("accounts_missing", Severity.ACTION, " ".join(HOSTILE), " ".join(HOSTILE), count=30),),
     )

@@ -14,7 +14,8 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import FIRST_DAY, SandboxSettings
 from flows.config.settings import load
-from flows.engine.resources import build_request, open_resources
+from flows.engine.resources import open_resources
+from flows.engine.run_request import RunRequest
 from flows.pipeline import run_sync
 from tests.clocks import VirtualClock
 
@@ -40,7 +41,7 @@ def snapshot_of(
         files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}
         chosen = load(base_url=url, api_key="sandbox-demo-key", **files, **settings)
         async with open_resources(chosen, "test") as resources:
-            await run_sync(build_request(chosen), replace(resources, clock=clock))
+            await run_sync(RunRequest(chosen), replace(resources, clock=clock))
 
     with in_thread(sandbox) as url:
         for day in days:

@@ -16,8 +16,9 @@ from tests.harness.process import instant
 WITHIN = timedelta(hours=12)
 SURFACES = ("stories", "posts")
 _JUST = 1e-5
-# A page is requested so often in a row, unless the service says when.
-_TRIES = 6
+# A page is requested so often in a row, twice, unless the service says when, or this many scopes get no answer at all.
+_TRIES = 2 * 6
+_EVERYWHERE = 4
 _KINDS = {403: "denied", 404: "not_found", 429: "deferred"}
 _STATUSES = ("active", "token_expired")
 _UNFINISHED = {"deferred", "denied", "not_found", "failed"}
@@ -70,6 +71,7 @@ class Session:
     last: dict[Partition, Answered] = field(default_factory=dict)
     received: list[Answered] = field(default_factory=list)
     failures: Counter[Partition] = field(default_factory=Counter)
+    unanswered: set[str] = field(default_factory=set)
     over: dict[Partition, int] = field(default_factory=dict)
 
 
@@ -364,9 +366,12 @@ def _count_failure(session: Session, answer: Answered) -> None:
         session.failures[where] = 0
     elif status == 0 or status >= 500 or status in (408, 425) or (status >= 400 and b'"error"' not in answer.body):
         # What has no envelope is a gateway's word, which counts as a lost connection.
-        session.failures[where] += 1
+        session.unanswered.add(scope_of(where))
+        session.failures[where] += len(session.unanswered) < _EVERYWHERE
+        return
     elif status >= 400:
         session.over[where] = status
+    session.unanswered.clear()
 
 
 def _following(body: bytes) -> str | None:

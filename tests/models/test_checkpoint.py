@@ -49,6 +49,34 @@ def test_a_scan_given_up_keeps_its_counts_and_no_cursor() -> None:
     )
 
 
+@pytest.mark.parametrize(("rejected", "state"), [(3, ScanState.COMPLETE), (4, ScanState.ABANDONED)])
+def test_a_scan_that_rejected_more_than_half_is_abandoned_at_its_end(rejected: int, state: ScanState) -> None:
+    first = START.advance(run_id="run-1", next_cursor="c", items=4, rejected=rejected, at=T0)
+    assert first.state is ScanState.SCANNING
+    assert first.advance(run_id="run-1", next_cursor=None, items=2, at=T1).state is state
+
+
+def test_a_token_that_had_expired_on_one_page_is_remembered_to_the_end() -> None:
+    first = START.advance(run_id="run-1", next_cursor="c", items=1, at=T0, token_expired=True)
+    assert first.advance(run_id="run-1", next_cursor=None, items=1, at=T1).had_expired_token
+
+
+@pytest.mark.parametrize("resumed", [(), ("run-1",)])
+def test_a_backfill_continues_only_scans_of_the_runs_that_it_resumes(resumed: tuple[str, ...]) -> None:
+    last = replace(SCANNING, run_kind="backfill")
+    plan = plan_scan(
+        POSTS,
+        last,
+        run_id="run-2",
+        resumed_runs=resumed,
+        now=T1,
+        fresh_within=WITHIN,
+        new_id=lambda: "scan-2",
+        run_kind="backfill",
+    )
+    assert plan == (last if resumed else replace(FRESH, run_kind="backfill"))
+
+
 FRESH = Checkpoint(POSTS, "scan-2", "run-2", T1, T1)
 SCANNING = START.advance(run_id="run-1", next_cursor="c", items=1, at=T0)
 COMPLETE = START.advance(run_id="run-1", next_cursor=None, items=1, at=T0)

@@ -157,6 +157,7 @@ def test_every_other_edit_is_a_change(one: Any, other: Any) -> None:  # noqa: AN
     ("edit", "names"),
     [
         ({"caption": "Cafe at dawn"}, ("caption",)),
+        ({"caption": unicodedata.normalize("NFD", ITEM["caption"])}, ()),
         ({"caption": None}, ("caption",)),
         ({"caption": None, "text": ITEM["caption"]}, ()),
         ({"flag": False}, ("/flag",)),
@@ -177,6 +178,8 @@ def test_every_other_edit_is_a_change(one: Any, other: Any) -> None:  # noqa: AN
         ({"children": ITEM["children"][::-1]}, ("/children",)),
         ({"children": ITEM["children"][:1]}, ("/children",)),
         ({"children": [{**ITEM["children"][0], "like_count": 9, "media_url": "https://b"}, ITEM["children"][1]]}, ()),
+        ({"children": [{**ITEM["children"][0], "id": "c9"}, ITEM["children"][1]]}, ("/children",)),
+        ({"children": [{**ITEM["children"][0], "size": 1}, ITEM["children"][1]]}, ("/children",)),
         ({"new": "x"}, ("/new",)),
         ({"new": "https://x"}, ()),
         ({"owner/name": 1}, ("/owner~1name",)),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.fields import RESERVED, TOUCHY, safe_name, table_name, unique
-from models.pointer import Keys
+from models.mapping import Keys
 
 LONGEST = 63
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.pointer import Keys, to_keys, to_pointer
+from models.mapping import Keys, to_keys, to_pointer
 
 # Keys that look like a path, or almost like each other.
 KEYS = (

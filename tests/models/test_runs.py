@@ -3,7 +3,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from models.runs import OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs, run_state
+from models.findings import Finding, Severity
+from models.runs import OutcomeKind, Run, RunState, Tally, resumed_runs, run_state
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(hours=24)
@@ -42,8 +43,8 @@ def test_the_state_of_a_run_follows_from_its_outcomes(kinds: list[OutcomeKind], 
 
 @pytest.mark.parametrize("kinds", [[], [COMPLETE], [DEFERRED], [FAILED]])
 def test_a_run_with_a_warning_that_makes_it_partial_is_never_complete(kinds: list[OutcomeKind]) -> None:
-    noted = RunWarning("values_not_cast", 2, "Two.")
-    serious = RunWarning("accounts_missing", 30, "Thirty.", makes_partial=True)
+    noted = Finding("values_not_cast", Severity.INFORMATION, "Two", count=2)
+    serious = Finding("accounts_missing", Severity.ACTION, "Thirty", count=30)
     expected = RunState.FAILED if kinds == [FAILED] else RunState.PARTIAL
     assert run_state(tally(kinds), stopped=False, warnings=[noted, serious]) is expected
     assert run_state(tally(kinds), stopped=False, warnings=[noted]) is run_state(tally(kinds), stopped=False)

@@ -12,7 +12,6 @@ import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
-
 # Log messages and requests of the browser itself, unrelated to the page.
 _OWN = re.compile(
     r"(chrome|chrome-[a-z]+|devtools|about|data|file):|https?://([a-z0-9-]+\.)*(google|googleapis|gstatic|gvt1)\.com/"
@@ -28,33 +27,18 @@ class Seen:
     asked: list[str]
 
 
-def program() -> str:
-    """Return the browser's path; skip the test if there is none."""
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    return found or pytest.skip("No Chromium is installed: `apt-get install chromium` lets this test open the page.")
-
-
 def opened(page: Path, folder: Path) -> Seen:
-    """Open a local page in a headless browser without network access."""
+    """Open a local page in a headless browser without network access; skip the test if there is none."""
+    program = next(filter(None, map(shutil.which, _NAMES)), None)
+    if program is None:
+        pytest.skip("No Chromium is installed: `apt-get install chromium` lets this test open the page.")
     log = folder / "net.json"
-    arguments = [
-        program(),
-        "--headless=new",
-        "--disable-gpu",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--proxy-server=127.0.0.1:9",
-        "--enable-logging=stderr",
-        f"--log-net-log={log}",
-        f"--user-data-dir={folder / 'profile'}",
-        "--virtual-time-budget=3000",
-        "--dump-dom",
-        # Chromium's sandbox does not work as root, which tests may run as in a container.
-        *(["--no-sandbox"] if os.geteuid() == 0 else []),
-        page.as_uri(),
-    ]
-    done = subprocess.run(arguments, capture_output=True, check=True, timeout=120)
+    # Chromium's sandbox does not work as root, which tests may run as in a container.
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    quiet = ["--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+    logs = ["--enable-logging=stderr", f"--log-net-log={log}", f"--user-data-dir={folder / 'profile'}"]
+    show = ["--headless=new", "--proxy-server=127.0.0.1:9", "--virtual-time-budget=3000", "--dump-dom", page.as_uri()]
+    done = subprocess.run([program, *sandbox, *quiet, *logs, *show], capture_output=True, check=True, timeout=120)
     console = [line for line in done.stderr.decode(errors="replace").splitlines() if "CONSOLE" in line]
     asked = re.findall(r'"url":("(?:[^"\\]|\\.)*")', log.read_text(encoding="utf-8", errors="replace"))
     urls = {json.loads(url) for url in asked}

@@ -87,8 +87,8 @@ def test_hostile_texts_add_no_element_and_no_attribute(page: Path, snapshot: Pat
     with open_snapshot(snapshot) as harmless:
         usual = parsed(make_page(harmless, release="0").html)
     shapes = {(name, *sorted(given)) for name, given in found.tags}
-    # Only the hostile report has lists of warnings and quarantined records.
-    assert {shape[0] for shape in shapes} <= {name for name, _ in usual.tags} | {"ul", "li"}
+    # Only the hostile report has code in a finding.
+    assert {shape[0] for shape in shapes} <= {name for name, _ in usual.tags}
     assert {name for _, *names in shapes for name in names} <= {name for _, given in usual.tags for name in given}
     assert found.comments == usual.comments == [" gramhouse report "]
     for href in found.attributes("href"):
@@ -107,19 +107,6 @@ def test_a_browser_runs_no_script_sends_no_request_and_logs_nothing(page: Path, 
     before = [name for name, _ in parsed(page.read_text(encoding="utf-8")).tags]
     after = [name for name, _ in parsed(seen.document).tags]
     assert after == before
-
-
-@pytest.mark.long
-def test_the_browser_check_detects_attacks(tmp_path: Path) -> None:
-    """Verify the test above: without the policy and escaping, every attack is detected."""
-    bad = tmp_path / "bad.html"
-    image = "<img src='http://127.0.0.1:9/x.png'>"
-    script = f"<script>{OWNED};console.error('said')</script>"
-    bad.write_text(f"<!doctype html><html><head></head><body>{script}{image}</body></html>", encoding="utf-8")
-    seen = opened(bad, tmp_path)
-    assert "data-owned" in seen.document
-    assert any("said" in line for line in seen.console)
-    assert "http://127.0.0.1:9/x.png" in seen.asked
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.http.keys import NO_ACCOUNT_KEY, NO_SCOPE_KEY, Credential
+from connectors.sandbox.http.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
 from connectors.sandbox.settings import RateLimit
 from tests.sandbox.asgi_client import ACCOUNTS, Answer, Asker
 
@@ -70,14 +70,12 @@ def test_a_fault_is_the_literal_answer(asker: Asker, name: str) -> None:
 def test_an_account_that_is_not_granted_reveals_nothing(build: Build) -> None:
     asker = build(day=5)
     left = min(set(range(40)) - {account.position for account in asker.sandbox.catalogue.accounts(5)})
-    granted = asker.sandbox.keyring.create(Credential("granted", positions=(left,)))
-    answers = [
-        asker.media(account_id, key=key)
-        for account_id in (asker.account_id(left), asker.account_id(0), STRANGER)
-        for key in (granted, NO_ACCOUNT_KEY)
-    ]
-    assert [answer.code for answer in answers] == ["api_automation_media_not_found", *["api_account_not_granted"] * 5]
-    assert len({answer.body.partition(b"correlation_id")[0] for answer in answers[1:]}) == 1
+    asked = [(left, ONE_ACCOUNT_KEY), (1, ONE_ACCOUNT_KEY), (left, NO_ACCOUNT_KEY), (0, NO_ACCOUNT_KEY)]
+    answers = [asker.media(asker.account_id(position), key=key) for position, key in asked]
+    answers += [asker.media(STRANGER, key=key) for key in (DEMO_KEY, ONE_ACCOUNT_KEY)]
+    assert [answer.code for answer in answers] == ["api_account_not_granted"] * 6
+    assert len({answer.body.partition(b"correlation_id")[0] for answer in answers}) == 1
+    assert asker.media(asker.account_id(left)).code == "api_automation_media_not_found"
 
 
 def test_a_cursor_is_valid_for_its_own_list_alone(asker: Asker) -> None:

@@ -29,9 +29,10 @@ from connectors.warehouse.storage.holder import hold
 from flows.config.settings import load
 from flows.engine import warehouse
 from flows.engine.forgetting import forget_now
+from models.findings import Finding, Severity
 from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import CATALOGUE, media
-from models.runs import Outcome, OutcomeKind, RunWarning
+from models.runs import Outcome, OutcomeKind
 from tests.cli_runner import Cli
 from tests.filling import Scan, begin, land, opened
 from tests.security.canary import everything, tells
@@ -97,7 +98,7 @@ def _fill(folder: Path) -> None:
             ),
             replace(unreadable, page=replace(unreadable.page, body=f"<{ID}>".encode())),
         )
-        warning = RunWarning("a_code", 1, f"Account {ID} is odd.", f"Ask {NAME}.", makes_partial=False)
+        warning = Finding("a_code", Severity.WARNING, f"Account {ID} is odd", f"ask {NAME}")
         files.state.write(warn, "run-1", [warning])
         files.inbox.land(
             [

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +96,7 @@ async def _two_days(folder: Path) -> None:
     service = hostile()
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
         resources = resources_with(service, warehouse)
-        asked = replace(request(folder), page_size=50)
+        asked = request(folder, page_size=50)
         await run_sync(asked, resources)
         service.fault = lambda asked: refuse(ODD[9], status=403) if asked.account_id else None
         service.clock.passed += 3600

@@ -1,10 +1,8 @@
-"""Messages of connection errors: server and cause, on real local sockets."""
+"""Messages of connection errors: server and cause, on real local sockets; tests/known_faults has those of TLS."""
 
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from pydantic import SecretStr
 
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import accounts_request
-from connectors.source.errors import ApiError, hint_for
+from connectors.source.errors import ApiError
 from tests.clocks import WakefulClock
 from tests.private_network import create_authority
 from tests.servers import Meet, listening
@@ -122,45 +120,3 @@ async def test_a_refused_certificate_is_reported_with_its_reason(tmp_path: Path)
         code, message = await failure(f"https://localhost:{port}", trusting)
     assert code == "certificate_refused"
     assert message.endswith("Hostname mismatch, certificate is not valid for 'localhost'")
-
-
-@pytest.fixture
-def wants_a_certificate(tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """The port of a server that requires a client certificate, and the file of its authority."""
-    authority, server = create_authority(tmp_path, "localhost")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(server)
-    context.load_verify_locations(authority)
-    context.verify_mode = ssl.CERT_REQUIRED
-
-    def serve() -> None:
-        # A blocking socket, because asyncio sends no alert; and the request is read, because a reset would drop it.
-        secure = context.wrap_socket(listener.accept()[0], server_side=True, do_handshake_on_connect=False)
-        with suppress(ssl.SSLError):
-            secure.do_handshake()
-        with socket.socket(fileno=secure.detach()) as plain, suppress(ConnectionError):
-            while plain.recv(9999):
-                pass
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield listener.getsockname()[1], authority
-        thread.join()
-
-
-async def test_a_server_that_requires_a_client_certificate(wants_a_certificate: tuple[int, Path]) -> None:
-    port, authority = wants_a_certificate
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.load_verify_locations(authority)
-    code, message = await failure(f"https://localhost:{port}", trusting)
-    assert code == "client_certificate_required"
-    assert message == "localhost:PORT requires a client certificate: tlsv13 alert certificate required"
-
-
-async def test_https_to_a_plain_port_names_the_scheme() -> None:
-    async with listening(saying(b"HTTP/1.1 400 Bad Request\r\n\r\n", then="close")) as port:
-        code, message = await failure(f"https://localhost:{port}")
-    assert (code, message.startswith("no TLS (https) with localhost:PORT: ")) == ("tls_failed", True)
-    assert message.endswith("; it may expect http://localhost:PORT")
-    assert "scheme" in hint_for(code)

@@ -1,6 +1,7 @@
 """One page: what is tried again, when, with which limit, and what holds the whole scope; on a virtual clock."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import math
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -64,14 +65,13 @@ class World:
     """A virtual clock, a scripted API, and a log of what happened when; `limits` are those of the requests."""
 
     def __init__(self, *script: ApiError | Response, share: float = 0.0, request: ApiRequest = REQUEST) -> None:
-        self.script: Iterator[ApiError | Response] = iter(script)
+        self.script = iter(script)
         self.request = request
         self.share = share
         self.elapsed = 0.0
         self.in_slot = False
         self.book: list[tuple[str, float]] = []
         self.limits: list[int] = []
-        self.cooldowns: list[tuple[str, datetime]] = []
         self.attempts = Attempts(50)
 
     def now(self) -> datetime:
@@ -108,95 +108,120 @@ class World:
         return self.request
 
     async def on_wait(self, scope: str, resume_after: datetime) -> None:
-        self.book.append(("hold", self.elapsed))
-        self.cooldowns.append((scope, resume_after))
+        assert scope == self.request.scope
+        self.book.append(("hold", (resume_after - START).total_seconds()))
 
     async def fetch_with_retry(
-        self, wait: RateLimitBudget | None = None, is_limit_of_key: Callable[[ApiError], bool] = lambda _: False
+        self, budget: RateLimitBudget | None = None, is_limit_of_key: Callable[[ApiError], bool] = lambda _: False
     ) -> Response:
         return await fetch_with_retry(
             self.send,
             self.make_request,
             self.attempts,
-            wait or RateLimitBudget(self.request.scope, max_wait=300),
+            budget or RateLimitBudget(self.request.scope, max_wait=300),
             clock=self,
             random=lambda: self.share,
             slot=self.slot,
             sleep=self.sleep,
             on_wait=self.on_wait,
+            is_outage=lambda: False,
             is_limit_of_key=is_limit_of_key,
             about={},
             host="api.example:8443",
         )
 
-    def sent_at(self) -> list[float]:
-        return [at for what, at in self.book if what == "send"]
 
-
-async def test_a_cooldown_lands_before_the_wait_and_the_retry() -> None:
-    world = World(refusal(429, retry_after="30"), PAGE)
+@pytest.mark.parametrize(
+    ("share", "script", "book"),
+    [
+        # A cooldown lands before the wait and the retry.
+        (0.0, [refusal(429, retry_after="30"), PAGE], [("send", 0), ("hold", 30.25), ("sleep", 30), ("send", 30.25)]),
+        # A retry does not hold the scope.
+        (
+            0.5,
+            [TIMEOUT, refusal(502), PAGE],
+            [("send", 0), ("sleep", 0.25), ("send", 0.5), ("sleep", 0.5), ("send", 1.25)],
+        ),
+        # A service that names a time holds the scope.
+        (0.0, [refusal(500, retry_after="7"), PAGE], [("send", 0), ("hold", 7.25), ("sleep", 7), ("send", 7.25)]),
+    ],
+)
+async def test_what_is_waited_for(
+    share: float, script: list[ApiError | Response], book: list[tuple[str, float]]
+) -> None:
+    world = World(*script, share=share)
     assert await world.fetch_with_retry() is PAGE
-    assert world.book == [("send", 0.0), ("hold", 0.25), ("sleep", 30.0), ("send", 30.25)]
-    assert world.cooldowns == [("account_catalog", START + timedelta(seconds=30.25))]
+    assert world.book == book
 
 
-async def test_rate_limits_are_bounded_by_the_budget_and_not_by_tries() -> None:
-    world = World(*[refusal(429, retry_after="10")] * 100)
-    wait = RateLimitBudget(REQUEST.scope, max_wait=95)
-    with pytest.raises(Deferred) as caught:
-        await world.fetch_with_retry(wait)
-    assert len(world.sent_at()) == 10
-    assert wait.waited == 90
-    assert caught.value.resume_after == world.now() + timedelta(seconds=10)
-    assert caught.value.error is not None
-    assert caught.value.error.code == "http_429"
-    assert world.cooldowns[-1][1] == caught.value.resume_after
-
-
-async def test_a_wait_beyond_the_budget_defers_at_once_but_is_written_down() -> None:
-    world = World(refusal(429, retry_after="301"))
-    with pytest.raises(Deferred) as caught:
-        await world.fetch_with_retry()
-    assert world.book == [("send", 0.0), ("hold", 0.25)]
-    assert world.cooldowns == [("account_catalog", START + timedelta(seconds=301.25))]
-    assert caught.value.error is not None
-    assert caught.value.error.code == "http_429"
-    assert (caught.value.scope, caught.value.resume_after) == ("account_catalog", world.cooldowns[0][1])
-
-
-async def test_a_cooldown_of_an_earlier_process_is_waited_for() -> None:
-    world = World(PAGE)
-    resume_after = START + timedelta(seconds=45)
-    wait = RateLimitBudget.seeded(REQUEST.scope, 60, resume_after, now=world.now(), monotonic=world.monotonic())
-    await world.fetch_with_retry(wait)
-    assert world.book == [("sleep", 45.0), ("send", 45.0)]
-    assert wait.waited == 45
-
-
-async def test_a_cooldown_of_an_earlier_process_defers_when_it_is_too_long() -> None:
-    world = World(PAGE)
-    resume_after = START + timedelta(seconds=61)
-    wait = RateLimitBudget.seeded(REQUEST.scope, 60, resume_after, now=world.now(), monotonic=world.monotonic())
-    with pytest.raises(Deferred) as caught:
-        await world.fetch_with_retry(wait)
-    assert world.book == []
-    assert (caught.value.error, caught.value.resume_after) == (None, resume_after)
-
-
-async def test_a_retry_releases_its_slot_and_does_not_hold_the_scope() -> None:
-    world = World(client_error(ACCOUNTS, "timeout", ""), refusal(502), PAGE, share=0.5)
-    assert await world.fetch_with_retry() is PAGE
-    assert world.book == [("send", 0.0), ("sleep", 0.25), ("send", 0.5), ("sleep", 0.5), ("send", 1.25)]
-    assert world.cooldowns == []
-
-
-async def test_an_unavailable_service_that_names_a_time_holds_the_scope_and_counts() -> None:
+async def test_an_unavailable_service_that_names_a_time_uses_up_the_tries() -> None:
     world = World(*[refusal(500, retry_after="7")] * 6)
     with pytest.raises(ApiError):
         await world.fetch_with_retry()
-    assert world.sent_at() == [0.0, 7.25, 14.5, 21.75, 29.0, 36.25]
+    assert [at for what, at in world.book if what == "send"] == [0.0, 7.25, 14.5, 21.75, 29.0, 36.25]
     # The last cooldown applies to the scope's other requests.
-    assert len(world.cooldowns) == 6
+    assert world.book[-1] == ("hold", 43.5)
+
+
+def stored(seconds: float, max_wait: float) -> RateLimitBudget:
+    """Return the budget of a scope whose cooldown an earlier process stored."""
+    resume_after = START + timedelta(seconds=seconds)
+    return RateLimitBudget.seeded(REQUEST.scope, max_wait, resume_after, now=START, monotonic=1000.0)
+
+
+@pytest.mark.parametrize(
+    ("script", "budget", "book", "resume_after", "code"),
+    [
+        # A wait beyond the budget defers at once, but is written down.
+        ([refusal(429, retry_after="301")], None, [("send", 0), ("hold", 301.25)], 301.25, "http_429"),
+        # The waits are bounded, and the tries are not.
+        (
+            [refusal(429, retry_after="10")] * 9,
+            RateLimitBudget(REQUEST.scope, max_wait=25),
+            [
+                *[("send", 0), ("hold", 10.25), ("sleep", 10), ("send", 10.25), ("hold", 20.5), ("sleep", 10)],
+                *[("send", 20.5), ("hold", 30.75)],
+            ],
+            30.75,
+            "http_429",
+        ),
+        # The cooldown of an earlier process.
+        ([PAGE], stored(61, 60), [], 61, None),
+    ],
+)
+async def test_a_wait_that_is_too_long_defers(
+    script: list[ApiError | Response],
+    budget: RateLimitBudget | None,
+    book: list[tuple[str, float]],
+    resume_after: float,
+    code: str | None,
+) -> None:
+    world = World(*script)
+    with pytest.raises(Deferred) as caught:
+        await world.fetch_with_retry(budget)
+    assert world.book == book
+    assert (caught.value.scope, caught.value.resume_after) == (REQUEST.scope, START + timedelta(seconds=resume_after))
+    assert (caught.value.error and caught.value.error.code) == code
+
+
+async def test_a_cooldown_of_an_earlier_process_is_waited_for() -> None:
+    world, budget = World(PAGE), stored(45, 60)
+    await world.fetch_with_retry(budget)
+    assert world.book == [("sleep", 45.0), ("send", 45.0)]
+    assert budget.waited == 45
+
+
+def test_a_cooldown_is_never_shortened_and_ends_with_the_calendar() -> None:
+    budget = RateLimitBudget("account_catalog", max_wait=100)
+    for seconds in (30.0, 5.0):
+        budget.start_cooldown(seconds, monotonic=1000)
+    assert [budget.due(monotonic) for monotonic in (1000, 1029, 1031)] == [30, 1, 0]
+    assert budget.resume_after(START, 1010) == START + timedelta(seconds=20)
+    for seconds in (1e15, math.inf):
+        budget.start_cooldown(seconds, monotonic=0)
+        assert budget.resume_after(START, 0) == datetime(9999, 12, 30, tzinfo=UTC)
+    for over in (START - timedelta(days=1), None):
+        assert RateLimitBudget.seeded("s", 60, over, now=START, monotonic=7).due(7) == 0
 
 
 async def test_refusals_by_a_limit_of_the_key_are_waited_for_and_are_no_tries() -> None:

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
 from connectors.source.errors import ApiError
-from connectors.source.transport import transport
+from connectors.source.transport import open_transport
 from models.api import MediaPage
 from tests.clocks import WakefulClock
 from tests.servers import listening
@@ -21,7 +21,7 @@ OTHER = b'{"items":[{"id":"1"},{"id":"2"}],"next_cursor":null}'
 
 
 def _trusted(*, secure: bool) -> int:
-    made = transport(secure=secure, concurrency=1, certificates=None)
+    made = open_transport(secure=secure, concurrency=1, certificates=None)
     return made.ssl_context.cert_store_stats()["x509_ca"]
 
 
@@ -36,7 +36,7 @@ def test_only_https_reads_the_public_certificates(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_server_needs_a_trusted_certificate_of_its_name(*, secure: bool) -> None:
-    context = transport(secure=secure, concurrency=1, certificates=None).ssl_context
+    context = open_transport(secure=secure, concurrency=1, certificates=None).ssl_context
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connectors.warehouse.merge.landed import LandedPage, ScanEnd, cut_batch
+from connectors.warehouse.merge.landed import LandedPage, cut_batch
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.publish.publish import Publication, StateRows, publish
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.checkpoint import Checkpoint, ScanState
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
 from models.partition import CATALOGUE, Partition, media
@@ -97,7 +98,7 @@ class Days:
         pages: Sequence[Sequence[object]],
         *,
         last: bool,
-        **end: Any,  # noqa: ANN401 - fields of ScanEnd
+        **end: Any,  # noqa: ANN401 - of Checkpoint
     ) -> None:
         rig = self.rig
         began = rig.seq + 1
@@ -112,7 +113,12 @@ class Days:
                 LandedPage(
                     rig.seq, rig.run, rig.run_id, partition, scan_id, began, number, rig.now,
                     f"{scan_id}-{number}", body.encode(),
-                    ScanEnd("complete", at(hour), len(pages), count, **end) if ends else None,
+                    Checkpoint(
+                        partition, scan_id, rig.run_id, at(hour), rig.now,
+                        pages=len(pages), items=count, state=ScanState.COMPLETE, **end,
+                    )
+                    if ends
+                    else None,
                 )
             )  # fmt: skip
         if not last and partition.account_id:

@@ -13,10 +13,12 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.landed import LandedPage, ScanEnd, cut_batch
-from connectors.warehouse.merge.merge import MergeCounts, merge_batch
+from connectors.warehouse.merge.landed import LandedPage, cut_batch
+from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.merge.removals import Removals, remove_missing
+from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import open_warehouse
+from models.checkpoint import Checkpoint, ScanState
 from models.mapping import BUILT_IN, Mapping
 from models.partition import Partition, media
 
@@ -53,18 +55,25 @@ class Scan:
     began_seq: int = 0
     started_at: datetime = START
 
-    def page(self, *records: object, **end: Any) -> LandedPage:  # noqa: ANN401 - fields of ScanEnd
+    def page(self, *records: object, **end: Any) -> LandedPage:  # noqa: ANN401 - of Checkpoint
         """Land a page; with `state`, it closes the scan."""
         self.rig.seq += 1
         if not self.pages:
             self.began_seq, self.started_at = self.rig.seq, self.rig.now
         self.pages += 1
         self.items += len(records)
-        closes = ScanEnd(started_at=self.started_at, pages=self.pages, items=self.items, **end) if end else None
+        closes = self.checkpoint(**end) if end else None
         body = json.dumps({"items": records, "next_cursor": None if closes else "more"}).encode()
         landed = self.rig.landing(self, body, closes)
         self.rig.inbox.append(landed)
         return landed
+
+    def checkpoint(self, *, state: str, **end: Any) -> Checkpoint:  # noqa: ANN401
+        """Return the checkpoint after the last page."""
+        return Checkpoint(
+            self.partition, f"scan-{self.began_seq}", self.rig.run_id, self.started_at, self.rig.now,
+            pages=self.pages, items=self.items, state=ScanState(state), **end,
+        )  # fmt: skip
 
     def close(self, *records: object, state: str = "complete", **end: Any) -> LandedPage:  # noqa: ANN401
         """Land the last page."""
@@ -84,7 +93,7 @@ class Rig:
     inbox: list[LandedPage] = field(default_factory=list)
     mapping: Mapping = BUILT_IN
 
-    def landing(self, scan: Scan, body: bytes, end: ScanEnd | None = None) -> LandedPage:
+    def landing(self, scan: Scan, body: bytes, end: Checkpoint | None = None) -> LandedPage:
         """Return the landing with the last number."""
         return LandedPage(
             self.seq, self.run, self.run_id, scan.partition, f"scan-{scan.began_seq}", scan.began_seq,
@@ -99,7 +108,7 @@ class Rig:
         """Let time pass."""
         self.now += timedelta(hours=hours)
 
-    def merge(self) -> list[MergeCounts]:
+    def merge(self) -> list[MergeStats]:
         """Merge the inbox."""
         done = []
         while batch := cut_batch(self.inbox):

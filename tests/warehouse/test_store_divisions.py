@@ -7,15 +7,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import duckdb
 import pytest
-from duckdb import DuckDBPyConnection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.landed import LandedPage, cut_batch
 from connectors.warehouse.merge.merge import merge_batch
-from connectors.warehouse.merge.statements import run as run_statement
 from connectors.warehouse.raw.parts import delete_unmerged_parts
 from connectors.warehouse.raw.reading import read_parts
 from models.mapping import BUILT_IN
@@ -84,8 +83,8 @@ def merge_divided(rig: Rig, runs: Sequence[Sequence[LandedPage]], cuts: st.DataO
             batch = cut_batch(rest[: cuts.draw(st.integers(1, 5), "batch")])
             if kills and cuts.draw(st.booleans(), "is killed"):
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(merge, "run", fail_before_the_commit)
-                    with pytest.raises(MemoryError):
+                    patch.setattr(merge, "_SQL", {**merge._SQL, "merged": "SELECT error('killed')"})  # noqa: SLF001
+                    with pytest.raises(duckdb.InvalidInputException):
                         merge_batch(rig.db, batch, BUILT_IN, rig.folder / "raw")
                 inbox = {page.seq for page in rest}
                 [(merged_seq, raw_seq)] = rig.rows("merged_seq, raw_seq", "warehouse")
@@ -95,14 +94,6 @@ def merge_divided(rig: Rig, runs: Sequence[Sequence[LandedPage]], cuts: st.DataO
             del rest[: len(batch)]
         if number < len(runs):
             rig.end_run()
-
-
-def fail_before_the_commit(
-    db: DuckDBPyConnection, name: str, *parameters: object, lists: Mapping[str, object] | None = None
-) -> object:
-    if name == "99_merged":
-        raise MemoryError
-    return run_statement(db, name, *parameters, lists=lists)
 
 
 @pytest.mark.long

@@ -65,6 +65,12 @@ def test_an_unchanged_item_that_returns_is_present_from_its_first_sighting(rig: 
     assert rig.values("event", "events") == ["removed", "returned"]
 
 
+def test_an_item_that_changes_stays_known_to_recent_scans(rig: Rig) -> None:
+    for caption in ("A caption", "Another caption"):
+        rig.full_scan(item("a", caption=caption))
+    assert rig.rows("present_seq, seen_seq") == [(1, 2)]
+
+
 def test_a_resumed_scan_that_a_backfill_overtook_decides_nothing(rig: Rig) -> None:
     sync = rig.scan()
     for number in range(3):
@@ -217,6 +223,16 @@ def test_a_story_past_its_day_expires_at_once_and_a_younger_one_does_not(rig: Ri
     assert rig.rows("expired, removed, missed", "run_counts") == [(1, 1, 2)]
 
 
+def test_a_story_that_expires_and_is_listed_again_has_both_events_also_in_one_merge(rig: Rig) -> None:
+    story = item("old", timestamp=rig.now.isoformat())
+    rig.full_scan(story, partition=STORIES)
+    rig.wait(25)
+    rig.scan(STORIES).close()
+    rig.scan(STORIES).close(story)
+    rig.merge()
+    assert rig.values("event", "events") == ["expired", "returned"]
+
+
 def test_a_run_removes_little_by_itself(rig: Rig) -> None:
     posts = [item(f"{number:03}") for number in range(110)]
     rig.full_scan(*posts)
@@ -243,17 +259,19 @@ def test_a_person_releases_what_a_run_does_not_remove_by_itself(rig: Rig) -> Non
 
 
 def test_an_account_with_more_than_twenty_items_is_held_while_others_are_not(rig: Rig) -> None:
-    large, small = [media(account(number)["id"], "posts") for number in (2, 3)]
+    large, small, tiny = [media(account(number)["id"], "posts") for number in (2, 3, 4)]
     rig.full_scan(*(item(f"x{number}") for number in range(1000)))
     posts = [item(f"{number:03}") for number in range(30)]
     for partition in (large, small):
         rig.full_scan(*posts, partition=partition)
+    rig.full_scan(*posts[:20], partition=tiny)
     for _ in range(2):
         rig.wait(24)
         rig.full_scan(*posts[11:], partition=large)
         rig.full_scan(*posts[10:], partition=small)
-    assert rig.end_run().removed_items == 10
-    assert set(rig.values("account_id", "events")) == {small.account_id}
+        rig.full_scan(*posts[12:20], partition=tiny)
+    assert rig.end_run().removed_items == 10 + 12
+    assert set(rig.values("account_id", "events")) == {small.account_id, tiny.account_id}
 
 
 def test_accounts_missing_from_two_catalogues_twelve_hours_apart_are_removed(rig: Rig) -> None:

@@ -1,7 +1,7 @@
 """The catalogue: any number of accounts and media, generated when they are listed and never kept in memory."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -84,13 +84,6 @@ class Catalogue:
     def has_listed(self, position: int, day: int) -> bool:
         """Return whether the account at this position is, or was earlier, in the catalogue on this day."""
         return 0 <= position < self._size(day)
-
-    def positions(self, wanted: Collection[str], day: int) -> dict[str, int]:
-        """Return the positions of those ids and usernames that are, or were earlier, in the catalogue on this day."""
-        found = {one: position for one in wanted if self.has_listed(position := self.position(one), day)}
-        if len(found) < len(set(wanted)):
-            found |= {name: position for position in range(self._size(day)) if (name := username(position)) in wanted}
-        return found
 
     def accounts(self, day: int, grant: Grant = None, after: int = FIRST_ACCOUNT) -> Iterator[Account]:
         """Yield the granted accounts after a position that are in the catalogue on this day."""

@@ -17,7 +17,7 @@ from connectors.sandbox.http.checks import account_of, read_query
 from connectors.sandbox.http.control import PREFIX, control_app
 from connectors.sandbox.http.cursors import Cursors
 from connectors.sandbox.http.faults import Fault, take_fault
-from connectors.sandbox.http.keys import Credential, Keyring
+from connectors.sandbox.http.keys import Credential, find_credential
 from connectors.sandbox.http.limits import RateLimiter
 from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource
 from connectors.sandbox.settings import SandboxSettings
@@ -52,7 +52,6 @@ class Sandbox:
         self.day = self.settings.day
         self.catalogue = catalogue or Catalogue(self.settings)
         self.cursors = Cursors(Draw(self.settings.seed))
-        self.keyring = Keyring()
         self.faults: list[Fault] = []
         limits = {CATALOG_SCOPE: self.settings.account_catalog, ACCOUNT_SCOPE: self.settings.selected_account}
         self.limiter = RateLimiter(limits, clock)
@@ -86,7 +85,7 @@ class Sandbox:
 
     def _check(self, scope: Scope) -> PageRequest:
         account_id = account_of(scope["method"], scope["path"])
-        credential = self.keyring.find(dict(scope["headers"]).get(b"authorization", b""))
+        credential = find_credential(dict(scope["headers"]).get(b"authorization", b""))
         if credential is None:
             raise Refused(Error.UNAUTHORIZED)
         account = None if account_id is None else self.granted(credential, account_id)

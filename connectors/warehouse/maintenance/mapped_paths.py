@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from models.mapping import BUILT_IN
+from models.mapping import BUILT_IN, Keys, to_keys
 from models.mapping import Mapping as MediaMapping
-from models.pointer import Keys, to_keys
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 

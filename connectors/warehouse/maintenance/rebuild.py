@@ -27,9 +27,8 @@ from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType
 from models.incremental import PROOFS
 from models.item import CONTENT_RULE
-from models.mapping import BUILT_IN
+from models.mapping import BUILT_IN, to_keys
 from models.mapping import Mapping as MediaMapping
-from models.pointer import to_keys
 from models.views import MEDIA, own_columns
 
 _SQL = statements(__name__)

@@ -13,7 +13,7 @@ from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.erasure import Account
-from models.pointer import to_pointer
+from models.mapping import to_pointer
 
 _TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'searched'"
 

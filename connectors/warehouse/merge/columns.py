@@ -14,7 +14,7 @@ from models.fields import FieldType
 from models.item import Item, member_types
 from models.mapping import READING_TYPES, Reading
 from models.mapping import Mapping as MediaMapping
-from models.readings import as_text
+from models.record import as_text
 from models.views import MEDIA
 
 _TIME = "TIMESTAMP WITH TIME ZONE"

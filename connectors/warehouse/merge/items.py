@@ -11,13 +11,15 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.merge.columns import Column, item_columns, join_tables, observations, sql_lists, table_of
 from connectors.warehouse.merge.reading import Records, Rejected, read_items
 from connectors.warehouse.merge.registry import Field, Observation, Registry, alterations, register
-from connectors.warehouse.merge.statements import run
 from connectors.warehouse.merge.versions import Version, superseded_versions
 from connectors.warehouse.raw.parts import write_part
+from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType
 from models.item import Item
 from models.mapping import Mapping as MediaMapping
 from models.views import own_columns
+
+_SQL = statements(__name__)
 
 # So many items at a time are read before they become a table.
 _ITEMS = 2000
@@ -64,7 +66,7 @@ def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, m
     if not records.raws and not records.unknown_fields:
         return read
     db.register("arrived", arrived)
-    read.known = run(db, "10_known").to_arrow_table()
+    read.known = db.execute(_SQL["known"]).to_arrow_table()
     known = set(read.known["n"].to_pylist())
     unknown = [n for n in range(len(records.raws)) if n not in known]
     if not unknown and not records.unknown_fields:
@@ -72,8 +74,8 @@ def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, m
     table = _read_unknown(db, records, unknown, read, mapping)
     while table.num_rows:
         db.register("batch", table)
-        run(db, "20_listed", lists=read.lists)
-        read.flags = run(db, "21_flags").to_arrow_table()
+        db.execute(_SQL["listed"].format(**read.lists))
+        read.flags = db.execute(_SQL["flags"]).to_arrow_table()
         # If an item was also listed with the stored bytes, the order of all of its listings counts.
         is_mixed = pc.is_in(read.known["row"], pc.unique(read.flags["row"]))
         mixed = read.known["n"].filter(is_mixed).to_pylist()
@@ -90,7 +92,7 @@ def _read_unknown(
 ) -> pa.Table:
     """Return the items with these numbers as a table. Register their fields, and give core.media their columns."""
     read.registry = known = read_registry(db)
-    present = [name for (name,) in run(db, "12_columns").fetchall()]
+    present = [name for (name,) in db.execute(_SQL["columns"]).fetchall()]
     own = {*own_columns("media"), *present, *(column.column for column in mapping.columns)}
     tables = []
     # At least once: a table without rows has its columns too.
@@ -109,7 +111,7 @@ def _read_unknown(
         db.execute(text)
     if changed := [one for key, one in read.registry.items() if one != known.get(key)]:
         db.register("registered", table_of_fields(changed))
-        run(db, "13_registered")
+        db.execute(_SQL["registered"])
     read.lists = sql_lists(read.columns)
     return join_tables(tables, read.columns)
 
@@ -124,7 +126,7 @@ def read_registry(db: DuckDBPyConnection) -> Registry:
     """Return the registry of fields, in the order in which they were found. Raises duckdb.Error."""
     fields = [
         Field(resource, path, name, frozenset(map(FieldType, kinds)), *rest)
-        for resource, path, name, kinds, *rest in run(db, "11_fields").fetchall()
+        for resource, path, name, kinds, *rest in db.execute(_SQL["fields"]).fetchall()
     ]
     return {(one.resource, one.path): one for one in fields}
 
@@ -178,31 +180,31 @@ def write_items(db: DuckDBPyConnection, read: ReadItems, sighted: pa.Table, mapp
     flags, lists = read.flags, read.lists
     db.register("sighted", sighted)
     if pc.any(pc.and_not(flags["is_content"], flags["is_new"])).as_py():
-        rows = run(db, "30_superseded", lists=lists).to_arrow_table().to_pylist()
+        rows = db.execute(_SQL["superseded"].format(**lists)).to_arrow_table().to_pylist()
         versions = superseded_versions(rows, read.columns, mapping)
         db.register(
             "versions", pa.table(dict(zip(Version._fields, map(list, zip(*versions, strict=True)), strict=True)))
         )
-        run(db, "31_versions")
+        db.execute(_SQL["versions"])
     replaced = read.replaced
     if len(replaced):
-        run(db, "40_counts", lists=lists)
+        db.execute(_SQL["counts"].format(**lists))
     if pc.any(sighted["is_removed"]).as_py():
-        run(db, "41_returned_events")
+        db.execute(_SQL["returned_events"])
     is_kept = pc.and_not(pc.field("is_last") & (pc.field("row") >= 0), pc.is_in(pc.field("row"), replaced))
     unchanged = flags.filter(is_kept)
     if unchanged.num_rows:
         db.register("unchanged", unchanged)
-        [(assignments,)] = run(db, "50_differing", lists=lists).fetchall()
-        run(db, "51_addresses", lists={"assignments": "".join(f"{each}, " for each in assignments)})
+        [(assignments,)] = db.execute(_SQL["differing"].format(**lists)).fetchall()
+        db.execute(_SQL["addresses"].format(assignments="".join(f"{each}, " for each in assignments)))
     if pc.any(sighted["is_replaced"]).as_py():
-        run(db, "60_replaced")
+        db.execute(_SQL["replaced"])
     if len(replaced):
-        run(db, "61_items", lists=lists)
+        db.execute(_SQL["items"].format(**lists))
     if not pc.all(sighted["is_replaced"], min_count=0).as_py():
-        run(db, "70_sightings")
+        db.execute(_SQL["sightings"])
     if pc.any(sighted["is_missed"]).as_py():
-        run(db, "71_returned")
+        db.execute(_SQL["returned"])
     db.unregister("batch")
 
 

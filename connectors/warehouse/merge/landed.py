@@ -1,10 +1,11 @@
 """What a merge is given: landed pages, in the order of their landing numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
+from datetime import UTC, datetime
 
+from models.checkpoint import Checkpoint
+from models.page_commit import Landing
 from models.partition import Partition
 from models.runs import Outcome
 
@@ -13,28 +14,12 @@ from models.runs import Outcome
 BATCH_BYTES = 16 * 1024 * 1024
 OUTCOME_BYTES = 4096
 
-
-@dataclass(frozen=True, slots=True)
-class ScanEnd:
-    """What closed a scan: its last page (complete), or known posts (recent). The scan began at `started_at`.
-
-    `pages`, `items`, `read_to`, `order_broken_by` and `full_share` are those of its checkpoint. `had_expired_token`:
-    the account's token had expired when one of its pages was received, so that its lists may lack items.
-    """
-
-    state: Literal["complete", "recent"]
-    started_at: datetime
-    pages: int
-    items: int
-    read_to: datetime | None = None
-    order_broken_by: str | None = None
-    full_share: float | None = None
-    had_expired_token: bool = False
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class LandedPage:
-    """A landing: a page of a scan as it was received, what the page closed, and outcomes that landed with it.
+    """A landing: a page of a scan as it was received, the checkpoint if it closed its scan, and outcomes.
 
     `body` is empty for outcomes without a page. `began_seq` is the landing of the scan's first page, and `page` the
     number of this one, from 1. `received_at` is in UTC.
@@ -50,8 +35,29 @@ class LandedPage:
     received_at: datetime
     correlation_id: str | None
     body: bytes
-    end: ScanEnd | None = None
+    end: Checkpoint | None = None
     outcomes: tuple[Outcome, ...] = ()
+
+
+def to_landed_page(landing: Landing, run_seqs: Mapping[str, int]) -> LandedPage:
+    """Return a landing as a merge reads it; `run_seqs` are the numbers of runs by their ids."""
+    page, checkpoint, outcomes = landing.commit.page, landing.commit.checkpoint, landing.commit.outcomes
+    about = page or checkpoint or outcomes[0]
+    began_seq = None if checkpoint is None else checkpoint.began_seq
+    return LandedPage(
+        landing.seq,
+        run_seqs[about.run_id],
+        about.run_id,
+        about.partition,
+        page.scan_id if page else "",
+        landing.seq if began_seq is None else began_seq,
+        page.page if page else 0,
+        page.received_at if page else _NEVER,
+        page.correlation_id if page else None,
+        landing.body,
+        checkpoint if page and checkpoint and checkpoint.is_closed else None,
+        outcomes,
+    )
 
 
 def cut_batch(inbox: Iterable[LandedPage], most_bytes: int = BATCH_BYTES) -> Sequence[LandedPage]:
@@ -64,14 +70,11 @@ def cut_batch(inbox: Iterable[LandedPage], most_bytes: int = BATCH_BYTES) -> Seq
     closed: set[Partition] = set()
     size = 0
     for page in inbox:
-        if batch and (size + _size(page) > most_bytes or (page.body and page.partition in closed)):
+        adds = len(page.body) + OUTCOME_BYTES * len(page.outcomes)
+        if batch and (size + adds > most_bytes or (page.body and page.partition in closed)):
             break
         batch.append(page)
-        size += _size(page)
+        size += adds
         if page.end is not None:
             closed.add(page.partition)
     return batch
-
-
-def _size(page: LandedPage) -> int:
-    return len(page.body) + OUTCOME_BYTES * len(page.outcomes)

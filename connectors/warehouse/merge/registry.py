@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from models.fields import FieldType, column_type, safe_name, table_name, unique
-from models.mapping import READING_TYPES
+from models.mapping import READING_TYPES, to_keys
 from models.mapping import Mapping as MediaMapping
-from models.pointer import to_keys
 from models.views import CHILDREN, MEDIA, own_columns
 
 # The first fields get columns; the next ones are registered without one, and the rest are not registered. Records with

@@ -10,8 +10,21 @@ from typing import NamedTuple
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.statements import run
 from connectors.warehouse.storage.connection import transaction
+from connectors.warehouse.storage.statements import statements
+
+_SQL = statements(__name__)
+
+# The time between the end of the scan that first missed an item and the beginning of the one that confirms its removal:
+# the cause of a truncated listing may last a while.
+CONFIRM_AFTER_HOURS = 1
+
+# The same for accounts: a key that lost its grants must not remove them before somebody has noticed.
+ACCOUNTS_CONFIRM_AFTER_HOURS = 12
+
+# If the catalogue misses more than this part of the known accounts, a person should look: a key with fewer grants looks
+# the same.
+ACCOUNTS_LIMIT = 0.1
 
 # A run removes at most this part of what is listed, of all items or of all accounts, or of an account's items if it has
 # more than LEAST_ITEMS. It may always remove MOST_UNASKED.
@@ -66,8 +79,8 @@ def remove_missing(db: DuckDBPyConnection, run_seq: int, run_id: str, *, accept_
     A kill changes nothing: the end of the next run decides. Raises duckdb.Error.
     """
     with transaction(db):
-        items = {account_id: Missing(*counts) for account_id, *counts in run(db, "a0_missing_items").fetchall()}
-        [counts] = run(db, "a1_missing_accounts").fetchall()
+        items = {account_id: Missing(*counts) for account_id, *counts in db.execute(_SQL["missing_items"]).fetchall()}
+        [counts] = db.execute(_SQL["missing_accounts"]).fetchall()
         accounts = Missing(*counts)
         listed, missed, confirmed = (sum(counts[place] for counts in items.values()) for place in range(3))
         kept: Sequence[str] = []
@@ -77,17 +90,17 @@ def remove_missing(db: DuckDBPyConnection, run_seq: int, run_id: str, *, accept_
         gone_of = {key: 0 if key in kept else counts.confirmed for key, counts in items.items()}
         removed = sum(gone_of.values())
         if removed:
-            run(db, "a2_removed_events", run_seq, kept)
-            run(db, "a3_removed_items", run_seq, kept)
+            db.execute(_SQL["removed_events"], [run_seq, kept])
+            db.execute(_SQL["removed_items"], [run_seq, kept])
         gone = 0 if is_too_many(accounts.confirmed, accounts.listed) else accounts.confirmed
         if accept_removals:
-            [(gone,)] = run(db, "a4_accepted_accounts", run_seq).fetchall()
+            [(gone,)] = db.execute(_SQL["accepted_accounts"], [run_seq]).fetchall()
         if gone:
-            run(db, "a5_ended_periods")
-            run(db, "a6_removed_periods", run_seq)
-            run(db, "a7_removed_accounts", run_seq)
+            db.execute(_SQL["ended_periods"])
+            db.execute(_SQL["removed_periods"], [run_seq])
+            db.execute(_SQL["removed_accounts"], [run_seq])
         if removed or gone:
-            run(db, "a8_removed_counts", run_seq, run_id, removed, gone)
+            db.execute(_SQL["removed_counts"], [run_seq, run_id, removed, gone])
     return Removals(
         removed,
         gone,

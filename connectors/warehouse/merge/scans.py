@@ -1,10 +1,11 @@
 """What a scan that ended says of its partition: how deep it read, and whether posts were in order. No IO."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from zlib import crc32
 
-from connectors.warehouse.merge.landed import LandedPage, ScanEnd
+from connectors.warehouse.merge.landed import LandedPage
+from models.checkpoint import Checkpoint, ScanState
 from models.incremental import PROOFS, PROOFS_AGAIN
 
 NEWEST_FIRST = "newest_first"
@@ -31,19 +32,19 @@ class ClosedPartition:
     removals_undecided_since: datetime | None
 
 
-def is_overtaken(before: ClosedPartition | None, page: LandedPage, end: ScanEnd) -> bool:
+def is_overtaken(before: ClosedPartition | None, page: LandedPage, end: Checkpoint) -> bool:
     """Return whether a scan that ended with this page says nothing.
 
     Another scan of its partition was closed after it began: its first pages are older than that result. Or it is a
     recent scan of a partition that has never been scanned in full.
     """
     if before is None:
-        return end.state == "recent"
+        return end.state is ScanState.RECENT
     return before.seq > page.began_seq
 
 
 def close_partition(
-    before: ClosedPartition | None, page: LandedPage, end: ScanEnd, *, is_undecided: bool
+    before: ClosedPartition | None, page: LandedPage, end: Checkpoint, *, is_undecided: bool
 ) -> ClosedPartition:
     """Return the partition after a scan that was not overtaken ended with this page.
 
@@ -52,7 +53,7 @@ def close_partition(
     undecided_since = None if before is None else before.removals_undecided_since
     if is_undecided:
         undecided_since = undecided_since or page.received_at
-    if end.state == "recent" and before is not None:
+    if end.state is ScanState.RECENT and before is not None:
         return replace(
             before,
             seq=page.seq,
@@ -69,23 +70,20 @@ def close_partition(
     elif end.read_to is not None:
         proofs = max(proofs - 1, 0)
     is_ordered = proofs == 0 and end.read_to is not None
-    partition = page.partition
     return ClosedPartition(
-        partition.resource,
-        partition.account_id,
-        partition.surface,
-        page.seq,
-        page.began_seq,
-        page.received_at,
-        None,
-        None,
-        end.pages,
-        end.items,
-        proofs,
-        NEWEST_FIRST if is_ordered else None,
-        end.order_broken_by,
-        share_of(partition.account_id) if end.full_share is None else end.full_share,
-        undecided_since,
+        **asdict(page.partition),
+        seq=page.seq,
+        began_seq=page.began_seq,
+        complete_at=page.received_at,
+        recent_at=None,
+        covered_from=None,
+        pages=end.pages,
+        items=end.items,
+        order_proofs=proofs,
+        item_order=NEWEST_FIRST if is_ordered else None,
+        order_broken_by=end.order_broken_by,
+        full_share=share_of(page.partition.account_id) if end.full_share is None else end.full_share,
+        removals_undecided_since=undecided_since,
     )
 
 

@@ -13,9 +13,8 @@ import msgspec
 from connectors.warehouse.merge.columns import Column
 from models.item import changed_columns, read_item
 from models.mapping import Mapping as MediaMapping
-from models.mapping import Reading
-from models.pointer import to_keys
-from models.readings import READ, as_count
+from models.mapping import Reading, to_keys
+from models.record import READ, as_count
 from models.times import time_of
 
 _encode = msgspec.json.Encoder().encode

@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 
 from connectors.warehouse.merge.registry import Field, Registry, child_table
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.fields import FieldType
-from models.kinds import kind_of, names_kind
-from models.mapping import READING_TYPES
+from models.fields import FieldType, kind_of, names_kind
+from models.mapping import READING_TYPES, to_pointer
 from models.mapping import Mapping as MediaMapping
-from models.pointer import to_pointer
 from models.views import CHILDREN, MEDIA, View, views
 
 # Part of the query of every view of children: {items} is a query for the JSON text of each item's list.

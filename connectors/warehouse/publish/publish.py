@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 
 import duckdb
@@ -25,9 +24,12 @@ from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal, quoted
+from connectors.warehouse.storage.statements import statements
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
 from models.views import View
+
+_SQL = statements(__name__)
 
 _DRAFT = "next_snapshot"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -141,7 +143,7 @@ def bring_state(db: DuckDBPyConnection, state: StateRows) -> None:
     for name, table in tables.items():
         db.register(name, table)
     try:
-        db.execute((files(__package__) / "sql" / "bring.sql").read_text("utf-8"))
+        db.execute(_SQL["bring"])
     finally:
         for name in tables:
             db.unregister(name)

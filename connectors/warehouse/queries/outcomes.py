@@ -60,21 +60,13 @@ def lift_waits(db: DuckDBPyConnection, *, after: datetime, now: datetime) -> Non
     db.execute("UPDATE core.run_outcomes SET resume_after = ? WHERE resume_after > ?", [now, after])
 
 
-def group_failures(outcomes: str, *, apart: str = "true") -> str:
-    """Return the query that groups incomplete outcomes by cause, the groups with most scans first.
-
-    `outcomes` is a query for rows of `run_outcomes`. Rows that differ in the expression `apart` are in separate groups.
-    """
-    return _SQL["groups"].replace("{outcomes}", outcomes).replace("{apart}", apart)
-
-
 def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tuple[FailureGroup, ...]:
     """Return the incomplete outcomes of a query for rows of `run_outcomes`, by cause.
 
     The catalogue, and scans with a long cooldown as of `now`, are in separate groups.
     """
     long = f"coalesce(o.resume_after > TIMESTAMPTZ '{(now + LONG_COOLDOWN).isoformat()}', false)"
-    rows = db.execute(group_failures(outcomes, apart=f"o.surface = '', {long}")).fetchall()
+    rows = db.execute(_SQL["groups"].replace("{outcomes}", outcomes).replace("{long}", long)).fetchall()
     return tuple(
         FailureGroup(
             OutcomeKind(outcome),
@@ -86,17 +78,10 @@ def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tu
             tuple(Example(**each) for each in examples),
             tuple(usernames or ()),
         )
-        for outcome, error_code, scans, accounts, resume_after, _, _, _, detail, examples, usernames in rows
+        for outcome, error_code, scans, accounts, resume_after, detail, examples, usernames in rows
     )
 
 
 def read_run_failures(db: DuckDBPyConnection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:
     """Return the failure groups of a run."""
     return read_failures(db, f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}", now=now)
-
-
-def count_expired_accounts(db: DuckDBPyConnection) -> int:
-    """Return how many accounts' access tokens must be renewed."""
-    query = "SELECT count(*) FROM core.accounts WHERE status = 'token_expired' AND removed_at IS NULL"
-    [(number,)] = db.execute(query).fetchall()
-    return int(number)

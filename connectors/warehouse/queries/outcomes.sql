@@ -11,8 +11,6 @@ SELECT resource, account_id, surface FROM core.run_outcomes WHERE run_id = ? GRO
 SELECT
     o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
     count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
-    min(o.ended_at) AS first_at, max(o.ended_at) AS last_at,
-    arg_max(o.correlation_id, (o.ended_at, o.account_id, o.surface), 3) AS correlation_ids,
     arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
     arg_min({
         'ig_username': coalesce(a.ig_username, o.account_id), 'surface': o.surface,
@@ -21,5 +19,5 @@ SELECT
     list(DISTINCT a.ig_username ORDER BY a.ig_username) FILTER (a.ig_username IS NOT NULL) AS usernames
 FROM ({outcomes}) AS o LEFT JOIN core.accounts AS a USING (account_id)
 WHERE o.outcome NOT IN ('complete', 'recent', 'skipped')
-GROUP BY o.outcome, coalesce(o.error_code, ''), {apart}
+GROUP BY o.outcome, coalesce(o.error_code, ''), o.surface = '', {long}
 ORDER BY scans DESC, o.outcome, error_code

@@ -45,11 +45,6 @@ def explained(path: Path) -> Iterator[None]:
         raise
     except (duckdb.Error, OSError, MemoryError) as error:
         raise explain(path, error) from error
-    except RuntimeError as error:
-        # Python's word for a limit of processes, which includes threads.
-        if "can't start new thread" not in str(error):
-            raise
-        raise explain(path, error) from error
 
 
 @contextmanager

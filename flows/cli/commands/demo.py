@@ -104,12 +104,14 @@ def sandbox_settings(begins: datetime, day: int) -> "SandboxSettings":
 
 def past_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> None:
     """Sync at 02:15 of each of these days, by a clock of that day, directly and without Prefect."""
-    from flows.engine.resources import build_request, open_resources
+    from flows.config.options import SyncOptions
+    from flows.engine.resources import open_resources
+    from flows.engine.run_request import RunRequest
     from flows.pipeline import run_sync
 
     files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
     settings = load(base_url=api, api_key=DEMO_KEY, **files)
-    request = replace(build_request(settings), rebind=True, report=None)
+    request = RunRequest(settings.model_copy(update={"report": None}), SyncOptions(rebind=True))
 
     async def sync() -> None:
         # Opened once, because opening takes as long as syncing so few accounts.

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.cli.options import AsJson
-from flows.cli.output.terminal import DONE, FAIL, WARN, agreed, clean, out, print_json
+from flows.cli.output.terminal import DONE, FAIL, WARN, ask, clean, out, print_json
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
@@ -19,7 +19,7 @@ _USAGE = {"configuration", "address", "key", "network"}
 
 
 def _ask(what: str) -> bool:
-    return agreed(f"The API asked for {what}. Lift it, so that the next sync sends requests again?")
+    return ask(f"The API asked for {what}. Lift it, so that the next sync sends requests again?")
 
 
 def doctor(

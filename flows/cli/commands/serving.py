@@ -5,18 +5,19 @@ import signal
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from connectors.warehouse.storage.holder import Held, lock
+from flows.cli.checks import check_api
 from flows.cli.options import LogFormat, number
 from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import Settings, check_variables, load, prefect_api_url
+from flows.config.settings import Settings, check_variables, load
+from flows.config.tracker import prefect_api_url
 from flows.orchestration.processes import (
     PREFECT_CLIENT,
     REPORT_PATH,
@@ -31,6 +32,9 @@ from flows.reporting.schedules import fires, gap_warning
 
 if TYPE_CHECKING:
     from prefect.deployments.runner import RunnerDeployment
+
+# Seconds that runs wait while another one has the warehouse, unless the setting is set.
+_BUSY_WAIT = 6 * 3600
 
 _HOUR = 3600
 _DAY = 24 * _HOUR
@@ -50,6 +54,8 @@ def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployme
         due = next(fires(crons[name], settings.time_zone, now)) if name in crons else None
         when = f"next {due:%a %Y-%m-%d %H:%M} {settings.time_zone}" if due else "on request"
         out.print(clean(f"  {name:<9} {when}"))
+    start = f"PREFECT_API_URL={api or f'{here}/api'} prefect deployment run sync/nightly"
+    out.print(f"Start one now in the UI, or in another terminal: [cyan]{clean(start)}[/]", soft_wrap=True)
     report = settings.report_file()
     shown = "" if api else f", shown at {here}{REPORT_PATH}"
     out.print(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
@@ -59,10 +65,12 @@ def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployme
     out.print("Stop with Ctrl-C.")
 
 
-def _environment(settings: Settings, api: str | None, report: Path) -> dict[str, str]:
+def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
     """Return the environment of this process, which flow runs inherit."""
     # Each run renews the report, even if the setting is not set.
-    env = {**PREFECT_CLIENT, "PYTHONSAFEPATH": "1", "GRAMHOUSE_REPORT": str(report)}
+    env = {**PREFECT_CLIENT, "PYTHONSAFEPATH": "1", "GRAMHOUSE_REPORT": str(settings.report_file())}
+    if "busy_wait" not in settings.model_fields_set:
+        env["GRAMHOUSE_BUSY_WAIT"] = str(_BUSY_WAIT)
     if api is None:
         address = settings.report_url or f"http://127.0.0.1:{settings.prefect_port}{REPORT_PATH}"
         env |= {**local_prefect(settings.prefect_home, settings.prefect_port), "GRAMHOUSE_REPORT_URL": address}
@@ -72,24 +80,35 @@ def _environment(settings: Settings, api: str | None, report: Path) -> dict[str,
     return env
 
 
+def _check_key(settings: Settings) -> None:
+    """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
+    for found in check_api(settings) if settings.credentials is None else ():
+        mark = {"ok": DONE, "note": WARN}.get(found.verdict, FAIL)
+        out.print(f"{mark} {found.check}: {clean(found.message)}", soft_wrap=True)
+
+
 def _run(settings: Settings, api: str | None) -> None:
-    report = settings.report_file()
-    import_prefect(_environment(settings, api, report))
+    import_prefect(describe_environment(settings, api))
+    from flows.orchestration.flow_run import check_tracker
     from flows.orchestration.serving import serve
 
     def ready(served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
         _greet(settings, api, served, notes)
 
     if api is not None:
-        asyncio.run(serve(settings, None, ready))
-    else:
-        home, port = settings.prefect_home, settings.prefect_port
-        with prefect(home, port, report) as server:
-            with err.status("[dim]starting Prefect …[/]"):
-                server.wait()
-            asyncio.run(serve(settings, server, ready))
-            err.print("Stopping Prefect's server.")
-    err.print("Stopped.")
+        _check_key(settings)
+        asyncio.run(check_tracker())
+        asyncio.run(serve(settings, ready, is_alone=False))
+        return
+    with prefect(settings.prefect_home, settings.prefect_port, settings.report_file()) as server:
+        _check_key(settings)
+        with err.status("[dim]starting Prefect …[/]"):
+            server.wait()
+        try:
+            asyncio.run(serve(settings, ready, is_alone=True))
+        except Exception as error:
+            raise server.error("no longer answers") from error
+        err.print("Stopping Prefect's server.")
 
 
 def up(
@@ -124,11 +143,12 @@ def up(
                 raise SettingsError(f"Port {settings.prefect_port} is in use. Fix: choose another port with --port.")
             _run(settings, api)
     except KeyboardInterrupt:
-        err.print("Stopped.")
+        pass
     except Held as other:
         hint = f"kill {other.who.pid}" if other.who else "end that process"
         err.print(f"{FAIL} Already running: {clean(other)}. Stop it first: {hint}.")
         raise SystemExit(ExitCode.BUSY) from None
+    err.print("Stopped.")
 
 
 def sandbox(
@@ -147,7 +167,7 @@ def sandbox(
 
     The key is `sandbox-demo-key`. POST /_sandbox/day advances the data by one day.
 
-    Days, keys, rate limits and faults can be changed while it runs: see docs/sandbox.md.
+    Days, rate limits and faults can be changed while it runs: see docs/sandbox.md.
     """
     check_variables()
     from connectors.sandbox.http.app import Sandbox

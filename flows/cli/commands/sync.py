@@ -6,7 +6,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from flows.cli.options import RunArguments, recorded, since_time
-from flows.cli.output.terminal import clean, out, print_json, print_rows
+from flows.cli.output.table import print_rows
+from flows.cli.output.terminal import clean, out, print_json
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
@@ -55,7 +56,8 @@ def _show(found: Sequence[Record], *, as_json: bool) -> None:
             row | {"surfaces": " and ".join(row["surfaces"]), "requests": None if row["reason"] else row["pages"]}
             for row in found[:_SHOWN]
         ]
-        print_rows(shown, {**columns, "cooldown until": "resume_after", "account id": "account_id"})
+        columns |= {"cooldown until": "resume_after", "account id": "account_id"}
+        print_rows(shown, columns, prose=("account", "surfaces"))
     if len(found) > _SHOWN:
         out.print(f"[dim]and {len(found) - _SHOWN:,} more[/]")
     out.print(describe_forecast(found))

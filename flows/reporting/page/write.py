@@ -18,19 +18,6 @@ from flows.reporting.reader import WEEKS
 from models.feeds import SURFACES
 
 
-def _occupied(path: Path, databases: tuple[Path, ...]) -> str | None:
-    """Return what else a path is used for, or None if it is free or an earlier report. Raises OSError."""
-    if real(path) in set(map(real, databases)):
-        return "is reserved for a database"
-    if path.is_dir():
-        return "is a folder"
-    if not path.exists():
-        return None
-    if not path.is_file():
-        return "is not a regular file"
-    return None if not path.stat().st_size or is_report(path) else "is not a gramhouse report and is not replaced"
-
-
 def is_report(path: Path) -> bool:
     """Return whether there is a report at a path. Raises OSError if a file there cannot be read."""
     if not path.is_file():
@@ -44,20 +31,26 @@ def check_place(path: Path, *databases: Path) -> None:
 
     Raises SettingsError and WarehouseUnusable.
     """
+    taken = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if (occupied := _occupied(path, databases)) is not None:
-            raise SettingsError(f"{path} {occupied}. Fix: choose another file.")
-        if not os.access(path.parent, os.W_OK | os.X_OK):
+        if real(path) in set(map(real, databases)):
+            taken = "is reserved for a database"
+        elif path.is_dir():
+            taken = "is a folder"
+        elif path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_report(path))):
+            taken = "is not a gramhouse report and is not replaced"
+        elif not os.access(path.parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise _refused(path, error) from error
+    if taken is not None:
+        raise SettingsError(f"{path} {taken}. Fix: choose another file.")
 
 
 def _refused(path: Path, error: OSError) -> WarehouseUnusable:
-    why = (
-        f"{path.parent} is not a folder" if isinstance(error, (FileExistsError, NotADirectoryError)) else error.strerror
-    )
+    is_no_folder = isinstance(error, (FileExistsError, NotADirectoryError))
+    why = f"{path.parent} is not a folder" if is_no_folder else error.strerror
     hint = hint_for(error, "Fix: choose a file in a writable folder.")
     return WarehouseUnusable(f"cannot write the report {path}: {why}. {hint}")
 
@@ -78,12 +71,12 @@ def write_page(
     """
     with open_snapshot(snapshot) as opened:
         check_place(path, *filter(None, (snapshot, apart_from)))
-        report = make_page(opened, accounts, surfaces=surfaces, weeks=weeks, release=release())
+        page = make_page(opened, accounts, surfaces=surfaces, weeks=weeks, release=release())
     try:
-        replace_file(path, report.html.encode())
+        replace_file(path, page.html.encode())
     except OSError as error:
         raise _refused(path, error) from error
-    return report
+    return page
 
 
 async def renew_page(snapshot: Path, path: Path) -> Path | None:

@@ -50,7 +50,7 @@ def test_a_removed_warehouse_is_created_again(operator: Operator, service: Api) 
     assert f"{operator.warehouse} is missing, but {state} was written with one" in refused
     state.rename(operator.folder / "moved.sqlite")
     report = operator.sync(code=3)
-    assert [warning["code"] for warning in report["warnings"]] == ["snapshot_not_replaced"]
+    assert [warning["code"] for warning in report["findings"]] == ["snapshot_not_replaced"]
     operator.snapshot.rename(operator.folder / "moved.duckdb")
     assert operator.sync()["state"] == "complete"
     assert_matches_api(operator.ask, service)

@@ -63,13 +63,14 @@ def soak(folder: Path, url: str) -> list[Sample]:
     prepare_process()
     from flows.config.options import SyncOptions  # noqa: PLC0415
     from flows.config.settings import load  # noqa: PLC0415
-    from flows.engine.resources import build_request, open_resources  # noqa: PLC0415
+    from flows.engine.resources import open_resources  # noqa: PLC0415
+    from flows.engine.run_request import RunRequest  # noqa: PLC0415
     from flows.pipeline import run_sync  # noqa: PLC0415
 
     files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}
     settings = load(base_url=url, api_key=KEY, **files)
     # An account that leaves is more than a tenth of so few, and the runs follow each other in seconds.
-    request = build_request(settings, SyncOptions(accept_removals=True))
+    request = RunRequest(settings, SyncOptions(accept_removals=True))
 
     async def sync_once() -> str:
         async with open_resources(settings, "a soak") as resources:

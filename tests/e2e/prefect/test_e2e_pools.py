@@ -61,7 +61,7 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: Api
         "backfill": [],
         "publish": [],
     }
-    assert deployed["stories"]["parameters"] == {"options": {"surfaces": ["stories"], "expert": {"busy_wait": 21600}}}
+    assert deployed["stories"]["parameters"] == {"options": {"surfaces": ["stories"]}}
     for one in deployed.values():
         assert one["tags"] == ["gramhouse"]
         assert one["work_pool_name"] == "gramhouse"

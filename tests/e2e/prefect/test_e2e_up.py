@@ -36,7 +36,10 @@ def nightly(serving: Up) -> str:
 
 
 def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
-    output = up.shown
+    begin = next(number for number, line in enumerate(up.shown) if "Prefect's UI" in line)
+    output = up.shown[begin:]
+    assert f"the key reaches {len(up.service.list_accounts())} accounts" in up.shown[0]
+    assert any(f":{up.port}/api prefect deployment run sync/nightly" in line for line in output)
     assert f"http://127.0.0.1:{up.port}" in output[0]
     assert [line.split()[0] for line in output[1:5]] == ["nightly", "stories", "backfill", "publish"]
     assert f"{HOUR:02}:15 Europe/Berlin" in output[1]
@@ -64,7 +67,7 @@ def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
 
 def test_a_run_renews_the_report_and_its_page_in_prefect_links_it(up: Up, nightly: str) -> None:
     address = f"http://127.0.0.1:{up.port}/gramhouse/report"
-    assert f"[**Report with charts**]({address})" in up.page_of(nightly)["data"]
+    assert f"[Report with charts]({address})" in up.page_of(nightly)["data"]
     with urllib.request.urlopen(address) as answer:
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
         assert "sandbox" in answer.headers["Content-Security-Policy"]
@@ -211,7 +214,7 @@ def test_sigterm_interrupts_a_run_and_the_next_start_resumes_it(up: Up) -> None:
         server.wait()
         waiting = up.run(run)
         assert (waiting["state_type"], waiting["state_name"]) == ("SCHEDULED", "AwaitingRetry")
-        assert "it resumes automatically" in waiting["state"]["message"]
+        assert "it is started again and resumes" in waiting["state"]["message"]
         now = datetime.now(UTC)
         window = {"start_time": str(now - timedelta(days=9)), "end_time": str(now - timedelta(days=4)), "min_runs": 4}
         up.ask(f"/deployments/{up.deployments()['nightly']['id']}/schedule", window)

@@ -1,4 +1,4 @@
-"""A key with fewer grants, an empty catalogue and another address: nothing is removed, and the run reports it."""
+"""A wrong key, one with fewer grants, an empty catalogue, another address: nothing is removed, and the run says so."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def test_a_key_with_fewer_grants_removes_nothing_until_confirmed(operator: Opera
     [last, _] = json.loads(operator.run("runs", "--json").stdout)["runs"]
     assert (last["state"], last["accounts_missing"], last["accounts_removed"]) == ("partial", 7, 0)
     result = operator.sync(code=3, GRAMHOUSE_API_KEY=NO_ACCOUNT)
-    assert (result["accounts_missing"], result["warnings"][0]["code"]) == (8, "accounts_missing")
+    assert (result["accounts_missing"], result["findings"][0]["code"]) == (8, "accounts_missing")
     result = json.loads(operator.run("sync", "--accept-removals", "--json", GRAMHOUSE_API_KEY=ONE_ACCOUNT).stdout)
     assert (result["state"], result["accounts_missing"], result["accounts_removed"]) == ("complete", 0, 7)
     assert operator.ask(PRESENT) == [(1,)]
@@ -56,3 +56,16 @@ def test_another_address_is_refused_until_a_person_accepts_it(operator: Operator
         (other, "complete"),
     ]
     operator.run("sync", code=2)
+
+
+def test_a_wrong_key_is_one_clear_line_and_loses_nothing(operator: Operator) -> None:
+    operator.sync()
+    before = operator.ask("SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL")
+    message = operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
+    assert len(message.stdout.strip().splitlines()) == 1
+    assert message.stdout.count("api_unauthorized") == 1
+    assert "check the API key" in message.stdout
+    assert operator.ask("SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL") == before
+    assert operator.ask("SELECT state, error_code FROM runs ORDER BY started_at DESC LIMIT 1") == [
+        ("failed", "api_unauthorized")
+    ]

@@ -22,15 +22,6 @@ def service(serve: Callable[..., Api]) -> Api:
     return serve(**EIGHT_ACCOUNTS)
 
 
-def test_no_request_is_sent_during_a_cooldown_while_others_continue(operator: Operator, service: Api) -> None:
-    service.limiter.configure({"selected_account": RateLimit(4, 1)})
-    report = operator.sync(GRAMHOUSE_PAGE_SIZE="5")
-    assert report["state"] == "complete"
-    assert_matches_api(operator.ask, service)
-    assert [asked for asked in service.requests if asked.status == 429 and asked.account_id]
-    assert service.early == 0
-
-
 def test_the_catalogue_has_its_own_cooldown(operator: Operator, service: Api) -> None:
     service.limiter.configure({"account_catalog": RateLimit(3, 1)})
     operator.sync(GRAMHOUSE_PAGE_SIZE="2")

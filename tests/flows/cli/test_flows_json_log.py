@@ -14,7 +14,7 @@ import pytest
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.output.json_log import JsonLines
-from flows.cli.output.terminal import agreed
+from flows.cli.output.terminal import ask
 from flows.reporting.progress import Progress
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
@@ -114,7 +114,7 @@ def test_a_question_is_shown_before_its_answer_is_read(
         return "y"
 
     monkeypatch.setattr("builtins.input", answer)
-    assert agreed("Erase it?")
+    assert ask("Erase it?")
     # What has no end, such as a message of a library, is written when Python flushes its streams at exit.
     lines.write("not ended")
     lines.flush()

@@ -135,7 +135,7 @@ def test_a_warehouse_leaves_the_bucket_of_another_one(
     _at(tmp_path / "operator", monkeypatch)
     _json(run_cli, "sync")
     _at(tmp_path / "other", monkeypatch)
-    warnings: Any = _json(run_cli, "sync", code=3)["warnings"]
+    warnings: Any = _json(run_cli, "sync", code=3)["findings"]
     assert [warning["code"] for warning in warnings] == ["snapshot_not_replaced"]
     code, _, err = run_cli("publish")
     assert (code, len(err.splitlines())) == (1, 1)

@@ -75,7 +75,8 @@ def test_days_that_prefect_combines_differently_are_refused(expression: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("begin", "hours"), [(NOW, 24), (datetime(2026, 10, 24, tzinfo=UTC), 25), (datetime(2026, 3, 28, tzinfo=UTC), 23)]
+    ("begin", "hours"),
+    [(NOW, 24), (datetime(2026, 10, 24, 12, tzinfo=UTC), 25), (datetime(2026, 3, 28, 12, tzinfo=UTC), 23)],
 )
 def test_an_interval_includes_clock_changes(begin: datetime, hours: int) -> None:
     assert Schedule("nightly", "15 4 * * *", BERLIN).interval(begin) == timedelta(hours=hours)

@@ -13,7 +13,8 @@ from pydantic import SecretStr
 
 from connectors.source.network import read_network
 from flows.config.errors import SettingsError
-from flows.config.settings import Settings, environment, load, prefect_api_url
+from flows.config.settings import Settings, environment, load
+from flows.config.tracker import prefect_api_url
 
 SECRET = "canary-51e2"
 

@@ -1,7 +1,6 @@
 """Backfills: selected scans from the first page, with progress separate from that of syncs."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ async def sync(folder: Path, resources: RunResources) -> RunReport:
 
 async def backfill(folder: Path, resources: RunResources, selection: Selection, reason: str | None = None) -> RunReport:
     await resources.clock.sleep(600)
-    return await run_sync(replace(request(folder), selection=selection, reason=reason), resources)
+    return await run_sync(request(folder, selection=selection, reason=reason), resources)
 
 
 def pages_asked(service: ListedApi, since: int) -> list[tuple[int | None, str, str | None]]:
@@ -103,7 +102,7 @@ async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection
         service.fault = lambda _: None
         since = len(service.requests)
         selection = everything if is_same else Selection((uuid(2),), surfaces=POSTS)
-        report = await run_sync(replace(request(tmp_path), selection=selection), resources)
+        report = await run_sync(request(tmp_path, selection=selection), resources)
         assert len(report.resumed_runs) == is_same
         assert any("Resuming interrupted run" in line for line in said) is is_same
         requested = [cursor for account, _, cursor in pages_asked(service, since) if account == 2]
@@ -127,7 +126,7 @@ async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
 
 async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_path: Path) -> None:
     service = ListedApi()
-    stories = replace(request(tmp_path), surfaces=("stories",))
+    stories = request(tmp_path, surfaces=("stories",))
     async with open_run_resources(tmp_path, service) as resources:
         service.fault = lambda request: Killed() if request.number == 3 else None
         with pytest.raises(Killed):

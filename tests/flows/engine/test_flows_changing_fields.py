@@ -39,7 +39,7 @@ async def _warnings(folder: Path, service: ListedApi, varies: Varies, days: int)
         service.change_posts = partial(_changed, varies, day)
         async with open_run_resources(folder, service) as resources:
             report = await run_sync(request(folder), resources)
-        found.append([f"{one.detail} {one.hint}" for one in report.warnings if one.code == CODE])
+        found.append([f"{one.text} {one.fix}" for one in report.warnings if one.code == CODE])
         service.clock.passed += 86_400
     return found
 
@@ -120,7 +120,7 @@ async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path, varies
         warehouse = resources.warehouse
         await warehouse.write(rebuild, warehouse.raw, mapping, take=warehouse.take_numbers, force=False)
     async with open_run_resources(tmp_path, service, mapping=mapping) as resources:
-        report = await run_sync(replace(request(tmp_path), mapping=mapping), resources)
+        report = await run_sync(request(tmp_path, mapping={"ignore": [path]}), resources)
     assert (report.warnings, report.media) == ((), MergeStats())
 
 

@@ -17,11 +17,11 @@ from tests.api.listed import daily, uuid
 from tests.clocks import START, StillClock
 from tests.runs import PAGE, DailyRuns, kinds
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both_ways")]
+pytestmark = [pytest.mark.anyio]
 
 # 28 days with 2 posts each are 56 posts; the known run is 20 posts, and there are 3 pins.
 RECENT_PAGES = 8
-_SELDOM = timedelta(days=300)
+_SELDOM = 300
 
 
 async def test_a_run_requests_new_posts_and_the_window(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: 
 
 async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(120, per_day=10))
-    window: dict[str, Any] = {"lookback": timedelta(days=1), "full_refresh_every": _SELDOM}
+    window: dict[str, Any] = {"lookback_window": 1, "full_refresh_every": _SELDOM}
     await runs.sync(days=12, **window)
     # Twelve days without runs: 120 posts, of which a run that is killed receives 80.
     feed = runs.service.feeds[1]
@@ -184,7 +184,6 @@ async def test_requests_are_counted(tmp_path: Path) -> None:
     assert "requests: 10." in to_message(second)
 
 
-@pytest.mark.parametrize("both_ways", ["here"], indirect=True)
 async def test_a_request_limit_defers_the_rest_and_the_longest_unscanned_come_first(
     tmp_path: Path,
 ) -> None:
@@ -231,7 +230,6 @@ async def test_no_scan_waits_after_the_last_request_of_a_limited_run(tmp_path: P
     assert (failure_group.outcome, failure_group.error_code) == (OutcomeKind.DEFERRED, "request_budget")
 
 
-@pytest.mark.parametrize("both_ways", ["here"], indirect=True)
 async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, *(daily(100) for _ in range(3)))
     runs.service.seconds_each = 1.0

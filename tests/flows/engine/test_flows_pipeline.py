@@ -14,9 +14,10 @@ from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_outcomes, state_name, to_json, to_message
 from flows.reporting.reader import Reader
-from flows.reporting.run_report import RunReport, last_report
+from flows.reporting.run_report import NO_DATA, RunReport, last_report
 from flows.reporting.words import changes
-from models.runs import RunState, RunWarning
+from models.findings import Finding, Severity
+from models.runs import RunState
 from tests.api.listed import ListedApi
 from tests.runs import open_run_resources, request, rows, synced
 
@@ -35,7 +36,7 @@ async def test_a_report_in_words(report: RunReport) -> None:
         " media: 3 new; scans: 3 complete, 2 skipped; requests: 4."
     )
     assert state_name(report) == "Completed with expired accounts"
-    assert state_name(replace(report, expired=0)) == "Completed"
+    assert state_name(replace(report, data=NO_DATA)) == "Completed"
     assert state_name(replace(report, state=RunState.PARTIAL)) == "Partial"
     assert state_name(replace(report, state=RunState.FAILED)) == "Failed"
     assert describe_outcomes(report) == "3 complete, 2 skipped"
@@ -89,20 +90,21 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_run_resources(tmp_path, ListedApi()) as resources:
-        missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
-        noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
+        missing = Finding("accounts_missing", Severity.ACTION, "30 accounts are missing", "check the key", count=30)
+        noted = Finding("values_not_cast", Severity.INFORMATION, "2 values could not be cast", count=2)
 
-        async def find(*_: object) -> list[RunWarning]:
+        async def find(*_: object) -> list[Finding]:
             return [noted, missing]
 
         monkeypatch.setattr(closing, "find_warnings", find)
         report = await run_sync(request(tmp_path), resources)
         assert (report.state, report.warnings) == (RunState.PARTIAL, (missing, noted))
         assert await rows(resources, "SELECT state, error_code, detail FROM core.runs") == [
-            ("partial", "accounts_missing", "30 accounts are missing.")
+            ("partial", "accounts_missing", "30 accounts are missing")
         ]
-    assert json.loads(to_json(report))["warnings"] == [asdict(missing), asdict(noted)]
-    assert to_message(report).startswith("30 accounts are missing. Fix: Check the key. sync ")
+    found = json.loads(to_json(report))["findings"]
+    assert found == [asdict(each) | {"accounts": []} for each in (missing, noted)]
+    assert to_message(report).startswith("30 accounts are missing. Fix: check the key. sync ")
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
         last = last_report(Reader(snapshot))
     assert last is not None

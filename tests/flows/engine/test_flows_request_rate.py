@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from connectors.source.request_rate import AT_FIRST, RequestRate
-from flows.engine.concurrency import Pacer, RequestSlots
+from flows.engine.requests import Pacer, RequestSlots
 from flows.pipeline import run_sync
-from flows.reporting.findings import Severity, list_findings
-from flows.reporting.schedules import Schedule
+from flows.reporting.findings import list_findings
+from models.findings import Severity
 from models.runs import RunState
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi
@@ -71,8 +71,8 @@ class Run:
     def __post_init__(self) -> None:
         loop = VirtualLoop(0.0, Random(1))
         loop.most_steps = 10_000_000
-        self._random, self._pacer, self._slots = Random(1), Pacer(self.rate), RequestSlots(16)
-        self._clock = SimpleNamespace(monotonic=loop.time)
+        self._clock = SimpleNamespace(monotonic=loop.time, sleep=asyncio.sleep)
+        self._random, self._pacer, self._slots = Random(1), Pacer(self.rate, self._clock), RequestSlots(16)
         run_process(loop, self._scan_all())
         self.rate, self.seconds = self._pacer.rate, loop.time()
         loop.close()
@@ -90,8 +90,8 @@ class Run:
         limits = self.limits if self.own is None else (self.own(),)
         left, since = self.pages, 0
         while left:
-            async with self._slots.one(0):
-                await self._pacer.turn(self._clock, asyncio.sleep, lambda: None)
+            async with self._slots.one((0, number)):
+                await self._pacer.wait()
                 await asyncio.sleep(self._random.random() * self.latency)
                 served = number not in self.limited or all(limit(self._clock.monotonic()) for limit in limits)
                 await asyncio.sleep(self._random.random() * self.latency)
@@ -153,9 +153,8 @@ def test_limits_of_accounts_do_not_slow_the_others(
 async def test_a_run_is_complete_and_says_what_the_service_allows(tmp_path: Path, fixed: float | None) -> None:
     clock, gateway, refused = VirtualClock(), Bucket(1, 3), refuse("rate_limiter_unavailable", retry_after=2)
     service = ListedApi(accounts=20, posts=5, clock=clock, fault=lambda _: None if gateway(clock.passed) else refused)
-    every_minute = Schedule("GRAMHOUSE_NIGHTLY", "* * * * *", "UTC")
     async with open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources:
-        report = await run_sync(replace(request(tmp_path), schedule=every_minute), resources)
+        report = await run_sync(request(tmp_path, nightly="* * * * *"), resources)
     assert report.state is RunState.COMPLETE, "each account alone would use up its tries"
     found = {finding.code: finding for finding in list_findings(report)}
     rate, schedule = found["requests_per_second"], found["longer_than_schedule"]

@@ -1,20 +1,18 @@
 """Which runs are retried and when; the last one decides the exit code."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
-from prefect.client.schemas.objects import StateType
 
 from connectors.source.errors import RULES, Disposition, Failure, is_transient
 from connectors.warehouse.queries.outcomes import Example, FailureGroup
-from flows.engine.retrying import DELAYS, Retry, next_retry, retried
-from flows.orchestration.flow_run import awaiting_retry, final_state
+from flows.engine.retrying import DELAYS, Retry, next_retry, repeat
+from flows.orchestration.flow_run import final_state
 from flows.reporting.run_report import RunReport
-from models.runs import OutcomeKind, RunState, RunWarning, Tally
+from models.findings import Finding, Severity
+from models.runs import OutcomeKind, RunState, Tally
 from tests.flows import reports
 
-NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 STOP = Failure(
     operation="accounts.list",
     code="api_unauthorized",
@@ -110,10 +108,10 @@ async def attempts(limit: int, *reports: RunReport) -> tuple[RunReport, list[str
     async def sleep(seconds: float) -> None:
         happened.append(seconds)
 
-    def announce(_: RunReport, retry: Retry) -> None:
+    async def announce(_: RunReport, retry: Retry | None) -> None:
         happened.append(str(retry))
 
-    last = await retried(make, limit, sleep=sleep, random=lambda: 0.0, announce=announce)
+    last = await repeat(make, limit, sleep=sleep, random=lambda: 0.0, announce=announce)
     assert not left
     return last, happened
 
@@ -125,14 +123,8 @@ async def test_the_report_of_the_last_attempt_is_returned() -> None:
     assert last is good
     assert happened == [
         "Retry 1 of 3 in 5 min (connection_failed)", 300, "Retry 2 of 3 in 15 min (connection_failed)", 900,
+        "None",
     ]  # fmt: skip
-
-
-def test_the_state_of_a_run_to_be_retried_has_the_time_and_the_reason() -> None:
-    state = awaiting_retry(ended(CATALOGUE), Retry(1, 3, 300.0, "connection_failed"), now=NOW)
-    assert (state.type, state.name) == (StateType.SCHEDULED, "AwaitingRetry")
-    assert state.state_details.scheduled_time == NOW + timedelta(minutes=5)
-    assert str(state.message).startswith("Retry 1 of 3 in 5 min (connection_failed). The account catalogue failed")
 
 
 @pytest.mark.parametrize(
@@ -140,24 +132,24 @@ def test_the_state_of_a_run_to_be_retried_has_the_time_and_the_reason() -> None:
     [
         (
             ended(failure_group("rate_limited", 102, OutcomeKind.DEFERRED), complete=20),
-            ("FAILED", "Partial", "102 scans deferred"),
+            ("FAILED", "102 scans deferred"),
         ),
-        (ended(failure_group("timeout", 51), complete=49), ("FAILED", "Partial", "51 scans failed")),
-        (ended(failure_group("timeout", 50), complete=50, skipped=100), ("COMPLETED", "Partial", "50 scans failed")),
+        (ended(failure_group("timeout", 51), complete=49), ("FAILED", "51 scans failed")),
+        (ended(failure_group("timeout", 50), complete=50, skipped=100), ("COMPLETED", "50 scans failed")),
         (
             replace(
                 REPORT,
                 state=RunState.PARTIAL,
                 outcomes=Tally({OutcomeKind.COMPLETE: 9}),
-                warnings=(RunWarning("accounts_missing", 30, "30 are missing.", "Check.", makes_partial=True),),
+                warnings=(Finding("accounts_missing", Severity.ACTION, "30 are missing", "check", count=30),),
             ),
-            ("COMPLETED", "Partial", "30 are missing. Fix: Check"),
+            ("COMPLETED", "30 are missing. Fix: Check"),
         ),
     ],
 )
 def test_the_state_type_of_a_partial_run_follows_its_outcomes_with_a_reason(
-    report: RunReport, shown: tuple[str, str, str]
+    report: RunReport, shown: tuple[str, str]
 ) -> None:
     state = final_state(report)
-    assert (state.type.value, state.name) == shown[:2]
-    assert str(state.message).startswith(shown[2])
+    assert (state.type.value, state.name) == (shown[0], shown[0].capitalize())
+    assert str(state.message).startswith(shown[1])

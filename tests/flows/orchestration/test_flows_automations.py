@@ -2,12 +2,11 @@
 
 import asyncio
 import runpy
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from socket import gethostname
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID, uuid4
 
 import httpx
@@ -19,22 +18,26 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.settings import load
-from flows.orchestration import automations
-from flows.orchestration.automations import WATCH_BEGAN, addressed, apply, described
-from flows.orchestration.flow_run import LEFT, check_tracker
+from flows.orchestration import serving
+from flows.orchestration.flow_run import check_tracker
 from flows.orchestration.processes import local_prefect
-from flows.orchestration.serving import deployments
+from flows.orchestration.serving import WATCH_BEGAN, create_alerts, deployments, read_described
 from flows.publish import publish
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.for_prefect import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from tests.flows.reports import fields, report, stale, tokens
 from tests.http_server import http_server, send
 
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
+
 PARTIAL = "gramhouse.run.partial"
 AGAIN = "a crashed run is started again"
 SILENT = "a run without a heartbeat"
 UNATTENDED = [f"gramhouse: {name}" for name in (AGAIN, SILENT)]
-BLOCKS = (UUID(int=1), UUID(int=2))
+BLOCKS = (UUID(int=1),)
+ON_CALL = "slack-webhook/on-call"
+DESCRIBED = read_described("automations.yaml")
 TOLD = {
     event.name: event
     for state in EXIT_OF
@@ -43,25 +46,21 @@ TOLD = {
 
 
 def _by_name() -> dict[str, dict[str, Any]]:
-    return {automation["name"].removeprefix("gramhouse: "): automation for automation in described()}
+    return {automation["name"].removeprefix("gramhouse: "): automation for automation in DESCRIBED}
 
 
 def _trigger(automation: dict[str, Any]) -> EventTrigger:
-    built = addressed(automation, BLOCKS)
-    assert built is not None
-    assert isinstance(built.trigger, EventTrigger)
-    return built.trigger
+    built = AutomationCore.model_validate(automation).trigger
+    assert isinstance(built, EventTrigger)
+    return built
 
 
 def test_automations_match_the_events_that_runs_emit() -> None:
     awaited = {
-        name: event
-        for automation in described()
-        for name in automation["trigger"]["expect"]
-        if (event := TOLD.get(name))
+        name: event for automation in DESCRIBED for name in automation["trigger"]["expect"] if (event := TOLD.get(name))
     }
     assert set(awaited) == {TOKENS, FAILED, PARTIAL, STALE, DRIFT}
-    for automation in described():
+    for automation in DESCRIBED:
         for name in automation["trigger"]["expect"]:
             if name in awaited:
                 for label, value in automation["trigger"].get("match", {}).items():
@@ -112,7 +111,7 @@ def test_a_run_is_not_started_again_for_ever() -> None:
 
 
 def test_a_run_that_waits_for_a_retry_is_not_reported_as_crashed() -> None:
-    assert _trigger(_by_name()[SILENT]).expect == {"prefect.flow-run.*", LEFT}
+    assert _trigger(_by_name()[SILENT]).expect == {"prefect.flow-run.*", "gramhouse.flow-run.left"}
 
 
 def test_no_run_is_declared_dead_between_two_heartbeats(tmp_path: Path) -> None:
@@ -120,36 +119,19 @@ def test_no_run_is_declared_dead_between_two_heartbeats(tmp_path: Path) -> None:
     assert _trigger(_by_name()[SILENT]).within == timedelta(seconds=6 * interval)
 
 
-def test_notifying_automations_use_every_block_and_need_at_least_one() -> None:
-    for automation in described():
-        built = addressed(automation, BLOCKS)
-        assert built is not None
-        if automation["actions"][0]["type"] == "send-notification":
-            assert [action.block_document_id for action in built.actions if isinstance(action, SendNotification)] == [
-                *BLOCKS
-            ]
-            assert addressed(automation, ()) is None
-        else:
-            [action] = built.actions
-            assert isinstance(action, ChangeFlowRunState)
-            assert addressed(automation, ()) == built
-    unattended = [automation["name"] for automation in described() if addressed(automation, ())]
-    assert unattended == UNATTENDED
+def test_every_automation_notifies_or_changes_a_state() -> None:
+    for automation in DESCRIBED:
+        [action] = AutomationCore.model_validate(automation).actions
+        unattended = automation["name"] in UNATTENDED
+        assert isinstance(action, ChangeFlowRunState if unattended else SendNotification)
 
 
 class Server:
-    """A Prefect server's automations and blocks, and the names of the events it was sent."""
+    """A Prefect server's automations and blocks."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.kept: list[Automation] = []
-        self.emitted: list[str] = []
         self.blocks = {"slack-webhook/on-call": ["notify"], "secret/key": []}
-        monkeypatch.setattr(automations, "get_client", self._client)
-        monkeypatch.setattr(automations, "emit_event", lambda *, event, **_: self.emitted.append(event))
-
-    @asynccontextmanager
-    async def _client(self) -> AsyncIterator["Server"]:
-        yield self
 
     async def read_block_document_by_name(self, name: str, slug: str, *, include_secrets: bool) -> SimpleNamespace:
         assert not include_secrets
@@ -163,80 +145,59 @@ class Server:
     async def create_automation(self, automation: AutomationCore) -> None:
         self.kept.append(Automation(id=uuid4(), **automation.model_dump()))
 
-    async def delete_automation(self, automation_id: UUID) -> None:
-        self.kept = [each for each in self.kept if each.id != automation_id]
-
-    def change(self, name: str, **changes: object) -> None:
-        self.kept = [each.model_copy(update=changes) if each.name == name else each for each in self.kept]
-
-    @property
-    def names(self) -> list[str]:
-        return sorted(each.name for each in self.kept)
+    async def create(self, *notify: str) -> list[str]:
+        return await create_alerts(cast("PrefectClient", self), notify)
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    return Server(monkeypatch)
-
-
-ALL = sorted(automation["name"] for automation in described())
-FAILED_RUN = "gramhouse: a run failed"
-
-
-@pytest.mark.anyio
-async def test_applying_again_changes_nothing_and_restarts_no_wait(server: Server) -> None:
-    settings = load(notify=("slack-webhook/on-call", "slack-webhook/on-call"))
-    assert sorted(await apply(settings)) == sorted(f"{name}: created" for name in ALL)
-    assert all(len(each.actions) == 1 for each in server.kept)
-    assert server.emitted == [WATCH_BEGAN]
-    kept = list(server.kept)
-    assert await apply(settings) == []
-    assert server.kept == kept
-    assert server.emitted == [WATCH_BEGAN]
+def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    monkeypatch.setattr(serving, "emit_event", lambda *, event, **_: found.append(event))
+    return found
 
 
 @pytest.mark.anyio
-async def test_a_disabled_automation_stays_disabled_and_an_edited_one_is_restored(server: Server) -> None:
-    settings = load(notify=("slack-webhook/on-call",))
-    await apply(settings)
-    server.change(FAILED_RUN, enabled=False)
-    assert await apply(settings) == []
-    server.change(FAILED_RUN, description="mine")
-    assert await apply(settings) == [f"{FAILED_RUN}: updated"]
-    [kept] = await server.read_automations_by_name(FAILED_RUN)
-    assert (kept.enabled, kept.description) == (False, "Nothing could be scanned, or a run ended without a report.")
-
-
-@pytest.mark.anyio
-async def test_without_a_block_only_automations_without_notifications_are_kept(server: Server) -> None:
-    assert await apply(load()) == [f"{name}: created" for name in UNATTENDED]
-    assert server.emitted == []
-    await apply(load(notify=("slack-webhook/on-call",)))
-    assert server.names == ALL
-    assert len(await apply(load())) == 7
-    assert server.names == sorted(UNATTENDED)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("block", "text"),
-    [
-        ("on-call", "'on-call' is not a block. Fix: write its type and name, such as slack-webhook/on-call."),
-        (
-            "slack-webhook/x",
-            "there is no block slack-webhook/x. Fix: create it in the Prefect UI (Blocks), or with `prefect block",
-        ),
-        ("secret/key", "secret/key cannot send notifications. Fix: use a block of a type such as slack-webhook."),
-    ],
-)
-async def test_a_block_that_cannot_be_notified_is_reported_and_changes_nothing(
-    server: Server, block: str, text: str
+async def test_only_what_is_missing_is_created_and_what_the_operator_changed_is_never_touched(
+    emitted: list[str],
 ) -> None:
-    await apply(load(notify=("slack-webhook/on-call",)))
+    server = Server()
+    assert await server.create() == UNATTENDED
+    server.kept[0] = server.kept[0].model_copy(update={"enabled": False, "description": "mine"})
+    before = list(server.kept)
+    every = [each["name"] for each in DESCRIBED]
+    assert await server.create(ON_CALL, ON_CALL) == [name for name in every if name not in UNATTENDED]
+    assert server.kept[: len(before)] == before
+    assert sorted(each.name for each in server.kept) == sorted(every)
+    assert all(len(each.actions) == 1 for each in server.kept)
+    kept = list(server.kept)
+    assert await server.create(ON_CALL) == await server.create() == []
+    assert server.kept == kept
+    # The wait for a missing run begins with its automation, and is not restarted.
+    assert emitted == [WATCH_BEGAN] * 2
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("emitted")
+async def test_an_alert_names_the_machine_and_links_the_run() -> None:
+    server = Server()
+    await server.create(ON_CALL)
+    sent = [each for one in server.kept for each in one.actions if isinstance(each, SendNotification)]
+    assert all(each.block_document_id == BLOCKS[0] for each in sent)
+    assert all(each.subject.startswith(f"gramhouse on {gethostname()}: ") for each in sent)
+    assert [each.subject.partition(": ")[2] for each in sent if "flow_run|ui_url" not in each.body] == [
+        "no run has ended for 26 hours"
+    ]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("block", ["on-call", "slack-webhook/x", "secret/key"])
+async def test_a_block_that_cannot_be_notified_is_reported_and_nothing_is_created(block: str) -> None:
+    server = Server()
     with pytest.raises(SettingsError) as refused:
-        await apply(load(notify=("slack-webhook/on-call", block)))
-    assert str(refused.value).startswith(f"GRAMHOUSE_NOTIFY: {text}")
-    assert server.names == ALL
+        await server.create(ON_CALL, block)
+    assert str(refused.value).startswith(f"GRAMHOUSE_NOTIFY: there is no block {block!r} that can send notifications.")
+    assert "Fix: create it in the Prefect UI (Blocks)" in str(refused.value)
+    assert server.kept == []
 
 
 @pytest.mark.parametrize("answer", [b'{"items": [], "next_cursor": null}', b"<html>"])

@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,8 +12,10 @@ import pytest
 from prefect.settings import Settings
 
 from connectors.warehouse.storage.holder import lock
+from flows.cli.commands.serving import describe_environment
+from flows.config.errors import ProcessError
 from flows.config.settings import load
-from flows.orchestration.processes import HISTORY, free_port, local_prefect, port_is_free
+from flows.orchestration.processes import HISTORY, check_database, free_port, local_prefect, port_is_free
 from tests.cli_runner import Cli
 
 
@@ -68,6 +72,25 @@ def test_a_signal_while_it_starts_stops_it(
         signal.signal(number, before)
 
 
+def test_a_damaged_database_of_prefect_is_named_before_its_server_starts(tmp_path: Path) -> None:
+    file = tmp_path / "prefect.db"
+    check_database(file)
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript("CREATE TABLE a AS SELECT hex(randomblob(20000))")
+    check_database(file)
+    whole = file.read_bytes()
+    for damaged in (b"no database " * 1000, whole[:8192] + b"\xff" * 4096 + whole[12288:]):
+        file.write_bytes(damaged)
+        with pytest.raises(ProcessError, match=r"prefect.db is damaged \(.+\). Fix: move it and the files"):
+            check_database(file)
+
+
+def test_runs_of_up_wait_six_hours_for_the_lock_unless_set_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert describe_environment(load(), None)["GRAMHOUSE_BUSY_WAIT"] == str(6 * 3600)
+    monkeypatch.setenv("GRAMHOUSE_BUSY_WAIT", "0")
+    assert "GRAMHOUSE_BUSY_WAIT" not in describe_environment(load(), None)
+
+
 def test_prefect_accepts_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     env = {**HISTORY, **local_prefect(tmp_path, 4321)}
     assert (env["PREFECT_SERVER_ANALYTICS_ENABLED"], env["DO_NOT_TRACK"]) == ("false", "1")
@@ -76,7 +99,7 @@ def test_prefect_accepts_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path:
     prefect = Settings()
     server = prefect.server
     assert prefect.home == tmp_path
-    assert (server.api.host, server.api.port) == ("127.0.0.1", 4321)
+    assert not server.ephemeral.enabled
     assert server.ui.api_url == prefect.api.url == "http://127.0.0.1:4321/api"
     assert server.events.retention_period == timedelta(days=30)
     assert server.services.db_vacuum.retention_period == timedelta(days=30)

@@ -5,13 +5,14 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from connectors.warehouse.queries.outcomes import Example, FailureGroup
-from connectors.warehouse.storage.errors import SnapshotMissing
+from connectors.warehouse.storage.statements import statements
 from flows.reporting.for_prefect import events
 from flows.reporting.reader import Record
-from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
+from flows.reporting.run_report import Data, RunReport, read_data
 from models.runs import OutcomeKind, RunState
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
@@ -78,6 +79,7 @@ async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
         return lambda: setattr(service, "expired", frozenset(numbers))
 
     reports = await _syncs(tmp_path, service, expire(1), expire(1, 3), expire(1, 4), expire(1, 4))
+    assert [report.expired for report in reports] == [1, 2, 2, 2]
     found = reports[3].data
     assert _names(found["expired"], is_new=True) == _names(found["renewed"]) == []
     assert _names(found["expired"]) == ["user_4", "user_1"]
@@ -144,14 +146,35 @@ async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -
     assert reports[2].data["new_fields"] == reports[2].data["retyped_fields"] == []
 
 
-async def test_a_snapshot_that_is_gone_since_costs_only_what_it_says(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(*_: object, **__: object) -> None:
-        message = "There is no snapshot"
-        raise SnapshotMissing(message)
+# run, hour of its start, state, the run that it resumes. The findings of f are not reported: g resumes it.
+RUNS = [
+    ("a", 1, "complete", None), ("b", 2, "interrupted", None), ("c", 3, "partial", None), ("d", 4, "interrupted", None),
+    ("e", 5, "running", None), ("f", 6, "complete", None), ("g", 7, "running", "f"),
+]  # fmt: skip
 
-    monkeypatch.setattr("flows.engine.closing.read_data", gone)
-    report = await synced(tmp_path, ListedApi())
-    assert (report.state, report.data) == (RunState.COMPLETE, NO_DATA)
-    assert said == ["The snapshot that was published cannot be read: There is no snapshot"]
+
+@pytest.mark.parametrize(
+    ("runs", "hour"),
+    [
+        pytest.param(["a"], 1, id="the first run"),
+        pytest.param(["c", "b"], 2, id="c resumes b"),
+        pytest.param(["c"], 2, id="no other run has reported the findings of b"),
+        pytest.param(["e"], 4, id="nor those of d"),
+        pytest.param(["e", "d"], 4, id="the run before d has reported its own"),
+        pytest.param(["g"], 4, id="a run that another one resumes has not"),
+    ],
+)
+def test_what_was_not_reported_is_reported_by_the_next_run(runs: list[str], hour: int) -> None:
+    now = next(began for name, began, *_ in RUNS if name == runs[0])
+    with duckdb.connect() as db:
+        columns = "seq BIGINT, run_id VARCHAR, kind VARCHAR, started_at TIMESTAMPTZ, state VARCHAR, resumes VARCHAR"
+        db.execute(f"CREATE TABLE runs({columns})")
+        db.executemany(
+            "INSERT INTO runs VALUES (?, ?, 'sync', make_timestamptz(2026, 3, 1, ?, 0, 0, 'UTC'), ?, ?)",
+            [[seq, *run] for seq, run in enumerate(RUNS, 1) if run[1] <= now],
+        )
+        db.execute(f"SET VARIABLE runs = {runs}")
+        db.execute(statements("flows.reporting.reader")["reported"])
+        db.execute(statements("flows.reporting.run_report")["begun"])
+        found = db.execute("SELECT date_part('hour', timezone('UTC', getvariable('begun')))").fetchone()
+    assert found == (hour,)

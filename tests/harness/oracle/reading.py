@@ -10,10 +10,9 @@ from functools import cache
 from typing import Any
 
 Item = dict[str, Any]
-Mapping = dict[str, tuple[str, ...]]
 
 # The built-in mapping: the paths of each column, the first with a value counts.
-BUILT_IN: Mapping = {
+BUILT_IN: dict[str, tuple[str, ...]] = {
     name: tuple(paths.split())
     for name, paths in {
         "media_id": "/id /media_id /mediaId /pk /ig_id /igId",
@@ -50,14 +49,27 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\
 _INT64 = range(-(2**63), 2**63)
 
 
-def content(item: Item, mapping: Mapping = BUILT_IN) -> str:
+def content(item: Item) -> str:
     """THE RULE OF CONTENT: return columns and fields without counts and addresses; another text is another version.
 
     Null and empty values are left out, numbers are equal by value, and texts in their composed form.
     """
-    columns = {name: _stable(str(canonical(item, name, mapping) or "")) for name in (*TEXTS, "published_at")}
-    fields = _fields(item, sources(item, mapping), "", 1)
+    columns = {name: _stable(str(canonical(item, name) or "")) for name in (*TEXTS, "published_at")}
+    own = sources(item)
+    fields = {
+        unicodedata.normalize("NFC", path): stable
+        for path, key, value in _leaves(item)
+        if path not in own and not _counts(key, value) and (stable := _stable(value)) is not None
+    }
     return json.dumps([columns, fields], sort_keys=True)
+
+
+def counts(item: Item) -> dict[str, int]:
+    """Return the counts of an item: canonical columns by name, and others by the path of their field."""
+    own = sources(item)
+    found = {name: canonical(item, name) for name in COUNTS}
+    found |= {path: count_of(value) for path, key, value in _leaves(item) if path not in own and _counts(key, value)}
+    return {name: count for name, count in found.items() if count is not None}
 
 
 def is_same(one: Item, other: Item) -> bool:
@@ -65,18 +77,14 @@ def is_same(one: Item, other: Item) -> bool:
     return content(one) == content(other) and counts(one) == counts(other)
 
 
-def _fields(item: Item, own: set[str | None], above: str, depth: int) -> Any:  # noqa: ANN401 - any JSON
-    """Return the content of an object without the values that columns show, which are at the paths `own`."""
-    found = {}
+def _leaves(item: Item, above: str = "", depth: int = 1) -> Iterator[tuple[str, str, Any]]:
+    """Yield path, key and value of the fields of an item."""
     for key, value in item.items():
         path = f"{above}/{key.replace('~', '~0').replace('/', '~1')}"
         if isinstance(value, dict) and depth < DEEPEST:
-            stable = _fields(value, own, path, depth + 1)
+            yield from _leaves(value, path, depth + 1)
         else:
-            stable = None if path in own or (_is_count(key) and _countable(value)) else _stable(value)
-        if stable is not None:
-            found[unicodedata.normalize("NFC", key)] = stable
-    return found or None
+            yield path, key, value
 
 
 def _stable(value: Any) -> Any:  # noqa: ANN401 - any JSON
@@ -85,7 +93,7 @@ def _stable(value: Any) -> Any:  # noqa: ANN401 - any JSON
         found = {
             unicodedata.normalize("NFC", key): stable
             for key, each in value.items()
-            if not (_is_count(key) and _countable(each)) and (stable := _stable(each)) is not None
+            if not _counts(key, each) and (stable := _stable(each)) is not None
         }
         return found or None
     if isinstance(value, list):
@@ -112,8 +120,8 @@ def _is_count(name: str) -> bool:
     return snake in _COUNT_WORDS or name in _COUNT_WORDS or bool(re.search(r"_counts?$|^counts?$", snake))
 
 
-def _countable(value: object) -> bool:
-    return not isinstance(value, (dict, list)) and count_of(value) is not None
+def _counts(key: str, value: object) -> bool:
+    return _is_count(key) and count_of(value) is not None
 
 
 def at(item: object, path: str) -> Any:  # noqa: ANN401 - any JSON
@@ -157,25 +165,25 @@ def _read(name: str, value: object) -> Any:  # noqa: ANN401 - any column type
     return count_of(value) if name in COUNTS else time_of(value) if name == "published_at" else text_of(value)
 
 
-def source(item: Item, name: str, mapping: Mapping = BUILT_IN) -> str | None:
+def source(item: Item, name: str) -> str | None:
     """Return the path of a canonical column's value: the first of its paths where one can be read."""
-    return next((path for path in mapping[name] if _read(name, at(item, path)) is not None), None)
+    return next((path for path in BUILT_IN[name] if _read(name, at(item, path)) is not None), None)
 
 
-def sources(item: Item, mapping: Mapping = BUILT_IN) -> set[str | None]:
+def sources(item: Item) -> set[str | None]:
     """Return the paths of what columns show of an item, its id included."""
-    return {*(source(item, name, mapping) for name in _COLUMNS), _id_path(item, mapping)}
+    return {*(source(item, name) for name in _COLUMNS), _id_path(item)}
 
 
-def canonical(item: Item, name: str, mapping: Mapping = BUILT_IN) -> Any:  # noqa: ANN401 - any column type
+def canonical(item: Item, name: str) -> Any:  # noqa: ANN401 - any column type
     """Return the value of a canonical column."""
-    path = source(item, name, mapping)
+    path = source(item, name)
     return None if path is None else _read(name, at(item, path))
 
 
-def _id_path(item: object, mapping: Mapping = BUILT_IN) -> str | None:
+def _id_path(item: object) -> str | None:
     """Return the first of the paths of ids with a text that is not empty, a number or a boolean."""
-    return next((path for path in mapping["media_id"] if text_of(at(item, path)) is not None), None)
+    return next((path for path in BUILT_IN["media_id"] if text_of(at(item, path)) is not None), None)
 
 
 def id_of(item: object) -> str | None:
@@ -187,22 +195,14 @@ def id_of(item: object) -> str | None:
 
 def is_item(record: object) -> bool:
     """Return whether a record can be read, apart from its id."""
-    return (
-        isinstance(record, dict)
-        and _levels(record) <= _MOST_LEVELS
-        and not _has_infinity(record)
-        and not _HALF.search(json.dumps(record, ensure_ascii=False))
-    )
-
-
-# Half of a character: an unpaired surrogate.
-_HALF = re.compile("[\ud800-\udfff]")
-
-
-def _has_infinity(value: object) -> bool:
-    if isinstance(value, (dict, list)):
-        return any(_has_infinity(each) for each in (value.values() if isinstance(value, dict) else value))
-    return isinstance(value, float) and not abs(value) < float("inf")
+    if not isinstance(record, dict) or _levels(record) > _MOST_LEVELS:
+        return False
+    try:
+        json.dumps(record, allow_nan=False, ensure_ascii=False).encode()
+    except ValueError:
+        # A number beyond those of JSON, or half of a character.
+        return False
+    return True
 
 
 def _levels(value: object) -> int:
@@ -229,23 +229,3 @@ def children(item: Item) -> list[tuple[int, str | None, str | None]]:
 def _child(child: object) -> tuple[str | None, str | None]:
     path = _id_path(child)
     return None if path is None else text_of(at(child, path)), canonical(child, "media_type")  # type: ignore[arg-type]
-
-
-def _leaves(item: Item, above: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
-    for key, value in item.items():
-        path = f"{above}/{key.replace('~', '~0').replace('/', '~1')}"
-        if isinstance(value, dict) and depth < DEEPEST:
-            yield from _leaves(value, path, depth + 1)
-        else:
-            yield path, value
-
-
-def counts(item: Item) -> dict[str, int]:
-    """Return the counts of an item: canonical columns by name, and others by the path of their field."""
-    found = {name: canonical(item, name) for name in COUNTS}
-    own = sources(item)
-    for path, value in _leaves(item):
-        key = path.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
-        if path not in own and _is_count(key) and _countable(value):
-            found[path] = count_of(value)
-    return {name: count for name, count in found.items() if count is not None}

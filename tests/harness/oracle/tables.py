@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from tests.harness.oracle.feed import Closed, Feed, completed, is_covered, spread
 from tests.harness.oracle.reading import Item, canonical, content, is_same, published
@@ -51,27 +51,28 @@ class Scan:
     ended_in: int = -1
 
 
-class Listed(Protocol):
+@dataclass(kw_only=True)
+class Listed:
     """A row that scans list or miss: `missed_at` is the end of the first scan that missed it.
 
     `is_confirmed`: another scan, late enough, missed it too. The `seen`th page of all listed it last, and the
     `present`th first, or again after its removal.
     """
 
+    first_seen_at: datetime
+    last_seen_at: datetime
     seen: int
     present: int
-    last_seen_at: datetime
-    missed_at: datetime | None
-    is_confirmed: bool
-    removed_at: datetime | None
+    missed_at: datetime | None = None
+    is_confirmed: bool = False
+    removed_at: datetime | None = None
 
-
-def _see(row: Listed, landed: int, at: datetime) -> bool:
-    """List a row in a page; return whether it was removed. Any sighting clears what scans missed."""
-    is_gone = row.removed_at is not None
-    row.seen, row.last_seen_at, row.present = landed, at, landed if is_gone else row.present
-    row.missed_at, row.is_confirmed, row.removed_at = None, False, None
-    return is_gone
+    def see(self, landed: int, at: datetime) -> bool:
+        """List a row in a page; return whether it was removed. Any sighting clears what scans missed."""
+        is_gone = self.removed_at is not None
+        self.seen, self.last_seen_at, self.present = landed, at, landed if is_gone else self.present
+        self.missed_at, self.is_confirmed, self.removed_at = None, False, None
+        return is_gone
 
 
 def _miss(row: Listed, scan: Scan, at: datetime, confirm: timedelta) -> None:
@@ -94,22 +95,15 @@ def _remove(rows: Iterable[Listed]) -> int:
     return len(gone)
 
 
-@dataclass
-class Account:
+@dataclass(kw_only=True)
+class Account(Listed):
     """An account as last listed; it has had its status since `since`."""
 
     ig_username: str
     public_id: str
     status: str
     since: datetime
-    first_seen_at: datetime
-    last_seen_at: datetime
     scan: object
-    seen: int
-    present: int
-    missed_at: datetime | None = None
-    is_confirmed: bool = False
-    removed_at: datetime | None = None
 
     @property
     def token_expired_since(self) -> datetime | None:
@@ -137,10 +131,11 @@ class Accounts:
         known, status = self.rows.get(account_id), item["status"]
         if known is None:
             self._begin(account_id, status, at, landed)
-            row = Account(item["ig_username"], item["public_id"], status, at, at, at, scan, landed, landed)
-            self.rows[account_id] = row
+            names: dict[str, Any] = {name: item[name] for name in ("ig_username", "public_id", "status")}
+            first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed, "present": landed}
+            self.rows[account_id] = Account(**names, **first, since=at, scan=scan)
             return
-        if _see(known, landed, at) or known.status != status:
+        if known.see(landed, at) or known.status != status:
             own = [each for each in self.periods if each[0] == account_id]
             if own[-1][4] >= scan.began and own[-1][1] != "removed":
                 self.periods.remove(own.pop())
@@ -201,21 +196,14 @@ class Accounts:
         return _remove(rows)
 
 
-@dataclass
-class Row:
+@dataclass(kw_only=True)
+class Row(Listed):
     """An item, as `payload` says when it last changed, and `shown` when it was last listed."""
 
     payload: Item
     shown: Item
-    first_seen_at: datetime
-    last_seen_at: datetime
     changed_at: datetime
     content_changed_at: datetime
-    seen: int
-    present: int
-    missed_at: datetime | None = None
-    is_confirmed: bool = False
-    removed_at: datetime | None = None
     removal: str | None = None
 
 
@@ -236,13 +224,14 @@ class Media:
         """Process a listed item; return the counts it belongs to: added, or changed and returned."""
         row = self.rows.get(key)
         if row is None:
-            self.rows[key] = Row(payload, payload, at, at, at, at, landed, landed)
+            first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed, "present": landed}
+            self.rows[key] = Row(payload=payload, shown=payload, changed_at=at, content_changed_at=at, **first)
             self.changes.append((key, payload, at))
             return ["added"]
         if row.seen >= scan.began and _identity(row.shown) != _identity(payload):
             scan.decides = False
             self.contradictions.append((key[:2], landed))
-        is_gone, same = _see(row, landed, at), is_same(row.payload, payload)
+        is_gone, same = row.see(landed, at), is_same(row.payload, payload)
         row.shown, row.removal = payload, None
         if not same:
             if content(row.payload) != content(payload):
@@ -286,14 +275,11 @@ class Media:
         share, is_posts = scan.share or spread(partition[0]), partition[1] == "posts"
         self.closed[partition] = completed(before, scan.feed, pages=scan.pages, at=at, share=share, is_posts=is_posts)
 
-    def _numbers(self, what: str) -> tuple[Counter[str], Counter[str]]:
-        """Return, by account, how many items are listed, and of how many this is true."""
-        rows = [(key[0], row) for key, row in self.rows.items() if row.removed_at is None]
-        return Counter(account for account, _ in rows), Counter(account for account, row in rows if getattr(row, what))
-
     def _too_many(self, what: str) -> set[str]:
         """Return the accounts of which so many items are missed, or confirmed, that a run does not remove them."""
-        listed, found = self._numbers(what)
+        rows = [(key[0], row) for key, row in self.rows.items() if row.removed_at is None]
+        listed = Counter(account for account, _ in rows)
+        found = Counter(account for account, row in rows if getattr(row, what))
         if _is_too_many(found.total(), listed.total()):
             return set(listed)
         return {one for one in found if listed[one] > _SMALL and _is_too_many(found[one], listed[one])}

@@ -1,7 +1,7 @@
-from connectors.warehouse.queries.outcomes import Example, FailureGroup, count_expired_accounts, read_run_failures
+from connectors.warehouse.queries.outcomes import Example, FailureGroup, read_run_failures
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
-from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, T0, Days, account, at
+from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, T0, Days, at
 
 
 def outcome(kind: OutcomeKind, partition: Partition, **message: object) -> Outcome:
@@ -27,9 +27,3 @@ def test_failures_are_grouped_with_the_largest_group_first(days: Days) -> None:
         FailureGroup(OutcomeKind.DEFERRED, "rate_limited", 2, 2, at(6), "Wait.", examples),
         FailureGroup(OutcomeKind.FAILED, "timeout", 1, 1, None, "", (Example("", "", None),)),
     )
-
-
-def test_expired_accounts_are_those_still_listed(days: Days) -> None:
-    days.catalogue(0, [account(ANNA, status="token_expired"), account(BEN, status="token_expired")])
-    days.scan_twice(CATALOGUE, 24, [account(ANNA, status="token_expired")])
-    assert count_expired_accounts(days.rig.db) == 1

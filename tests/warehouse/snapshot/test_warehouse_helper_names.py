@@ -10,9 +10,8 @@ import pytest
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
 from flows.reporting.page.write import write_page
-from models.mapping import BUILT_IN
+from models.mapping import BUILT_IN, to_keys
 from models.partition import media
-from models.pointer import to_keys
 from models.views import MEDIA, own_columns, views
 from tests.cli_runner import Cli, use_empty_folder
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, account, ask, opened_days

@@ -1,0 +1,62 @@
+-- name: missing_items
+-- What is listed of each account, missed, and confirmed as missing. Writes nothing.
+SELECT account_id, count(*) AS listed, count(missed_at) AS missed, count(confirmed_by) AS confirmed
+FROM core.media
+WHERE removed_at IS NULL
+GROUP BY account_id
+
+-- name: missing_accounts
+-- The same of the catalogue: one row. Writes nothing.
+SELECT count(*) AS listed, count(missed_at) AS missed, count(confirmed_by) AS confirmed
+FROM core.accounts
+WHERE removed_at IS NULL
+
+-- name: removed_events
+-- The removals of confirmed items, but for those of the accounts that are kept. Writes core.events.
+INSERT INTO core.events BY NAME
+SELECT account_id, surface, media_id, 'removed' AS event, missed_at AS changed_at, ? AS run_seq
+FROM core.media
+WHERE confirmed_by IS NOT NULL AND NOT list_contains(?::VARCHAR[], account_id)
+ORDER BY account_id, surface, media_id
+
+-- name: removed_items
+-- Marks them. Writes core.media.
+UPDATE core.media SET removed_at = missed_at, removal = 'removed', run_seq = ?, confirmed_by = NULL
+WHERE confirmed_by IS NOT NULL AND NOT list_contains(?::VARCHAR[], account_id)
+
+-- name: accepted_accounts
+-- A person confirms that the accounts are gone that the last complete catalogue did not list. Writes core.accounts.
+UPDATE core.accounts SET missed_at = coalesce(accounts.missed_at, w.complete_at), confirmed_by = ?
+FROM core.closed_scans AS w
+WHERE w.resource = 'accounts' AND accounts.removed_at IS NULL
+  AND (accounts.missed_at IS NOT NULL OR accounts.seen_seq < w.began_seq)
+
+-- name: ended_periods
+-- Ends the status of the confirmed accounts. Writes core.account_periods.
+UPDATE core.account_periods AS p SET valid_to = a.missed_at
+FROM core.accounts AS a
+WHERE a.account_id = p.account_id AND a.confirmed_by IS NOT NULL AND p.attribute = 'status' AND p.valid_to IS NULL
+
+-- name: removed_periods
+-- Begins the time in which they are removed. Writes core.account_periods.
+INSERT INTO core.account_periods BY NAME
+SELECT
+    account_id, 'status' AS attribute, 'removed' AS value, missed_at AS valid_from, NULL AS valid_to,
+    (SELECT merged_seq FROM core.warehouse) AS seq, ? AS run_seq
+FROM core.accounts
+WHERE confirmed_by IS NOT NULL
+ORDER BY account_id
+
+-- name: removed_accounts
+-- Marks them. Writes core.accounts.
+UPDATE core.accounts SET removed_at = missed_at, removal = 'removed', run_seq = ?, confirmed_by = NULL
+WHERE confirmed_by IS NOT NULL
+
+-- name: removed_counts
+-- Adds the removals to the counts of the run that made them. Writes core.run_counts.
+MERGE INTO core.run_counts AS c
+USING (SELECT ? AS run_seq, ? AS run_id, ? AS removed, ? AS accounts_removed) AS n
+ON c.run_seq = n.run_seq
+WHEN MATCHED THEN UPDATE SET
+    removed = c.removed + n.removed, accounts_removed = c.accounts_removed + n.accounts_removed
+WHEN NOT MATCHED THEN INSERT VALUES (n.run_seq, n.run_id, 0, 0, 0, 0, 0, 0, n.removed, 0, n.accounts_removed, 0)

@@ -1,2 +1,0 @@
--- Writes core.media_versions.
-INSERT INTO core.media_versions BY NAME FROM versions

@@ -1,2 +1,0 @@
--- Writes core.account_periods.
-INSERT INTO core.account_periods BY NAME FROM periods

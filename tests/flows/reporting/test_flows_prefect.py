@@ -1,0 +1,138 @@
+"""What Prefect gets of a run: its page and its events, in which text from outside is never markup."""
+
+import json
+from dataclasses import asdict
+
+from markdown_it import MarkdownIt
+
+from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
+from flows.reporting.for_prefect import events, failure_event, markdown
+from flows.reporting.words import code, plain
+from models.findings import Finding, Severity
+from models.runs import OutcomeKind, RunState
+from tests.clocks import START
+from tests.flows.reports import HOSTILE, failure, fields, hostile, report, stale, tokens
+
+RESUMED = RunCounts("run-0", "sync", RunState.INTERRUPTED, START, 30, 1200, 0, MergeStats(added=1000, changed=3))
+
+
+def _heads(text: str) -> list[str]:
+    return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
+
+
+def test_a_page_of_a_run_without_findings() -> None:
+    page = markdown(report())
+    assert page.startswith(
+        "## Complete: nothing needs attention\n\nsync 2026-03-01 02:15 UTC: 100 accounts listed; 300 pages,"
+        " 12,000 records landed; media: 40 new, 7 changed; scans: 100 complete; took 42 min.\n\n| scans"
+    )
+    assert _heads(page) == ["Complete: nothing needs attention"]
+
+
+def test_a_page_has_findings_by_severity_with_their_fix_and_the_runs_before() -> None:
+    outcomes = [("", "complete", 1), ("posts", "denied", 3), ("posts", "deferred", 1)]
+    scans = [dict(zip(("surface", "outcome", "scans"), each, strict=True)) for each in outcomes]
+    many = tokens(*(f"user_{n}" for n in range(99_000)))
+    page = markdown(
+        report(
+            {"outcomes": scans, "expired": many, "renewed": tokens("carl"), **stale("anna", "ben")},
+            kind="backfill",
+            selected="anna: posts",
+            reason="they asked",
+            state=RunState.PARTIAL,
+            resumed=(RESUMED,),
+            failure_groups=(failure(OutcomeKind.DENIED, scans=5), failure(OutcomeKind.DEFERRED, "rate_limited")),
+        )
+    )
+    assert _heads(page) == [
+        "Partial", "Action required", "Warnings", "Information", "Earlier runs, which this one resumed"
+    ]  # fmt: skip
+    needs, rest = page.split("### Warnings")
+    waits, rest = rest.split("### Information")
+    assert "- `5 scans denied (api_forbidden, correlation id TRACE): No`: `anna`\n  - Fix: `grant the key" in needs
+    assert "- `2 of 100 accounts: posts not refreshed within 1 d 12 h" in needs
+    assert needs.count("`user_") == 20
+    assert "`user_19` and 98,980 more\n  - Fix: `the owner" in needs
+    assert "1 scan deferred (rate_limited" in waits
+    assert "Fix:" not in waits
+    assert "`carl`" in rest
+    assert "- sync 2026-03-01 02:15 UTC (interrupted): 30 pages, 1,200 records landed; media: 1,000 new, 3" in rest
+    assert "Scanned: `anna: posts`, because `they asked`\n\n| scans" in rest
+    assert "| account catalogue | 1 | 0 | 0 |\n| posts | 0 | 1 | 3 |" in rest
+
+
+def test_external_values_on_a_page_are_text_and_do_not_break_its_table() -> None:
+    page = markdown(hostile())
+    blocks = MarkdownIt("commonmark", {"html": True}).enable("table").parse(page)
+    parts = [part for block in blocks for part in (block, *(block.children or ()))]
+    assert {part.type for part in parts} & {"link_open", "image", "html_block", "html_inline", "fence"} == set()
+    outside = "".join(part.content for part in parts if part.type == "text")
+    for harm in ("evil", "script", "whoami", "channel", "everyone", "mermaid", "://", "www."):
+        assert harm not in outside
+    spans = [part.content for part in parts if part.type == "code_inline"]
+    assert sum("<script>alert(1)</script>" in span for span in spans) >= 6
+    assert all(char.isprintable() for char in page.replace("\n", "").replace("\N{NO-BREAK SPACE}", ""))
+    assert _heads(page) == ["Partial", "Action required", "Warnings", "Information"]
+    [table] = [block for block in page.split("\n\n") if block.startswith("| ")]
+    assert len({line.count("|") for line in table.splitlines() if line}) == 1
+
+
+def test_the_event_of_a_run_has_its_labels_numbers_and_findings() -> None:
+    missing = Finding("accounts_missing", Severity.ACTION, "30 accounts are missing", "check the key", count=30)
+    event, accounts = events(report(warnings=(missing,), resumed=(RESUMED,)))
+    assert (event.name, accounts.name) == ("gramhouse.run.complete", "gramhouse.accounts")
+    assert event.labels == {
+        "prefect.resource.id": "gramhouse.run.run-1",
+        "prefect.resource.name": "sync 2026-03-01 02:15",
+        "gramhouse.kind": "sync",
+        "gramhouse.scope": "everything",
+        "gramhouse.state": "complete",
+    }
+    message = "30 accounts are missing. Fix: check the key. sync 2026-03-01 02:15 UTC: 100 accounts listed; 300 pages, "
+    assert event.payload["sentence"].startswith(message)
+    assert (event.payload["items"], event.payload["media"]["added"]) == (12_000, 40)
+    assert event.payload["findings"] == [asdict(missing) | {"accounts": []}]
+    assert event.payload["resumed"][0]["run_id"] == "run-0"
+    asked = (report(), report(selected="stories"), report(kind="backfill", selected="anna: posts"))
+    scopes = [events(each)[0].labels["gramhouse.scope"] for each in asked]
+    assert scopes == ["everything", "some", "chosen"]
+
+
+def test_events_are_small_and_name_what_they_are_about() -> None:
+    found = {"expired": tokens(*(f"user_{n}" for n in range(60))), "new_fields": fields("/mood")}
+    run, token, drift = events(report(found))
+    assert (token.name, token.labels["gramhouse.newly_expired"]) == ("gramhouse.tokens", "yes")
+    assert "user_19 and 40 more)." in token.payload["sentence"]
+    assert [len(each["accounts"]) for each in (*token.payload["findings"], run.payload["findings"][0])] == [50, 50]
+    assert (drift.name, drift.payload["sentence"]) == ("gramhouse.drift", "1 new field: /mood (VARCHAR).")
+
+
+def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
+    data = {"expired": tokens("anna"), **stale("ben")}
+    failed = report(data, state=RunState.FAILED, failure_groups=(failure(OutcomeKind.FAILED, "timeout"),))
+    message = events(failed, "Retry 1 of 3 in 5 min (timeout)")
+    assert [each.name for each in message] == ["gramhouse.retry", "gramhouse.tokens"]
+    assert message[0].payload["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 access token newly expired")
+    assert [each.name for each in events(failed)] == ["gramhouse.run.failed", "gramhouse.tokens", "gramhouse.stale"]
+
+
+def test_a_run_without_a_report_emits_a_failure_without_a_scope() -> None:
+    message = failure_event("data/warehouse.duckdb cannot be opened:\nit is `no` DuckDB file")
+    assert (message.name, "gramhouse.scope" in message.labels) == ("gramhouse.run.failed", False)
+    assert message.payload["sentence"] == (
+        "A run ended without a report: data/warehouse.duckdb cannot be opened: it is 'no' DuckDB file"
+    )
+
+
+def test_external_values_contain_no_mentions_links_or_templates() -> None:
+    for message in events(hostile()):
+        written = json.dumps([dict(message.labels), message.payload], ensure_ascii=False)
+        texts = json.loads(written, object_pairs_hook=lambda pairs: [value for _, value in pairs])
+        output = json.dumps(texts, ensure_ascii=False).replace("[", "").replace("]", "")
+        assert not any(sign in output for sign in ("<", ">", "{", "}", "@", "`", "|", "*", "~", "://"))
+        assert output.isprintable()
+    assert [code(text) for text in ("anna", "a|`b`", " \n ", "x" * 200)] == [
+        "`anna`", "`a¦'b'`", "` `", f"`{'x' * 79}…`"
+    ]  # fmt: skip
+    assert plain("<@U1> [a](https://b.example)") == "«(at)U1» (a)(https: //b.example)"
+    assert all(len(plain(text)) < 120 for text in HOSTILE)

@@ -1,0 +1,163 @@
+"""Forgetting and hiding: what is erased is found by the account's id, and what was hidden is never shown in silence."""
+
+import os
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.sandbox.http.replies import PageRequest
+from tests.nights.conftest import Operator
+from tests.nights.service import Answer, Page, Service, failure, is_media, items_of
+
+SECRET = "a caption that must stay hidden"
+
+
+def renamed(page: Page, *names: str) -> Page:
+    accounts = [{**account, "ig_username": name} for account, name in zip(page["items"], names, strict=True)]
+    return {**page, "items": accounts}
+
+
+def test_forgetting_an_account_keeps_what_is_of_the_one_that_took_its_name(operator: Operator) -> None:
+    service = operator.connect(Service(accounts=2, posts=6))
+    service.respond = lambda request, page: None if request.account else renamed(page, "alpha", "beta")
+    operator.sync("--surface", "posts")
+
+    def taken(request: PageRequest, page: Page) -> Answer:
+        if not request.account:
+            return renamed(page, "omega", "alpha")
+        return (
+            {**page, "items": [{"caption": "no id", "username": "alpha"}, *page["items"]]}
+            if is_media(request, 1)
+            else None
+        )
+
+    service.respond = taken
+    operator.sync("--surface", "posts")
+    operator.run("backfill", "--account", "alpha", "--surface", "posts", "--reason", "a new campaign")
+    kept = "SELECT account_id, payload FROM quarantine", "SELECT selection, reason FROM runs WHERE kind = 'backfill'"
+    before = [operator.ask(query) for query in kept]
+    assert all(before)
+    done = operator.run("forget", service.ids("active")[0], "--yes")
+    assert done.code in (0, 3), done.text
+    assert operator.count("accounts") == 1
+    assert [operator.ask(query) for query in kept] == before
+
+
+@pytest.mark.parametrize("name", ["warehouse.duckdb.bak.gz", "analytics.duckdb.zip"])
+def test_the_receipt_names_what_it_did_not_look_into(operator: Operator, name: str) -> None:
+    service = operator.connect(Service(accounts=2, posts=1))
+    operator.sync()
+    (operator.folder / "data" / name).write_bytes(b"\x1f\x8b compressed")
+    done = operator.run("forget", service.ids("active")[1], "--yes", "--json")
+    searched = done.json()["searched"]
+    assert [file for file in searched if "warehouse" in file]
+    assert [file for file in searched if name in file] == []
+    assert name in done.out
+
+
+WRITING = (["sync"], ["backfill", "--all"], ["publish"], ["rebuild"], ["compact"])
+
+
+def test_every_writing_command_says_that_an_erasure_is_unfinished(operator: Operator) -> None:
+    service = operator.connect(Service(accounts=2, posts=1))
+    operator.sync()
+    operator.set(hide="no_such_column")
+    assert operator.run("forget", service.ids("active")[1], "--yes").code == 1
+    operator.set(hide=None)
+    silent = [command for command in WRITING if "completely erased" not in operator.run(*command).text]
+    assert silent == []
+
+
+def test_forgetting_looks_for_space_before_it_deletes(operator: Operator) -> None:
+    service = operator.connect(Service(accounts=2, posts=3))
+    operator.sync()
+    full = shutil.disk_usage("/")._replace(free=0)
+    operator.monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    known = os.statvfs("/")
+    nothing = os.statvfs_result([*known[:3], 0, 0, *known[5:]])
+    operator.monkeypatch.setattr(os, "statvfs", lambda _: nothing)
+    done = operator.run("forget", service.ids("active")[1], "--yes")
+    assert (done.code, "MB" in done.text) == (1, True), done.text
+    assert "completely erased" not in done.text
+
+
+@pytest.mark.parametrize("name", ["the", "a"])
+def test_forgetting_an_account_whose_name_is_a_word_changes_no_text(operator: Operator, name: str) -> None:
+    def respond(request: PageRequest, page: Page) -> Answer:
+        if not request.account:
+            return renamed(page, "anna", name)
+        return failure(404, "api_automation_media_not_found") if is_media(request, 0) else None
+
+    service = operator.connect(Service(accounts=2, posts=1))
+    service.respond = respond
+    operator.sync()
+    operator.run("backfill", "--account", "anna", "--reason", "the owner of a scan asked")
+    texts = (
+        "SELECT detail FROM run_outcomes WHERE detail IS NOT NULL",
+        "SELECT reason FROM runs WHERE reason IS NOT NULL",
+    )
+    before = [sorted(operator.ask(query)) for query in texts]
+    assert all(before)
+    operator.run("forget", service.ids("active")[1], "--yes")
+    assert [sorted(operator.ask(query)) for query in texts] == before
+
+
+def sync_hidden(operator: Operator, hide: str = "caption") -> Service:
+    service = operator.connect(Service(accounts=2, posts=2))
+    service.respond = lambda request, page: (
+        items_of(page, lambda item: {**item, "caption": SECRET}) if request.account else None
+    )
+    operator.set(hide=hide)
+    assert operator.sync().code == 0
+    assert SECRET not in operator.shown()
+    return service
+
+
+@pytest.mark.parametrize(("command", "value"), [("rebuild", None), ("forget", None), ("sync", " "), ("publish", None)])
+def test_what_the_last_snapshot_hid_is_not_shown_in_silence(
+    operator: Operator, command: str, value: str | None
+) -> None:
+    service = sync_hidden(operator)
+    operator.set(hide=value)
+    done = operator.run(*(["forget", service.ids("active")[1], "--yes"] if command == "forget" else [command]))
+    assert SECRET not in operator.shown()
+    assert done.code == 3, done.text
+    assert "GRAMHOUSE_HIDE" in done.text
+
+
+def test_values_within_json_are_hidden_under_every_key_of_the_column(operator: Operator) -> None:
+    keys = "ｃａｐｔｉｏｎ", "caption\t", "cap\ntion", '"caption"', "captionText", "text"  # noqa: RUF001 - full width
+    hidden = [{key: f"{SECRET} {number}"} for number, key in enumerate(keys)]
+    service = operator.connect(Service(accounts=1, posts=2))
+    service.respond = lambda request, page: (
+        items_of(page, lambda item: {**item, "slides": [{"id": "1"}, "mixed", *hidden]}) if request.account else None
+    )
+    operator.set(hide="caption")
+    assert operator.sync().code == 0
+    shown = operator.shown()
+    assert [key for number, key in enumerate(keys) if f"{SECRET} {number}" in shown] == []
+
+
+def test_a_hidden_public_id_is_not_in_what_a_person_chose(operator: Operator) -> None:
+    service = operator.connect(Service(accounts=2, posts=1))
+    public_id = next(service.catalogue.accounts(0)).public_id
+    operator.set(hide="public_id")
+    operator.sync()
+    assert operator.run("backfill", "--account", public_id).code == 0
+    assert public_id not in operator.shown()
+    assert [file.name for file in Path("data").glob("*.json") if public_id in file.read_text()] == []
+
+
+def test_repairing_a_clock_moves_the_times_of_the_raw_store_too(operator: Operator) -> None:
+    operator.connect(Service(accounts=1, posts=3))
+    operator.clock.days(365)
+    operator.sync()
+    operator.clock.days(-365)
+    now = operator.clock.now()
+    done = operator.run("doctor", "--repair")
+    assert "future" in done.text or done.code == 0, done.text
+    with duckdb.connect() as db:
+        times = db.execute("SELECT max(seen_at) FROM read_parquet('data/raw/**/*.parquet')").fetchall()
+    assert times[0][0] <= now

@@ -1,0 +1,157 @@
+"""Processes: threads that cannot be started, what listens on this machine, and Prefect's files."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+import psutil
+import pytest
+from distributed.comm.core import connect
+
+from flows.orchestration.processes import free_port
+from tests.api.faults import Action, Rule
+from tests.e2e.processes import ROOT, TIMEOUT, killed_on_exit, wait_until
+from tests.nights.conftest import Operator
+from tests.nights.marks import FLOWS
+from tests.nights.service import Service
+
+# Runs a command that may start only so many threads.
+_LIMITED = """
+import sys, threading
+left, start = [int(sys.argv.pop(1))], threading.Thread.start
+def limited(thread):
+    if not left[0]:
+        raise RuntimeError("can't start new thread")
+    left[0] -= 1
+    start(thread)
+threading.Thread.start = limited
+from flows.cli.__main__ import run
+run()
+"""
+
+
+@pytest.fixture
+def environment(operator: Operator) -> dict[str, str]:
+    """The environment of processes, in the operator's folder."""
+    operator.connect(Service(accounts=2, posts=3))
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_run_that_can_start_no_more_threads_ends_with_one_line(
+    operator: Operator, environment: dict[str, str], threads: int
+) -> None:
+    command = [sys.executable, "-c", _LIMITED, str(threads), "sync"]
+    with killed_on_exit(
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    ) as process:
+        try:
+            _, err = process.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            pytest.fail("it hangs")
+    assert "Traceback" not in err
+    assert process.returncode in (0, 1)
+    assert len(err.splitlines()) <= 3
+    assert operator.sync().code == 0
+
+
+@pytest.mark.parametrize("error", ["Resource temporarily unavailable", "Cannot allocate memory"])
+def test_no_advice_to_restore_a_backup_unless_the_file_is_damaged(operator: Operator, error: str) -> None:
+    operator.connect(Service(accounts=1, posts=1))
+    operator.run("sync")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise duckdb.IOException(f"IO Error: Could not create a thread: {error}")
+
+    operator.monkeypatch.setattr(duckdb, "connect", refuse)
+    done = operator.run("sync")
+    assert done.code == 1
+    assert error in done.text
+    assert "backup" not in done.text
+
+
+def find_listening(process: psutil.Process) -> set[str]:
+    """Return the addresses on which a process and its children accept connections."""
+    found = set()
+    for each in (process, *process.children(recursive=True)):
+        with suppress(psutil.Error, OSError):
+            listening = [one for one in each.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+            found |= {f"tcp://127.0.0.1:{one.laddr.port}" for one in listening}
+    return found
+
+
+async def lets_in(address: str) -> bool:
+    """Return whether a Dask process talks to a client that has no credentials."""
+    try:
+        comm = await connect(address, timeout=5)  # type: ignore[no-untyped-call]
+        await comm.write({"op": "identity", "reply": True})
+        return isinstance(await asyncio.wait_for(comm.read(), 5), dict)
+    except (OSError, TimeoutError):
+        return False
+
+
+@FLOWS
+@pytest.mark.long
+def test_no_worker_on_this_machine_lets_in_another_user(operator: Operator, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "flows.cli", "sync", "--engine", "dask"]
+    service = operator.connect(Service(accounts=2, posts=3))
+    service.script.replace([Rule(Action("delay", seconds=600), "media")])
+    open_to: list[str] = []
+    with killed_on_exit(
+        subprocess.Popen(
+            command, env={**environment, **os.environ}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+    ) as process:
+        wait_until(lambda: bool(service.asked) or process.poll() is not None, "a request")
+        addresses = find_listening(psutil.Process(process.pid))
+        open_to += [address for address in addresses if asyncio.run(lets_in(address))]
+        process.terminate()
+        process.communicate(timeout=TIMEOUT)
+    assert addresses
+    assert open_to == []
+
+
+@pytest.mark.long
+@pytest.mark.prefect
+def test_up_names_a_damaged_database_of_prefect(operator: Operator, environment: dict[str, str]) -> None:
+    home = operator.folder / "data/prefect"
+    home.mkdir(parents=True)
+    (home / "prefect.db").write_bytes(b"no database " * 1000)
+    with killed_on_exit(
+        subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", "up", "--port", str(free_port())],
+            env={**environment, **os.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    ) as process:
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 1, err
+    assert "prefect.db" in out + err
+    assert "Fix: move" in out + err
+    assert "Traceback" not in out + err
+
+
+def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator, environment: dict[str, str]) -> None:
+    home = operator.folder / "home"
+    home.mkdir()
+    nowhere = "http://127.0.0.1:9/api"
+    profiles = f'active = "work"\n[profiles.work]\nPREFECT_API_URL = "{nowhere}"\n'
+    (home / "profiles.toml").write_text(profiles)
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.cli", "sync"],
+        env={**environment, "PREFECT_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
+    assert nowhere in done.stderr
+    assert done.returncode == 1
+    assert not Path("data/analytics.duckdb").exists()
