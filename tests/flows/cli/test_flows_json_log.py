@@ -100,6 +100,8 @@ def test_written_text_becomes_log_lines_with_the_level_of_its_mark() -> None:
     ]
     assert all([*line][:4] == ["time", "level", "message", "run"] for line in result)
     assert {(line["time"], line["run"]) for line in result} == {("2026-03-01T02:15:00.000Z", "r1")}
+    # What has no end would be written, to a closed stream, when it is collected during another test.
+    lines.flush()
 
 
 def test_a_question_is_shown_before_its_answer_is_read(
