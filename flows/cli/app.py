@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 
 from cyclopts import App, CycloptsError, Group, Parameter
@@ -99,19 +100,30 @@ def _wants(arguments: Sequence[str], value: str, *names: str) -> bool:
     return any(each in arguments for each in joined) or any((name, value) in pairwise(arguments) for name in names)
 
 
-def _usage(error: CycloptsError, arguments: Sequence[str]) -> str:
+def _explain_usage(error: CycloptsError, command: str) -> str:
     from pydantic import ValidationError
 
     if isinstance(error.__cause__, ValidationError):
         from flows.config.options import refusals
 
-        return _say("\n".join(refusals(error.__cause__)))
-    command = next((f" {each}" for each in arguments[:1] if each in COMMANDS), "")
+        return "\n".join(refusals(error.__cause__))
     name = error.argument.name if error.argument else ""
     message = f"{name}: {why}" if (why := getattr(error, "exception_message", "")) else str(error)
     message = message.partition(" Available commands: ")[0]
     end = "" if message.endswith((".", "?")) else "."
-    return _say(f"{message}{end} Fix: see `gramhouse{command} --help`.")
+    return f"{message}{end} Fix: see `gramhouse {command} --help`.".replace("  ", " ")
+
+
+def _refuse_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
+    """Say what is wrong with the command line; record it for a scheduled run, so that `gramhouse status` shows it."""
+    command = next((each for each in arguments[:1] if each in COMMANDS), "")
+    message = _explain_usage(error, command)
+    if command in ("sync", "backfill") and not sys.stderr.isatty():
+        from flows.reporting.recording import record_failed_start
+
+        with suppress(SettingsError), record_failed_start(command, {}):
+            raise SettingsError(message)
+    return _say(message)
 
 
 def _called(arguments: Sequence[str], received: Sequence[int]) -> int:
@@ -141,7 +153,7 @@ def _run(arguments: Sequence[str], received: Sequence[int]) -> tuple[int, str | 
     try:
         return _called(arguments, received), None
     except CycloptsError as error:
-        return ExitCode.WRONG_USAGE, _usage(error, arguments)
+        return ExitCode.WRONG_USAGE, _refuse_usage(error, arguments)
     except BrokenPipeError:
         # The reader of the output closed it, such as `head`.
         return ExitCode.FAILED, None

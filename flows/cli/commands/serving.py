@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from connectors.warehouse.storage.holder import Held, lock
-from flows.cli.checks import check_api
 from flows.cli.options import LogFormat, number
 from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out, print_check
@@ -82,6 +81,8 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
 
 def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
+    from flows.cli.checks import check_api
+
     for found in check_api(settings) if settings.credentials is None else ():
         print_check(found)
 

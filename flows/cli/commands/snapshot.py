@@ -122,7 +122,10 @@ def describe(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the snapshot's tables and views, or the columns of one: one line each, which a terminal may cut."""
+    """List the snapshot's tables and views, or the columns of one.
+
+    Each has one line, which a terminal may cut.
+    """
     if form == "dbt" and (table is not None or as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
     with open_current(snapshot) as opened:

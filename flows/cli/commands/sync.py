@@ -33,10 +33,10 @@ def sync(
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
     """
-    if incremental and full_refresh:
-        raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
     mode = "incremental" if incremental else "full_refresh" if full_refresh else None
     with recorded("sync", options.expert):
+        if incremental and full_refresh:
+            raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
         settings = run.settings(options.expert)
     from flows.cli.running import run_command
 
@@ -80,10 +80,10 @@ def backfill(
     `gramhouse sync`; 0 even when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
     now = SystemClock().now()
-    if expired_since is not None:
-        since = since_time("--expired-since", expired_since, now)
-        options = options.model_copy(update={"expired_since": since})
     with recorded("backfill", options.expert):
+        if expired_since is not None:
+            since = since_time("--expired-since", expired_since, now)
+            options = options.model_copy(update={"expired_since": since})
         settings = run.settings(options.expert)
     from flows.cli.running import run_command
     from flows.reporting.dry_run import forecast
