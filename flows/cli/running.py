@@ -10,8 +10,8 @@ from typing import Any
 
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
-from flows.cli.output.run import show, watch
-from flows.cli.output.terminal import DATED, clean, dated, err, out, reporting
+from flows.cli.output.run import print_report, watch
+from flows.cli.output.terminal import DATED, clean, err, keep_exit_code, line_time, out
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions, SyncOptions
@@ -115,13 +115,13 @@ def run_command(
 
     `what` is the name of the command.
     """
-    activity = f"gramhouse {what}"
+    activity, chosen = f"gramhouse {what}", options.expert.model_dump()
     api = prefect_api_url()
-    with record_failed_start(activity, run.chosen):
+    with record_failed_start(activity, chosen):
         address = _address(settings, run.base_url, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
     how = f", tracked by {clean(api)}" if api else ""
-    err.print(f"{dated()}[bold]gramhouse {what}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
+    err.print(f"{line_time()}[bold]gramhouse {what}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
     if warning := exposed():
         notices.warning(warning)
 
@@ -131,7 +131,7 @@ def run_command(
     def work(take_signals: Callable[[], None]) -> Coroutine[Any, Any, RunReport]:
         async def attempt() -> RunReport:
             attempts.append(progress := _new_progress())
-            with record_failed_start(activity, run.chosen, progress=progress):
+            with record_failed_start(activity, chosen, progress=progress):
                 if api:
                     return await _tracked(options, progress, take_signals, run.command_line_only)
                 return await _direct(RunRequest(settings, options), activity, progress)
@@ -152,9 +152,9 @@ def run_command(
     report = run_until_signalled(work, advice)
     if (lines := json_log.in_force()) is not None:
         _log_end(lines, report)
-    with reporting():
+    with keep_exit_code():
         if run.as_json:
             out.out(to_json(report))
         else:
-            show(report)
+            print_report(report)
     raise SystemExit(EXIT_OF[report.state])
