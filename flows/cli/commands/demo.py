@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.queries.reader import open_snapshot
@@ -21,7 +21,7 @@ from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
 from connectors.warehouse.storage.statements import statements
-from flows.cli.options import to_path
+from flows.cli.options import number, to_path
 from flows.cli.output.query import print_table
 from flows.cli.output.terminal import DONE, clean, err, out
 from flows.clock import ContinuedClock, SystemClock
@@ -139,12 +139,12 @@ def _show(snapshot: Path) -> None:
 
 def demo(
     *,
-    folder: Annotated[str, typer.Option(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
+    folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
     days: Annotated[
         int,
-        typer.Option(metavar="NUMBER", min=1, max=366, help="Simulated days to sync, those synced before included."),
+        number(1, 366, "Simulated days to sync, those synced before included."),
     ] = 1,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave Prefect's UI open until Ctrl-C.")] = False,
+    keep: Annotated[bool, Parameter(help="Leave Prefect's UI open until Ctrl-C.")] = False,
 ) -> None:
     """Run everything on this machine: a sandbox API, Prefect, a sync, a query.
 
