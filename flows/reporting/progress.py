@@ -40,8 +40,3 @@ class Progress:
     def phase(self) -> str:
         """Return what the run does: list, scan (all accounts are listed), merge, publish."""
         return self.ending or ("scan" if self.catalogue_complete else "list")
-
-    def add(self, other: "Progress") -> None:
-        """Add the accounts, pages and requests of scans elsewhere."""
-        for name in ("accounts_done", "pages", "items", "requests", "retries", "restarted", "refused"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))

@@ -70,7 +70,7 @@ def line_time() -> str:
 
 def warn(line: str) -> None:
     """Print a warning on standard error."""
-    err.print(f"{WARN} {line_time()}{clean(line)}", soft_wrap=True)
+    err.print(f"{WARN} {line_time()}{clean(line)}")
 
 
 def _is_harmless(char: str) -> bool:
@@ -149,9 +149,21 @@ def print_row(*cells: str) -> None:
     out.print(grid)
 
 
-def print_finding(finding: Finding, text: str | None = None) -> None:
-    """Print a finding behind its mark: the cause, then the fix; `text` is another wording."""
-    print_row(_MARKS[finding.severity], clean(text or finding.sentence()))
+def print_finding(finding: Finding) -> None:
+    """Print a finding behind its mark: the cause, then the fix. What the owner of an account must do is no failure."""
+    is_others = finding.severity is Severity.ACTION and not finding.is_alarm
+    print_row(WARN if is_others else _MARKS[finding.severity], clean(finding.sentence()))
+
+
+def print_check(finding: Finding) -> None:
+    """Print the result of a check, which may be good."""
+    mark = DONE if finding.severity is Severity.INFORMATION else _MARKS[finding.severity]
+    print_row(mark, f"[bold]{finding.code}[/]", clean(describe_check(finding)))
+
+
+def describe_check(finding: Finding) -> str:
+    """Return the cause and the fix; without one, an address or a path ends without a full stop."""
+    return f"{finding.text}. Fix: {finding.fix}." if finding.fix else finding.text
 
 
 def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
