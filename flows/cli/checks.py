@@ -28,7 +28,7 @@ from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings
 from flows.config.tracker import prefect_api_url
 from flows.engine.publishing import publication
-from flows.engine.resources import NO_WORKERS, check_clock, check_places, unwritable_folders
+from flows.engine.resources import check_clock, check_places, unwritable_folders
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, span
@@ -291,15 +291,6 @@ def _prefect(_: Settings) -> Finding:
     return Finding("Prefect", "ok", f"{url} answers")
 
 
-def _workers(settings: Settings) -> Iterator[Finding]:
-    if settings.engine == "local":
-        if settings.scheduler is not None:
-            fix = "set GRAMHOUSE_ENGINE=dask as well, or remove it"
-            yield Finding("workers", "note", f"{origin('scheduler')}: not used, as runs are local. Fix: {fix}.")
-        return
-    yield Finding("workers", "bad", f"{NO_WORKERS}")
-
-
 def _schedules(settings: Settings) -> Finding:
     now = datetime.now(UTC)
     if warning := gap_warning(settings.nightly, settings.stories, settings.time_zone, now):
@@ -323,7 +314,6 @@ _CHECKS: Mapping[str, Callable[[Settings], Finding | Iterable[Finding]]] = {
     "bucket": _bucket,
     "snapshot": _snapshot,
     "Prefect": _prefect,
-    "workers": _workers,
     "schedules": _schedules,
 }
 

@@ -111,7 +111,7 @@ class RunArguments:
     page_size: Annotated[int | None, of_setting("page_size")] = None
     max_wait: Annotated[float | None, of_setting("max_wait", "SECONDS")] = None
     busy_wait: BusyWait = None
-    engine: Annotated[Literal["local", "dask"] | None, of_setting("engine")] = None
+    workers: Annotated[int | None, of_setting("workers", "NUMBER")] = None
     scheduler: Annotated[str | None, of_setting("scheduler", "ADDRESS")] = None
 
     @property
@@ -142,10 +142,7 @@ class RunArguments:
 
     def settings(self) -> Settings:
         """Return the settings of this run. Raises SettingsError."""
-        settings = load(**self.chosen, **self.command_line_only)
-        if self.scheduler is not None and settings.engine == "local":
-            raise SettingsError("--scheduler is for runs on workers. Fix: add --engine dask, or leave it out.")
-        return settings
+        return load(**self.chosen, **self.command_line_only)
 
 
 def with_run_arguments(command: Callable[..., None]) -> Callable[..., None]:

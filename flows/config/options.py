@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic.fields import FieldInfo
@@ -70,7 +70,7 @@ class ExpertOptions(BaseModel):
     page_size: int | None = setting("page_size")
     max_wait: float | None = setting("max_wait")
     busy_wait: float | None = setting("busy_wait")
-    engine: Literal["local", "dask"] | None = setting("engine")
+    workers: int | None = setting("workers")
 
 
 class RunOptions(BaseModel):
