@@ -1,6 +1,7 @@
 """Scans one feed, or the catalogue, page by page. Each page lands with its checkpoint before the next is requested."""
 
 import logging
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -34,6 +35,11 @@ from models.runs import CACHED_ANSWER
 
 # A scan with this many more pages goes first: otherwise a long one would remain at the end, alone.
 _LONG = 8
+
+# Accounts whose scans send requests in turn: several for each request in flight, because others land a page meanwhile.
+_TOGETHER = 64
+
+_FIRST: Turn = (-sys.maxsize, 0)
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +102,9 @@ def _count_landed(run: ScanContext, response: Response) -> None:
 
 
 async def _fetch(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Response:
-    turn: Turn = (-1, 0) if scan.partition == CATALOGUE else (-(scan.checkpoint.pages // _LONG), scan.start.number)
+    # Without a limit of requests, accounts that were listed together take turns.
+    group = scan.start.number if run.request.max_requests else scan.start.number // _TOGETHER
+    turn: Turn = _FIRST if scan.partition == CATALOGUE else (-(scan.checkpoint.pages // _LONG), group)
 
     @asynccontextmanager
     async def slot() -> AsyncIterator[None]:

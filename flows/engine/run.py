@@ -61,7 +61,7 @@ class RunResources:
     """The resources of a run, including time, randomness and ids.
 
     `bucket` is where the snapshot is published in addition to its file on this machine. `rate` is that of the first
-    request. `progress` is what the run has done so far, for those who show it. `scan_account` scans elsewhere
+    request. `progress` is where a run counts what it does, for those who show it. `scan_account` scans elsewhere
     (flows/scale.py); by default, accounts are scanned in this process.
     """
 
@@ -72,7 +72,7 @@ class RunResources:
     new_id: Callable[[], str]
     bucket: "SnapshotBucket | None" = None
     rate: RequestRate = field(default_factory=RequestRate)
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress | None = None
     scan_account: "ScanAccount | None" = None
 
 
@@ -88,6 +88,7 @@ class Run:
         self,
         request: RunRequest,
         resources: RunResources,
+        progress: Progress,
         clock: SteadyClock,
         run_id: str,
         at: datetime,
@@ -102,7 +103,7 @@ class Run:
         self.at = at
         self.resumed = resumed
         self.incremental = incremental
-        self.progress = progress = resources.progress
+        self.progress = progress
         self.requests = Requests(
             concurrency=request.settings.concurrency,
             rate=resources.rate,
@@ -219,11 +220,8 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
 
     Raises WarehouseUnusable, also if the clock is behind, OtherService, SelectionError and NothingChosen.
     """
-    warehouse, progress, clock = (
-        resources.warehouse,
-        resources.progress,
-        await steady_clock(resources.warehouse, resources.clock),
-    )
+    warehouse, progress = resources.warehouse, resources.progress or Progress()
+    clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
     selected = None if request.selection is None else await _selected(request, request.selection, warehouse)
     run_id, now = resources.new_id(), clock.now()
@@ -243,7 +241,17 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         accept_removals=request.accept_removals,
     )
     cooldowns = await warehouse.read_state(read_cooldowns, now=now)
-    run = Run(request, resources, clock, run_id, now, resumed, await _incremental(request, warehouse, now), cooldowns)
+    run = Run(
+        request,
+        resources,
+        progress,
+        clock,
+        run_id,
+        now,
+        resumed,
+        await _incremental(request, warehouse, now),
+        cooldowns,
+    )
     # Only now: until then a failure is recorded as one before the run.
     progress.run_id = run_id
     try:

@@ -16,10 +16,10 @@ from connectors.state.identity import read_salt
 from connectors.state.inbox import count_landings
 from connectors.state.progress import read_checkpoints
 from connectors.state.published import read_published
+from connectors.warehouse.merge.landed import OUTCOME_BYTES
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.publish.publish import Publication, StateRows, publish
 from connectors.warehouse.storage.connection import Database, checkpoint, explained, transaction
-from flows.engine.backlog import Backlog
 from flows.engine.files import Files, explained_state, lock_state, open_pair
 from models.checkpoint import Checkpoint, RunKind
 from models.mapping import BUILT_IN
@@ -64,6 +64,11 @@ class _Worker:
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
 
 
+def _size(commit: PageCommit) -> int:
+    """Return what a commit weighs in a merge, in bytes."""
+    return (len(commit.page.body) if commit.page else 0) + OUTCOME_BYTES * len(commit.outcomes)
+
+
 class Warehouse:
     """The warehouse with its state, open for writing by two threads: one lands pages, the other merges them meanwhile.
 
@@ -83,7 +88,9 @@ class Warehouse:
         self._files = files
         self._landing = landing
         self._merging = merging
-        self._backlog = Backlog(merge_bytes)
+        self._merge_bytes = merge_bytes
+        # Of what has landed since the last merge began.
+        self._waiting_bytes = 0
         self._merged = MergeStats()
         self._arrived: list[tuple[PageCommit, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
@@ -106,12 +113,12 @@ class Warehouse:
                 try:
                     await self._make_room()
                     landings = [landing for landing, _ in batch]
-                    last = await self._make_durable(landings)
+                    await self._make_durable(landings)
                 except Exception as error:  # noqa: BLE001 - passed to the waiting callers below
                     failure = error
                 else:
-                    self._backlog.add(last, landings)
-                    if self._backlog.merge_is_due and self._merge_under_way is None:
+                    self._waiting_bytes += sum(map(_size, landings))
+                    if self._waiting_bytes >= self._merge_bytes and self._merge_under_way is None:
                         self._merge_under_way = asyncio.create_task(self._merge_landed())
                 for _, durable in batch:
                     if durable.cancelled():
@@ -123,19 +130,18 @@ class Warehouse:
         finally:
             self._committing = None
 
-    async def _make_durable(self, landings: Sequence[PageCommit]) -> int:
-        return await self._landing.do(lambda _: self._files.inbox.land(landings))
+    async def _make_durable(self, landings: Sequence[PageCommit]) -> None:
+        await self._landing.do(lambda _: self._files.inbox.land(landings))
 
     async def _make_room(self) -> None:
         """Wait for the running merge if a full batch has landed during it, so that a slow disk slows down the scans."""
         under_way = self._merge_under_way
-        if under_way is not None and (under_way.done() or self._backlog.landing_must_wait):
+        if under_way is not None and (under_way.done() or self._waiting_bytes >= self._merge_bytes):
             await self._merge_has_ended()
 
     async def _merge_landed(self) -> None:
-        last, counts = await self._merging.do(self._merge)
-        self._merged += counts
-        self._backlog.forget(last)
+        self._waiting_bytes = 0
+        self._merged += await self._merging.do(self._merge)
         if self._log_bytes() >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
             await self._landing.do(checkpoint)
@@ -144,9 +150,8 @@ class Warehouse:
         log = self.path.with_name(self.path.name + ".wal")
         return log.stat().st_size if log.exists() else 0
 
-    def _merge(self, db: Database) -> tuple[int, MergeStats]:
-        last = self._files.inbox.last()
-        return last, self._files.merge(db, last)
+    def _merge(self, db: Database) -> MergeStats:
+        return self._files.merge(db, self._files.inbox.last())
 
     async def _merge_has_ended(self) -> None:
         """Wait for the running merge, if any. Raises its exception."""

@@ -119,7 +119,7 @@ async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
         since = len(service.requests)
         report = await backfill(tmp_path, resources, Selection(tuple(map(uuid, chosen))))
     assert (report.state, {account for account, *_ in pages_asked(service, since)}) == (state, {*chosen} - {2})
-    nothing = "Nothing was scanned: the token of the account has expired. Fix: The owner must renew it first"
+    nothing = "Nothing was scanned: the token of the account has expired. Fix: the owner must renew it first"
     assert to_message(report).startswith(nothing) is (state is RunState.PARTIAL)
     assert list_findings(report)[0].text.startswith("Nothing was scanned") is (state is RunState.PARTIAL)
 

@@ -17,6 +17,7 @@ from connectors.warehouse.maintenance.rebuild import rebuild
 from flows.config.mapping import MappingSettings
 from flows.engine.warehouse import Warehouse
 from flows.pipeline import run_sync
+from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from models.page_commit import PageCommit
 from models.runs import OutcomeKind, RunState
@@ -484,9 +485,12 @@ async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
     # Not a limit: if all accounts are limited, the run sends fewer requests.
     limited = refuse("api_internal_error", retry_after=50)
     service = ListedApi(accounts=30, fault=lambda r: limited if r.number is not None else None, clock=StillClock())
-    async with asyncio.timeout(30), open_run_resources(tmp_path, service) as resources:
+    async with (
+        asyncio.timeout(30),
+        open_run_resources(tmp_path, service, progress=(progress := Progress())) as resources,
+    ):
         run = asyncio.create_task(run_sync(request(tmp_path), resources))
-        while resources.progress.waiting < 25:  # noqa: ASYNC110 - a turn of the loop, no time
+        while progress.waiting < 25:  # noqa: ASYNC110 - a turn of the loop, no time
             await asyncio.sleep(0)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -90,7 +90,7 @@ class Run:
         limits = self.limits if self.own is None else (self.own(),)
         left, since = self.pages, 0
         while left:
-            async with self._slots.one((0, number)):
+            async with self._slots.one((0, 0)):
                 await self._pacer.wait()
                 await asyncio.sleep(self._random.random() * self.latency)
                 served = number not in self.limited or all(limit(self._clock.monotonic()) for limit in limits)
