@@ -20,12 +20,13 @@ from models.runs import Outcome
 
 async def merge(run: Run) -> MergeStats:
     """Merge all landed pages into the tables; return the statistics of all merges of this run."""
+    run.progress.ending = "merge"
     return await run.resources.warehouse.merge()
 
 
 async def publish(run: Run) -> Published:
     """Publish the snapshot that analysts read, and renew the HTML report if there is one."""
-    resources = run.resources
+    resources, run.progress.ending = run.resources, "publish"
     return await publish_snapshot(resources.warehouse, run.request.settings, resources.bucket, now=run.clock.now())
 
 

@@ -327,7 +327,8 @@ class Workers:
             # Otherwise its bytes stay on the worker, and are computed again if that dies.
             future.release()
         self._rate = scanned.rate
-        run.progress.add(scanned.progress)
+        for name in ("pages", "items", "requests", "retries", "restarted", "refused"):
+            setattr(run.progress, name, getattr(run.progress, name) + getattr(scanned.progress, name))
         return scanned.shares
 
     async def _result(self, future: Any) -> bytes:  # noqa: ANN401

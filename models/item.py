@@ -1,4 +1,6 @@
-"""One media record as an Item: its key, mapped columns, counts, other fields, and a hash of its content. No IO.
+"""Media records as items: their keys, mapped columns, counts, other fields, and hashes of their content. No IO.
+
+Many records are read together, a column at a time, which is faster than one record after the other.
 
 Everything that asks which id a record has, whether two records are the same, or what changed, asks here. The schema of
 media items is not published (API 2), so a record may be any JSON.
@@ -21,10 +23,10 @@ A change of these rules needs another CONTENT_RULE, or else every item would get
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
+from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
@@ -32,7 +34,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from models.fields import FieldType
-from models.mapping import ADDRESSES, Keys, Mapping, Reading, to_keys, to_pointer
+from models.mapping import ADDRESSES, ColumnMapping, Keys, Mapping, Reading, to_keys, to_pointer
 from models.record import BIGINT, READ, RejectedItem, Scalar, as_count, as_text, decode_record, exact
 from models.times import is_instant
 
@@ -57,37 +59,70 @@ _canonical = msgspec.json.Encoder(order="sorted").encode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class Item(msgspec.Struct, frozen=True, gc=False):
-    """A media record.
+@dataclass(slots=True)
+class Items:
+    """Media records that were read together; the caller gives each a number.
 
-    `columns` are mapped columns by name, addresses included, without counts. `counts` are by the name of their mapped
-    column, or by the path of their field. `fields` are all other values by path, addresses included; a list is JSON
-    text with sorted keys. `types` has the types of `fields` and of counts that are no mapped column. What is null or
-    empty is absent. `content` is the canonical content, a JSON object with sorted keys, and `content_hash` the 64 bits
-    of its XXH3 with CONTENT_RULE as the seed.
+    `columns` are the values of mapped columns by name and number, addresses included, without counts. `counts` are by
+    the name of their mapped column, or by the path of their field. `fields` are all other values by path, addresses
+    included; a list is JSON text with sorted keys. What is null or empty is absent.
+
+    `kinds` has the first record with each type of a field, in their order: by path, type, and whether the value is a
+    count. It also has counts that are no mapped column. `member_kinds` has the same for the members of the objects in
+    lists, by the path of the list, that of the member in its object, and type.
+
+    `contents` are the canonical contents, JSON objects with sorted keys, and `content_hashes` the 64 bits of their XXH3
+    with CONTENT_RULE as the seed. `rejected` records are in nothing else.
     """
 
-    media_id: str
-    columns: dict[str, Scalar | datetime]
-    counts: dict[str, int]
-    fields: dict[str, Scalar]
-    types: dict[str, FieldType]
-    content: bytes
-    content_hash: int
+    media_ids: dict[int, str] = field(default_factory=dict)
+    columns: dict[str, dict[int, Scalar | datetime]] = field(default_factory=dict)
+    counts: dict[str, dict[int, int]] = field(default_factory=dict)
+    fields: dict[str, dict[int, Scalar]] = field(default_factory=dict)
+    kinds: dict[tuple[str, FieldType, bool], int] = field(default_factory=dict)
+    member_kinds: dict[tuple[str, str, FieldType], int] = field(default_factory=dict)
+    contents: dict[int, bytes] = field(default_factory=dict)
+    content_hashes: dict[int, int] = field(default_factory=dict)
+    rejected: dict[int, RejectedItem] = field(default_factory=dict)
 
 
-def read_item(raw: bytes | msgspec.Raw, mapping: Mapping) -> Item:
-    """Return the item that a media record is. Raises RejectedItem."""
-    record = decode_record(bytes(raw))
-    rules = _rules(mapping)
-    media_id, id_path = rules.id_of(record)
-    draft = _Draft()
-    draft.add_members(record, rules.record, 1)
-    for values in (draft.fields, draft.types, draft.content):
-        values.pop(id_path, None)
-    content = _canonical(draft.content)
-    content_hash = xxh3_64_intdigest(content, CONTENT_RULE)
-    return Item(media_id, draft.columns, draft.counts, draft.fields, draft.types, content, content_hash)
+def read_items(raws: Iterable[tuple[int, bytes]], mapping: Mapping) -> Items:
+    """Return the items that media records are, with their numbers."""
+    records, rejected = {}, {}
+    for number, raw in raws:
+        try:
+            records[number] = decode_record(raw)
+        except RejectedItem as error:
+            rejected[number] = error
+    items = read_decoded(records, mapping)
+    items.rejected.update(rejected)
+    return items
+
+
+def read_decoded(records: Map[int, Map[str, Any]], mapping: Mapping) -> Items:
+    """Return the items that decoded records are, by number."""
+    rules, items = _rules(mapping), Items()
+    id_paths: dict[str, set[int]] = {}
+    for number, record in records.items():
+        try:
+            items.media_ids[number], path = rules.id_of(record)
+            id_paths.setdefault(path, set()).add(number)
+        except RejectedItem as error:
+            items.rejected[number] = error
+    found: dict[str, tuple[_Place, _Values]] = {}
+    _gather([(number, records[number]) for number in items.media_ids], rules.record, 1, found)
+    content: dict[int, dict[str, Any]] = {number: {} for number in items.media_ids}
+    taken = _fill_columns(items, mapping, found, content)
+    for path in sorted(found):
+        place, values = found[path]
+        if gone := taken.get(path, set()) | id_paths.get(path, set()):
+            values = {n: value for n, value in values.items() if n not in gone}
+        _add_field(items, place, values, content)
+    for number, members in content.items():
+        items.contents[number] = text = _canonical(members)
+        items.content_hashes[number] = xxh3_64_intdigest(text, CONTENT_RULE)
+    _sort_kinds(items, records)
+    return items
 
 
 def find_id(record: object, mapping: Mapping) -> str | None:
@@ -104,76 +139,48 @@ def find_time(record: object, mapping: Mapping) -> datetime | None:
     return found
 
 
+def is_ignored(column: ColumnMapping, mapping: Mapping) -> bool:
+    """Return whether no value of a mapped column is compared, because the mapping ignores all of its paths."""
+    return all(_rules(mapping).ignored.fullmatch(path) for path in column.paths)
+
+
 def changed_columns(before: bytes, after: bytes) -> tuple[str, ...]:
     """Return what differs between the `content` of two items: names of mapped columns and paths of fields, sorted."""
     one, other = _members.decode(before), _members.decode(after)
     return tuple(sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name)))
 
 
-_Read = Callable[[object], Scalar | datetime | None]
-
-
-class _Part(Enum):
-    """What the value of a mapped column is."""
-
-    CONTENT = auto()
-    COUNT = auto()
-    NEITHER = auto()
-
-
-_CONTENT, _COUNT, _NEITHER = _Part
-
-# A mapped column that may have a place's value, the rank of the place in it, of which the least counts, and the rest.
-_Column = tuple[str, int, _Read, _Part]
+_Values = dict[int, Any]
+"""Values of JSON by the numbers of their records."""
 
 
 class _Place(dict[str, "_Place"]):
     """What the rules say of a path, found out once for all items, and the places of its members by key.
 
-    The elements of a list have the path of their list. They and what is in them are in no mapped column.
+    The elements of a list have the path of their list.
     """
 
-    __slots__ = (
-        "_elements",
-        "_in_list",
-        "_rules",
-        "columns",
-        "is_content",
-        "is_count",
-        "is_ignored",
-        "key",
-        "path",
-        "stable_path",
-    )
+    __slots__ = ("_rules", "is_content", "is_count", "is_ignored", "key", "path", "stable_path")
 
-    def __init__(self, rules: "_Rules", path: str = "", key: str = "", *, in_list: bool = False) -> None:
+    def __init__(self, rules: "_Rules", path: str = "", key: str = "") -> None:
         super().__init__()
-        self._rules, self.path, self._in_list = rules, path, in_list
+        self._rules, self.path = rules, path
         self.key, self.stable_path = _by_value(key), _by_value(path)
         self.is_ignored = rules.ignored.fullmatch(path) is not None
         self.is_content = rules.content.fullmatch(path) is not None
         self.is_count = rules.count_key.fullmatch(key) is not None and not self.is_ignored
-        self.columns = () if in_list else rules.columns_at(path, self)
-        self._elements: _Place | None = self if in_list else None
 
     def __missing__(self, key: str) -> "_Place":
-        place = _Place(self._rules, self.path + to_pointer((key,)), key, in_list=self._in_list)
+        place = _Place(self._rules, self.path + to_pointer((key,)), key)
         if len(self) < _MOST_MEMBERS:
             self[key] = place
         return place
-
-    @property
-    def elements(self) -> "_Place":
-        if self._elements is None:
-            self._elements = _Place(self._rules, self.path, in_list=True)
-        return self._elements
 
 
 class _Rules:
     """A mapping, compiled."""
 
     def __init__(self, mapping: Mapping) -> None:
-        self._mapping = mapping
         self._ids = [(to_keys(path), path) for path in mapping.media_id]
         self._paths = {
             column.column: [(to_keys(path), READ[column.reading]) for path in column.paths]
@@ -182,18 +189,6 @@ class _Rules:
         self.count_key = re.compile(mapping.count_key_pattern)
         self.ignored, self.content = _pattern(mapping.ignore), _pattern(mapping.content)
         self.record = _Place(self)
-
-    def columns_at(self, path: str, place: _Place) -> tuple[_Column, ...]:
-        """Return the mapped columns that may have the value at a path."""
-        found = []
-        for column in self._mapping.columns:
-            if path in column.paths:
-                if place.is_ignored or (column.column in ADDRESSES and not place.is_content):
-                    part = _NEITHER
-                else:
-                    part = _COUNT if column.reading is Reading.COUNT else _CONTENT
-                found.append((column.column, column.paths.index(path), READ[column.reading], part))
-        return tuple(found)
 
     def id_of(self, record: object) -> tuple[str, str]:
         """Return the id of a record, and its path. Raises RejectedItem."""
@@ -232,66 +227,98 @@ def _at(record: Any, keys: Keys) -> Any:  # noqa: ANN401 - JSON
     return record
 
 
-class _Draft:
-    """The values of an item while its record is read. `owners` are those in mapped columns: rank, place and value."""
+def _gather(
+    records: Iterable[tuple[int, Map[str, Any]]], place: _Place, depth: int, found: dict[str, tuple[_Place, _Values]]
+) -> None:
+    """Add the values of objects that are not empty to `found`, also those in objects within them, by path."""
+    members: dict[str, _Values] = {}
+    for number, record in records:
+        for key, value in record.items():
+            if value or value == 0:
+                if (values := members.get(key)) is None:
+                    values = members[key] = {}
+                values[number] = value
+    for key, values in members.items():
+        here = place[key]
+        if depth < _DEEPEST_COLUMN and dict in {*map(type, values.values())}:
+            _gather([(n, value) for n, value in values.items() if type(value) is dict], here, depth + 1, found)
+            values = {n: value for n, value in values.items() if type(value) is not dict}  # noqa: PLW2901
+        if values:
+            # Two keys that differ in a NUL have one path.
+            found[here.path] = here, found[here.path][1] | values if here.path in found else values
 
-    __slots__ = ("columns", "content", "counts", "fields", "owners", "types")
 
-    def __init__(self) -> None:
-        self.columns: dict[str, Scalar | datetime] = {}
-        self.counts: dict[str, int] = {}
-        self.fields: dict[str, Scalar] = {}
-        self.types: dict[str, FieldType] = {}
-        self.content: dict[str, Any] = {}
-        self.owners: dict[str, tuple[int, _Place, Any]] = {}
-
-    def add_members(self, members: Map[str, Any], place: _Place, depth: int) -> None:
-        """Add the values of an object that are not empty, also those in objects within it that are not too deep."""
-        for key, value in members.items():
-            here = place[key]
-            if type(value) is dict and depth < _DEEPEST_COLUMN:
-                self.add_members(value, here, depth + 1)
-            elif (value or value == 0) and not (here.columns and self._is_in_column(here, value)):
-                self._add_field(here, value)
-
-    def _is_in_column(self, place: _Place, value: Any) -> bool:  # noqa: ANN401 - JSON
-        """Add a value to the mapped columns that have none or a worse one; return whether there are any."""
-        is_in_one, owners = False, self.owners
-        for name, rank, read, part in place.columns:
-            owner = owners.get(name)
-            if (owner is not None and owner[0] < rank) or (found := read(value)) is None:
+def _fill_columns(
+    items: Items, mapping: Mapping, found: Map[str, tuple[_Place, _Values]], content: Map[int, dict[str, Any]]
+) -> Map[str, set[int]]:
+    """Fill the mapped columns; return the numbers of the records whose values they have, by path."""
+    taken: dict[str, set[int]] = {}
+    for column in mapping.columns:
+        name, read, filled = column.column, READ[column.reading], set[int]()
+        for path in column.paths:
+            if path not in found:
                 continue
-            if owner is not None:
-                self._leave(name)
-            owners[name] = rank, place, value
-            is_in_one = True
-            if part is _COUNT:
-                self.counts[name] = found  # type: ignore[assignment]
+            place, values = found[path]
+            if column.reading is Reading.TEXT and not filled and {*map(type, values.values())} == {str}:
+                own = values
             else:
-                self.columns[name] = found
-                if part is _CONTENT:
-                    self.content[name] = _by_value(found)
-        return is_in_one
+                own = {n: one for n, value in values.items() if n not in filled and (one := read(value)) is not None}
+            if not own:
+                continue
+            filled.update(own)
+            taken.setdefault(path, set()).update(own)
+            is_count = column.reading is Reading.COUNT and not place.is_ignored
+            (items.counts if is_count else items.columns).setdefault(name, {}).update(own)
+            if not (is_count or place.is_ignored or (name in ADDRESSES and not place.is_content)):
+                for n, one in own.items():
+                    content[n][name] = one if type(one) is str and one.isascii() else _by_value(one)
+    return taken
 
-    def _leave(self, name: str) -> None:
-        """Take the value out of a mapped column that has a better one: it is a field, unless another column has it."""
-        _, place, value = self.owners.pop(name)
-        self.columns.pop(name, None)
-        self.counts.pop(name, None)
-        self.content.pop(name, None)
-        if all(owner is not place for _, owner, _ in self.owners.values()):
-            self._add_field(place, value)
 
-    def _add_field(self, place: _Place, value: Any) -> None:  # noqa: ANN401 - JSON
-        path = place.path
-        if place.is_count and (count := as_count(value)) is not None:
-            self.counts[path] = count
-            self.types[path] = _LONG if abs(count) > _EXACT else _INTEGER
-            return
+def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, dict[str, Any]]) -> None:
+    """Add the values at a path that no mapped column has."""
+    path, kinds = place.path, items.kinds
+    if place.is_count:
+        counts = {n: count for n, value in values.items() if (count := as_count(value)) is not None}
+        if counts:
+            items.counts[path] = counts
+            for n, count in counts.items():
+                kinds.setdefault((path, _LONG if abs(count) > _EXACT else _INTEGER, True), n)
+            values = {n: value for n, value in values.items() if n not in counts}
+    if not values:
+        return
+    fields = items.fields[path] = {}
+    name, is_ignored, seen = place.stable_path, place.is_ignored, set[FieldType]()
+    for n, value in values.items():
         kind = type(value)
-        self.fields[path], self.types[path] = _FIELD.get(kind, _digits_field)(value)
-        if not place.is_ignored and (stable := _STABLE.get(kind, _by_value)(value, place)) is not None:
-            self.content[place.stable_path] = stable
+        fields[n], field_type = _FIELD.get(kind, _digits_field)(value)
+        if field_type not in seen:
+            seen.add(field_type)
+            kinds[path, field_type, False] = n
+        if not is_ignored and (stable := _STABLE.get(kind, _by_value)(value, place)) is not None:
+            content[n][name] = stable
+        if kind is list:
+            for member in (one for element in value if type(element) is dict for one in _member_types(element, "", 1)):
+                items.member_kinds.setdefault((path, *member), n)
+
+
+def _sort_kinds(items: Items, records: Map[int, Map[str, Any]]) -> None:
+    """Sort `kinds` and `member_kinds` as their records have them, so that names do not depend on other records."""
+    order = {
+        (number, path): position
+        for number in {*items.kinds.values(), *items.member_kinds.values()}
+        for position, path in enumerate(_paths_of(records[number], "", 1))
+    }
+    items.kinds = dict(sorted(items.kinds.items(), key=lambda one: (one[1], order[one[1], one[0][0]])))
+    items.member_kinds = dict(sorted(items.member_kinds.items(), key=lambda one: (one[1], order[one[1], one[0][0]])))
+
+
+def _paths_of(members: Map[str, Any], above: str, depth: int) -> Iterator[str]:
+    for key, value in members.items():
+        path = above + to_pointer((key,))
+        yield path
+        if type(value) is dict and depth < _DEEPEST_COLUMN:
+            yield from _paths_of(value, path, depth + 1)
 
 
 def _by_value(value: Any, *_: _Place) -> Any:  # noqa: ANN401 - a scalar or a time
@@ -308,8 +335,7 @@ def _stable_text(value: str, place: _Place) -> str | None:
 
 
 def _stable_list(value: list[Any], place: _Place) -> list[Any] | None:
-    elements = place.elements
-    return [_STABLE.get(type(each), _by_value)(each, elements) for each in value] or None
+    return [_STABLE.get(type(each), _by_value)(each, place) for each in value] or None
 
 
 def _stable_object(value: dict[str, Any], place: _Place) -> dict[str, Any] | None:
@@ -362,20 +388,6 @@ _FIELD: Map[type, Callable[[Any], tuple[Scalar, FieldType]]] = {
     list: _list_field,
     dict: _list_field,
 }
-
-
-def member_types(text: str) -> Iterator[tuple[str, FieldType]]:
-    """Yield path and type of each member of the objects in a list, which is the JSON text of a field.
-
-    The paths begin in an element. A text that is no list has none.
-    """
-    try:
-        elements = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return
-    for element in elements if isinstance(elements, list) else ():
-        if isinstance(element, dict):
-            yield from _member_types(element, "", 1)
 
 
 def _member_types(members: Map[str, Any], above: str, depth: int) -> Iterator[tuple[str, FieldType]]:

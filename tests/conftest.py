@@ -36,19 +36,21 @@ def pytest_configure(config: pytest.Config) -> None:
 # Files that take more than 15 seconds, the longest first: started last, one of them would delay the end of all tests.
 # Files that wait for processes alternate with files that compute.
 LONGEST = (
-    "test_e2e_foreign_pages",
     "test_e2e_up",
-    "test_security_e2e_canary",
-    "test_e2e_sync",
-    "test_flows_partition_scan",
     "test_flows_status",
+    "test_e2e_foreign_pages",
+    "test_flows_partition_scan",
     "test_flows_json",
     "test_flows_incremental",
+    "test_e2e_sync",
+    "test_report_page",
     "test_e2e_cluster",
-    "test_flows_clock",
+    "test_flows_accounts",
+    "test_security_e2e_canary",
+    "test_flows_doctor",
     "test_harness",
-    "test_e2e_kills",
-    "test_flows_changing_fields",
+    "test_store_kills",
+    "test_security_forget",
 )
 ON_PREFECT = ("test_e2e_foreign_pages", "test_e2e_up", "test_flows_flow_run", "test_flows_serving")
 _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}

@@ -13,7 +13,7 @@ from pathlib import Path
 from connectors.warehouse.raw.reading import read_parts
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.identity import read_id, read_mapping, read_merged
-from models.item import read_item
+from models.item import read_items
 from models.mapping import BUILT_IN
 
 
@@ -24,9 +24,8 @@ def main() -> None:
         folder, merged_seq, mapping = path.parent / "raw" / read_id(db), read_merged(db), read_mapping(db) or BUILT_IN
     began, items = time.perf_counter(), 0
     for rows in read_parts(folder, merged_seq=merged_seq):
-        for payload in rows["payload"].to_pylist():
-            read_item(payload, mapping)
-            items += 1
+        read_items(enumerate(rows["payload"].to_pylist()), mapping)
+        items += rows.num_rows
     print(json.dumps({"items": items, "seconds": time.perf_counter() - began}))
 
 

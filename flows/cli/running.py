@@ -11,8 +11,8 @@ from typing import Any
 
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
-from flows.cli.output.run import show, watch
-from flows.cli.output.terminal import DATED, clean, dated, err, out, reporting
+from flows.cli.output.run import print_report, watch
+from flows.cli.output.terminal import DATED, clean, err, keep_exit_code, line_time, out
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions, SyncOptions
@@ -123,7 +123,7 @@ def run_command(
         address = _address(settings, run.base_url, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
     how = f", tracked by {clean(api)}" if api else ""
-    err.print(f"{dated()}[bold]gramhouse {what}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
+    err.print(f"{line_time()}[bold]gramhouse {what}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
     if warning := exposed():
         notices.warning(warning)
 
@@ -154,9 +154,9 @@ def run_command(
     report = run_until_signalled(work, advice)
     if (lines := json_log.in_force()) is not None:
         _log_end(lines, report)
-    with reporting():
+    with keep_exit_code():
         if run.as_json:
             out.out(to_json(report))
         else:
-            show(report)
+            print_report(report)
     raise SystemExit(EXIT_OF[report.state])

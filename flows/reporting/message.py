@@ -9,7 +9,7 @@ from flows.reporting.findings import hint, list_findings
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, join, json_value, moment, plain, run_title, span
 from models.findings import Severity
-from models.runs import OutcomeKind, RunState
+from models.runs import OutcomeKind
 
 # The number of findings in a message, and the length of each.
 _FINDINGS = 3
@@ -21,13 +21,6 @@ run_id kind reason state resumed_runs accounts accounts_removed accounts_missing
 pages items started_at snapshot_bytes report
 """
 _STOP = "code status correlation_id message hint"
-
-
-def state_name(report: RunReport) -> str:
-    """Return the name of a run's state for Prefect's UI."""
-    if report.state is RunState.COMPLETE and report.expired:
-        return "Completed with expired accounts"
-    return {RunState.COMPLETE: "Completed", RunState.PARTIAL: "Partial", RunState.FAILED: "Failed"}[report.state]
 
 
 def title(report: RunReport) -> str:

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 notices = logging.getLogger("gramhouse")
 """Lines for the person who started a command: on the terminal, and in the log of a flow run."""
@@ -16,6 +17,7 @@ class Progress:
     `restarted` the scans that began again because their cursor was refused. `requests` includes `retries`. `cooldowns`
     has the end of each rate-limit scope's cooldown (API 4). `refused` are the requests that a limit refused, `allowed`
     those per second that the service allows, if it limits all of them. `next_run` is when its schedule has another run.
+    `ending` is what it does after its scans.
     """
 
     run_id: str | None = None
@@ -32,8 +34,9 @@ class Progress:
     refused: int = 0
     allowed: float | None = None
     next_run: datetime | None = None
+    ending: Literal["merge", "publish"] | None = None
 
-    def add(self, other: "Progress") -> None:
-        """Add the accounts, pages and requests of scans elsewhere."""
-        for name in ("accounts_done", "pages", "items", "requests", "retries", "restarted", "refused"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+    @property
+    def phase(self) -> str:
+        """Return what the run does: list, scan (all accounts are listed), merge, publish."""
+        return self.ending or ("scan" if self.catalogue_complete else "list")

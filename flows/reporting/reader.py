@@ -1,6 +1,5 @@
 """Queries of a snapshot for some accounts, as of a time."""
 
-import difflib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,6 +12,7 @@ from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.statements import statements
 from flows.config.errors import SettingsError
 from models.feeds import SURFACES
+from models.text import nearest
 
 Record = dict[str, Any]
 
@@ -71,10 +71,9 @@ class Reader:
         ids: set[str] = set()
         for each in wanted:
             if (name := as_name(each)) not in found:
-                near = difflib.get_close_matches(name, found, n=1)
-                meant = f"Did you mean {near[0]}? " if near else ""
                 raise SettingsError(
-                    f"--account: the snapshot has no account {each!r}. {meant}Fix: `gramhouse accounts` lists all."
+                    f"--account: the snapshot has no account {each!r}. {nearest(name, found)}"
+                    "Fix: `gramhouse accounts` lists all."
                 )
             ids |= found[name]
         return sorted(ids)

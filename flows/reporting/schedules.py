@@ -22,11 +22,6 @@ def fires(expression: str, time_zone: str, after: datetime) -> Iterator[datetime
     return CronSim(expression, after.astimezone(ZoneInfo(time_zone)))
 
 
-def _in_utc(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
-    """Yield the same in UTC: a difference of local times would ignore the hour that clocks skip or repeat."""
-    return (at.astimezone(UTC) for at in fires(expression, time_zone, after))
-
-
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """A schedule: the setting that it comes from, its cron expression, and its time zone."""
@@ -38,14 +33,15 @@ class Schedule:
     def interval(self, at: datetime) -> timedelta:
         """Return the time between the last run that was due at a time, and the next one."""
         local = (at + timedelta(seconds=1)).astimezone(ZoneInfo(self.time_zone))
-        before = next(CronSim(self.expression, local, reverse=True))
-        return next(_in_utc(self.expression, self.time_zone, at)) - before.astimezone(UTC)
+        before, after = next(CronSim(self.expression, local, reverse=True)), next(CronSim(self.expression, local))
+        # In UTC: a difference of local times would ignore the hour that clocks skip or repeat.
+        return after.astimezone(UTC) - before.astimezone(UTC)
 
 
 def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> timedelta:
     """Return the longest time between two scans of feeds whose items expire, which both schedules scan."""
     begin = now.astimezone(UTC)
-    both = (_in_utc(expression, time_zone, now) for expression in (nightly, stories))
+    both = ((at.astimezone(UTC) for at in fires(each, time_zone, now)) for each in (nightly, stories))
     runs = list(islice(takewhile(lambda at: at <= begin + _YEAR, merge(*both)), _MOST))
     end = runs[-1] if len(runs) == _MOST else begin + _YEAR
     return max(later - earlier for earlier, later in pairwise([begin, *runs, end]))

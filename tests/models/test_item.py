@@ -4,7 +4,7 @@ import json
 import string
 import unicodedata
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.fields import FieldType, column_type
-from models.item import Item, changed_columns, find_id, find_time, read_item
+from models.item import changed_columns, find_id, find_time, read_items
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from models.record import RejectedItem
 
@@ -31,6 +31,29 @@ ITEM: dict[str, Any] = {
     "owner": {"name": "ö", "views": 3, "avatar": "http://x/y", "deep": {"a": [1, "x", None]}},
     "children": [{"id": "c1", "media_url": "https://cdn/1?oh=1", "like_count": 4}, {"id": "c2", "tags": ["b", "a"]}],
 }
+
+
+@dataclass
+class Item:
+    """What is read of one record."""
+
+    media_id: str
+    columns: dict[str, Any]
+    counts: dict[str, int]
+    fields: dict[str, Any]
+    types: dict[str, FieldType]
+    content: bytes
+    content_hash: int
+
+
+def read_item(raw: bytes, mapping: Mapping) -> Item:
+    items = read_items([(7, raw)], mapping)
+    for error in items.rejected.values():
+        raise error
+    every: list[dict[str, dict[int, Any]]] = [items.columns, items.counts, items.fields]
+    columns, counts, fields = ({name: values[7] for name, values in of.items()} for of in every)
+    types = {path: kind for path, kind, _ in items.kinds}
+    return Item(items.media_ids[7], columns, counts, fields, types, items.contents[7], items.content_hashes[7])
 
 
 def read(item: object, mapping: Mapping = BUILT_IN) -> Item:

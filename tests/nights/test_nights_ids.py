@@ -13,7 +13,7 @@ def with_ids(page: Page, number: str) -> bytes:
     return json.dumps(items_of(page, lambda item: {**item, "id": 424242})).replace("424242", number).encode()
 
 
-@pytest.mark.parametrize("number", ["1.78414e+16", "17841400000000000.5", "1e3", "17841400000000001.0"])
+@pytest.mark.parametrize("number", ["1.78414e+16", "17841400000000001.0"])
 def test_a_number_with_a_fraction_or_an_exponent_is_no_id(operator: Operator, number: str) -> None:
     service = operator.connect(Service(accounts=1, posts=12))
     assert operator.sync().code == 0

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.nights.conftest import Operator
-from tests.nights.marks import COMMANDS, NEW
+from tests.nights.marks import COMMANDS
 from tests.nights.service import Answer, Page, Service, failure, is_media, items_of
 
 
@@ -25,7 +25,6 @@ def test_a_question_mark_in_the_folder_is_no_traceback(operator: Operator, name:
     assert len(done.err.splitlines()) <= 3
 
 
-@COMMANDS
 @pytest.mark.parametrize("query", [b"SELECT \xff", b"\x80", b"SELECT 'caf\xe9'"])
 def test_a_query_that_is_not_utf_8_is_one_line(operator: Operator, query: bytes) -> None:
     operator.connect(Service(accounts=1, posts=1))
@@ -51,7 +50,6 @@ def explained(operator: Operator, what: str) -> str:
     return operator.run("explain", what).text
 
 
-@NEW
 def test_explain_does_not_promise_the_scan_of_an_unknown_status(operator: Operator) -> None:
     def paused(request: PageRequest, page: Page) -> Answer:
         is_second = request.account is None
@@ -66,7 +64,6 @@ def test_explain_does_not_promise_the_scan_of_an_unknown_status(operator: Operat
     assert "the next scan begins" not in text
 
 
-@NEW
 def test_explain_does_not_promise_the_scan_of_an_account_that_is_not_listed(operator: Operator) -> None:
     service = operator.connect(Service(accounts=2, posts=1))
     operator.sync()
@@ -77,7 +74,6 @@ def test_explain_does_not_promise_the_scan_of_an_account_that_is_not_listed(oper
     assert "the next scan begins" not in text
 
 
-@NEW
 def test_explain_does_not_promise_a_scan_while_the_catalogue_has_to_wait(operator: Operator) -> None:
     service = operator.connect(Service(accounts=2, posts=1))
     operator.sync()
@@ -89,7 +85,6 @@ def test_explain_does_not_promise_a_scan_while_the_catalogue_has_to_wait(operato
     assert "the next scan begins" not in text
 
 
-@COMMANDS
 def test_explain_names_the_scans_that_removed_an_item(operator: Operator) -> None:
     def dated(request: PageRequest, page: Page) -> Answer:
         """List posts of one an hour until the first night, the newest first."""

@@ -13,6 +13,7 @@ from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import Held, hold, lock, lock_path
 from flows.cli import checks
+from flows.cli.output.terminal import describe_check
 from flows.config.settings import Settings
 from flows.orchestration.processes import free_port, prefect
 from tests.warehouse.days import POSTS, account, opened_days
@@ -132,5 +133,5 @@ def test_the_key_file_is_seen_to_be_open_to_others(tmp_path: Path, monkeypatch: 
     settings = Settings(api_key_file=key, base_url="https://api.example")
     for mode, message in ((0o644, True), (0o640, True), (0o600, False), (0o400, False)):
         key.chmod(mode)
-        text = [finding.message for finding in checks._key(settings)]  # noqa: SLF001
+        text = [describe_check(finding) for finding in checks._key(settings)]  # noqa: SLF001
         assert any("other users can read" in line for line in text) is message

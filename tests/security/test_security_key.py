@@ -17,7 +17,6 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
-from flows.cli.checks import Finding
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from tests.cli_runner import Cli
@@ -176,7 +175,7 @@ def test_wrong_settings_do_not_repeat_the_key(run_cli: Cli, toml: str) -> None:
 
 def test_settings_show_no_key() -> None:
     settings = Settings(api_key=SecretStr(KEY))
-    shown = f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()} {Finding('a', 'b', 'c')}"
+    shown = f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
     assert "concurrency" in shown
     assert not tells(shown, KEY)
 

@@ -114,7 +114,7 @@ def both_days(first_day: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.long)])
 def test_a_run_that_is_killed_at_each_step_leaves_what_an_uninterrupted_one_would(
     first_day: Path, both_days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
 ) -> None:
@@ -159,7 +159,7 @@ def test_a_first_run_that_is_killed_at_each_step_begins_again(first_day: Path, t
         assert rows(folder) == rows(first_day), step
         if not was_killed:
             break
-        step += 11
+        step += 29
     assert step > 60
 
 

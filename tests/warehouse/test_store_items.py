@@ -70,6 +70,16 @@ def test_a_count_that_is_no_longer_sent_is_one_null(rig: Rig) -> None:
     assert rig.values("is_count", "fields") == [True]
 
 
+def test_a_count_that_the_mapping_ignores_has_its_newest_value_and_no_history(rig: Rig) -> None:
+    rig.mapping = replace(
+        BUILT_IN, ignore=tuple(path for one in BUILT_IN.columns for path in one.paths if "like" in path)
+    )
+    for likes in (5, 6):
+        rig.full_scan(item("a", like_count=likes, comments_count=1))
+    assert rig.rows("like_count, comments_count, changed_at = first_seen_at") == [(6, 1, True)]
+    assert rig.values("metric", "media_counts") == ["comments_count"]
+
+
 def test_an_address_signed_anew_is_updated_and_is_no_change(rig: Rig) -> None:
     first = item("a", media_url="https://cdn/1", thumb="https://cdn/t1", parts=[{"id": "1", "url": "https://cdn/p1"}])
     rig.full_scan(first)

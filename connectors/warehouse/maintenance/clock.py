@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.raw.parts import SCHEMA, part_numbers, part_path, replace_part
+from connectors.warehouse.raw.parts import SCHEMA, part_numbers, part_path, write_part
 from connectors.warehouse.raw.reading import read_part
 from connectors.warehouse.storage.quoting import quoted
 from models.clock import Ahead
@@ -59,4 +59,4 @@ def repair_raw(raw: Path, *, now: datetime) -> None:
         is_ahead = pc.greater(rows["seen_at"], latest)
         if pc.any(is_ahead).as_py():
             moved = pc.if_else(is_ahead, latest, rows["seen_at"])
-            replace_part(raw, number, rows.set_column(rows.schema.get_field_index("seen_at"), "seen_at", moved))
+            write_part(raw, number, rows.set_column(rows.schema.get_field_index("seen_at"), "seen_at", moved))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.stored import find_places
-from connectors.warehouse.raw.parts import number_of, part_numbers, part_path, replace_part
+from connectors.warehouse.raw.parts import number_of, part_numbers, part_path, write_part
 from connectors.warehouse.raw.reading import find_parts, oldest_row, read_part
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_merged
@@ -64,7 +64,7 @@ def compact_parts(
             kept = db.execute(_SQL["kept"], [before]).to_arrow_table()
         if len(group) > 1 or kept.num_rows < rows.num_rows:
             path = parts[group[0]]
-            replace_part(raw, number_of(path), kept)
+            write_part(raw, number_of(path), kept)
             os.utime(path, (now.timestamp(), now.timestamp()))
             deleted += rows.num_rows - kept.num_rows
     after = find_parts(raw, merged_seq=merged_seq)

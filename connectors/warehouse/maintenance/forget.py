@@ -14,7 +14,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.compact_parts import delete_superseded_parts
 from connectors.warehouse.queries.selection import NAMES, as_name
-from connectors.warehouse.raw.parts import part_numbers, part_path, replace_part
+from connectors.warehouse.raw.parts import part_numbers, part_path, write_part
 from connectors.warehouse.raw.reading import read_part
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_merged
@@ -94,7 +94,7 @@ def erase(db: DuckDBPyConnection, raw: Path, erasure: Erasure, *, on_counted: Ca
         on_counted(erasure)
     for number, rows in found.items():
         if rows:
-            replace_part(raw, number, read_part(part_path(raw, number)).filter(~is_theirs))
+            write_part(raw, number, read_part(part_path(raw, number)).filter(~is_theirs))
     return erasure
 
 

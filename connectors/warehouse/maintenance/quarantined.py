@@ -15,9 +15,9 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.maintenance.stored import records_of
 from connectors.warehouse.merge.landed import LandedPage, cut_batch
 from connectors.warehouse.merge.merge import merge_pages
-from connectors.warehouse.merge.reading import Records, Rejected, read_items
+from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
 from connectors.warehouse.storage.statements import statements
-from models.item import Item
+from models.item import Items
 from models.mapping import Mapping as MediaMapping
 from models.media_page import DEFAULT_PATHS
 from models.partition import media
@@ -30,7 +30,7 @@ class Quarantine(NamedTuple):
 
     rows: Sequence[dict[str, Any]]
     records: Records
-    items: Mapping[int, Item]
+    items: Items
     rejected: Sequence[Rejected]
 
 
@@ -38,7 +38,7 @@ def read_quarantine(db: DuckDBPyConnection, mapping: MediaMapping) -> Quarantine
     """Return the items in quarantine. Raises duckdb.Error."""
     table = db.execute(_SQL["quarantined"]).to_arrow_table()
     records = records_of(table)
-    return Quarantine(table.to_pylist(), records, *read_items(records, range(table.num_rows), mapping))
+    return Quarantine(table.to_pylist(), records, *read_batch_items(records, range(table.num_rows), mapping))
 
 
 def import_quarantine(
@@ -49,7 +49,7 @@ def import_quarantine(
     They are merged as if they had been received now, in their order; an item whose record was received again later was
     last seen then.
     """
-    rows, items = quarantine.rows, quarantine.items
+    rows, media_ids = quarantine.rows, quarantine.items.media_ids
     if quarantine.rejected:
         # The number of a record is that of its landing.
         unreadable = [
@@ -58,13 +58,13 @@ def import_quarantine(
         ]
         db.register("unreadable", pa.Table.from_pylist(unreadable, _UNREADABLE))
         db.execute(_SQL["digests"])
-    if not items:
+    if not media_ids:
         return 0, 0
-    readable = [{"row": rows[n]["row"], "media_id": item.media_id} for n, item in items.items()]
+    readable = [{"row": rows[n]["row"], "media_id": media_id} for n, media_id in media_ids.items()]
     db.register("readable", pa.Table.from_pylist(readable))
     outdated = {row for (row,) in db.execute(_SQL["outdated"]).fetchall()}
     db.execute(_SQL["released"])
-    imported = [n for n in items if rows[n]["row"] not in outdated]
+    imported = [n for n in media_ids if rows[n]["row"] not in outdated]
     listings = sorted((at, n) for n in imported for at in {rows[n]["seen_at"], rows[n]["last_seen_at"]})
     inbox = [_landing(seq, at, rows[n]) for seq, (at, n) in enumerate(listings, take(len(listings)) + 1)]
     counted = Counter(page.run_seq for page in inbox)

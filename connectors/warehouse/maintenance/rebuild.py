@@ -152,10 +152,12 @@ def _look(
     number, counts, filled = 0, Counter(dict.fromkeys(paths, 0)), set[str]()
     for rows, records, items in read_stored(db, raw, mapping):
         registry = register(registry, observations(records, items, registry, mapping), own)
-        for n in pc.indices_nonzero(rows["is_item"]).to_pylist():
-            number += 1
+        of_items = {*pc.indices_nonzero(rows["is_item"]).to_pylist()}
+        number += len(of_items)
+        for n in of_items:
             counts.update(paths_in(records.raws[n], paths))
-            filled.update(items[n].columns, items[n].counts)
+        values = (items.columns | items.counts).items()
+        filled.update(name for name, by_number in values if not of_items.isdisjoint(by_number))
     return registry, PathCounts(number, dict(counts), frozenset(filled))
 
 
@@ -189,7 +191,7 @@ def _stage(
 def _batch(stored: Stored, columns: Sequence[Column], registry: Registry) -> pa.Table:
     rows, records, items = stored
     is_version = rows["is_version"].to_pylist()
-    contents = [item.content.decode() if is_version[n] else None for n, item in items.items()]
+    contents = [content.decode() if is_version[n] else None for n, content in items.contents.items()]
     return (
         table_of(items, columns, registry)
         .append_column("landed", rows["landed"])

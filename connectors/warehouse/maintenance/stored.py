@@ -1,6 +1,6 @@
 """The stored bytes of items and of their versions, and of the quarantine, as the merge reads records."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,12 +8,12 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.landed import LandedPage
-from connectors.warehouse.merge.reading import Records, read_items
+from connectors.warehouse.merge.reading import Records, read_batch_items
 from connectors.warehouse.raw.reading import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_merged
 from connectors.warehouse.storage.statements import statements
-from models.item import Item
+from models.item import Items
 from models.mapping import Mapping as MediaMapping
 from models.partition import media
 
@@ -24,11 +24,11 @@ _AT_ONCE = 20_000
 
 
 class Stored(NamedTuple):
-    """Rows of the raw store, with `is_item` and `is_version`; their records, and the items by number."""
+    """Rows of the raw store, with `is_item` and `is_version`; their records, and the items."""
 
     rows: pa.Table
     records: Records
-    items: Mapping[int, Item]
+    items: Items
 
 
 def find_places(db: DuckDBPyConnection) -> int:
@@ -50,7 +50,7 @@ def read_stored(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> Ite
             rows = db.execute(_SQL["referred"]).to_arrow_table()
             missing -= rows.num_rows
             records = records_of(rows)
-            items, rejected = read_items(records, range(rows.num_rows), mapping)
+            items, rejected = read_batch_items(records, range(rows.num_rows), mapping)
             if rejected:
                 raise WarehouseUnusable(
                     f"With this mapping {len(rejected):,} of {rows.num_rows:,} stored items cannot be read, such as"

@@ -1,6 +1,5 @@
 """Items as columns: the Arrow table of a batch, and the lists of columns in the statements that read it. No IO."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,7 @@ import pyarrow as pa
 
 from connectors.warehouse.merge.reading import Records
 from connectors.warehouse.merge.registry import Observation, Registry, child_table
-from models.fields import FieldType
-from models.item import Item, member_types
+from models.item import Items, is_ignored
 from models.mapping import READING_TYPES, Reading
 from models.mapping import Mapping as MediaMapping
 from models.record import as_text
@@ -51,7 +49,10 @@ class Column:
 
 def item_columns(mapping: MediaMapping, registry: Registry) -> Sequence[Column]:
     """Return the columns that items fill: mapped ones, and those of fields."""
-    mapped = [Column(c.column, READING_TYPES[c.reading], None, c.reading is Reading.COUNT) for c in mapping.columns]
+    mapped = [
+        Column(c.column, READING_TYPES[c.reading], None, c.reading is Reading.COUNT and not is_ignored(c, mapping))
+        for c in mapping.columns
+    ]
     fields = [
         Column(field.column_name, field.type, field.path, field.is_count)
         for field in registry.values()
@@ -60,46 +61,30 @@ def item_columns(mapping: MediaMapping, registry: Registry) -> Sequence[Column]:
     return [*mapped, *fields]
 
 
-def observations(
-    records: Records, items: Mapping[int, Item], known: Registry, mapping: MediaMapping
-) -> Iterator[Observation]:
-    """Yield what a batch says about fields: of all items, the first value of each type that `known` does not have."""
-    seen: dict[str, dict[str, list[FieldType]]] = defaultdict(lambda: defaultdict(list))
-    for field in known.values():
-        seen[field.resource][field.path].extend(field.kinds)
-    counted = {field.path for field in known.values() if field.is_count}
-    of_media, tables = seen[MEDIA], dict[str, str]()
-    for number, item in items.items():
-        found = []
-        for path, kind in item.types.items():
-            is_count = path in item.counts
-            if kind not in of_media[path] or (is_count and path not in counted):
-                of_media[path].append(kind)
-                counted.update([path] if is_count else [])
-                found.append((MEDIA, path, kind, is_count))
-            if kind is FieldType.LIST:
-                if path not in tables:
-                    tables[path] = child_table(path, mapping)
-                of_table = seen[tables[path]]
-                for member, of_member in member_types(str(item.fields[path])):
-                    if of_member not in of_table[member]:
-                        of_table[member].append(of_member)
-                        found.append((tables[path], member, of_member, False))
-        at = records.pages[records.page_of[number]].received_at
-        yield from (Observation(*one, at) for one in found)
+def observations(records: Records, items: Items, known: Registry, mapping: MediaMapping) -> Iterator[Observation]:
+    """Yield what items say about fields: the first value of each type that `known` does not have."""
+    for (path, kind, is_count), number in items.kinds.items():
+        field = known.get((MEDIA, path))
+        if field is None or kind not in field.kinds or is_count > field.is_count:
+            yield Observation(MEDIA, path, kind, is_count, records.page(number).received_at)
+    for (path, member, kind), number in items.member_kinds.items():
+        table = child_table(path, mapping)
+        field = known.get((table, member))
+        if field is None or kind not in field.kinds:
+            yield Observation(table, member, kind, is_count=False, at=records.page(number).received_at)
 
 
-def table_of(items: Mapping[int, Item], columns: Sequence[Column], registry: Registry) -> pa.Table:
+def table_of(items: Items, columns: Sequence[Column], registry: Registry) -> pa.Table:
     """Return a table of items with all columns that items fill, their number `n`, and the hash of their content."""
-    rows = list(items.values())
+    numbers = list(items.media_ids)
     table = {
-        "n": pa.array(items.keys(), pa.int64()),
-        "media_id": pa.array([item.media_id for item in rows], pa.string()),
-        "content_hash": pa.array([item.content_hash for item in rows], pa.uint64()),
-        "overflow": pa.array(_overflow(rows, registry), pa.string()),
+        "n": pa.array(numbers, pa.int64()),
+        "media_id": pa.array(items.media_ids.values(), pa.string()),
+        "content_hash": pa.array(items.content_hashes.values(), pa.uint64()),
+        "overflow": pa.array(_overflow(items, registry), pa.string()),
     }
     for column in columns:
-        table[column.name] = _array(rows, column)
+        table[column.name] = _array(items, numbers, column)
     return pa.table(table)
 
 
@@ -132,31 +117,33 @@ def _texts(values: Sequence[object]) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-def _array(rows: Sequence[Item], column: Column) -> pa.Array:
-    name, path = column.name, column.path
-    values: list[Any]
-    if path is None:
-        values = [item.counts.get(name) if column.is_count else item.columns.get(name) for item in rows]
-        return pa.array(values, _arrow_type(column))
-    values = [item.fields.get(path) for item in rows]
-    if column.is_count:
-        values = [item.counts.get(path, value) for item, value in zip(rows, values, strict=True)]
-    return _texts(values) if column.type == "VARCHAR" else pa.array(values, _arrow_type(column))
+def _array(items: Items, numbers: Sequence[int], column: Column) -> pa.Array:
+    values: Mapping[int, Any]
+    if column.path is None:
+        values = {**items.columns.get(column.name, {}), **items.counts.get(column.name, {})}
+    else:
+        values = items.fields.get(column.path, {})
+        if column.is_count:
+            values = {**values, **items.counts.get(column.path, {})}
+    listed = list(map(values.get, numbers))
+    if column.path is not None and column.type == "VARCHAR":
+        return _texts(listed)
+    return pa.array(listed, _arrow_type(column))
 
 
-def _overflow(rows: Sequence[Item], registry: Registry) -> Sequence[str | None]:
+def _overflow(items: Items, registry: Registry) -> Sequence[str | None]:
     """Return the fields without a column of each item, as JSON; None for most."""
     in_columns = {
         field.path for field in registry.values() if field.resource == MEDIA and field.column_name is not None
     }
-    texts: list[str | None] = []
-    for item in rows:
-        if item.types.keys() <= in_columns:
-            texts.append(None)
-        else:
-            left = {path: item.fields.get(path, item.counts.get(path)) for path in item.types.keys() - in_columns}
-            texts.append(_encode(left).decode())
-    return texts
+    left: dict[int, dict[str, object]] = {}
+    values_of: Mapping[str, Mapping[int, object]]
+    for values_of in (items.fields, items.counts):
+        # Counts of mapped columns are by their names.
+        for path in [path for path in values_of if path.startswith("/") and path not in in_columns]:
+            for number, value in values_of[path].items():
+                left.setdefault(number, {})[path] = value
+    return [_encode(left[number]).decode() if number in left else None for number in items.media_ids]
 
 
 def sql_lists(columns: Sequence[Column]) -> Mapping[str, str]:

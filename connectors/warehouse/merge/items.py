@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.columns import Column, item_columns, join_tables, observations, sql_lists, table_of
-from connectors.warehouse.merge.reading import Records, Rejected, read_items
+from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
 from connectors.warehouse.merge.registry import Field, Observation, Registry, alterations, register
 from connectors.warehouse.merge.versions import Version, superseded_versions
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType
-from models.item import Item
+from models.item import Items
 from models.mapping import Mapping as MediaMapping
 from models.views import own_columns
 
@@ -81,7 +81,7 @@ def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, m
         mixed = read.known["n"].filter(is_mixed).to_pylist()
         if not mixed:
             break
-        items, _ = read_items(records, mixed, mapping)
+        items, _ = read_batch_items(records, mixed, mapping)
         read.known = read.known.filter(pc.invert(is_mixed))
         table = pa.concat_tables([table, _take(items, read)])
     return read
@@ -97,7 +97,7 @@ def _read_unknown(
     tables = []
     # At least once: a table without rows has its columns too.
     for first in range(0, len(numbers) or 1, _ITEMS):
-        items, rejected = read_items(records, numbers[first : first + _ITEMS], mapping)
+        items, rejected = read_batch_items(records, numbers[first : first + _ITEMS], mapping)
         read.rejected += rejected
         read.registry = register(read.registry, observations(records, items, read.registry, mapping), own)
         read.columns = item_columns(mapping, read.registry)
@@ -116,9 +116,9 @@ def _read_unknown(
     return join_tables(tables, read.columns)
 
 
-def _take(items: Mapping[int, Item], read: ReadItems) -> pa.Table:
+def _take(items: Items, read: ReadItems) -> pa.Table:
     """Return a table of items, which needs a third of their memory, and keep their ids."""
-    read.media_ids |= {number: one.media_id for number, one in items.items()}
+    read.media_ids |= items.media_ids
     return table_of(items, read.columns, read.registry)
 
 
@@ -155,24 +155,23 @@ def write_raw(folder: Path, records: Records, arrived: pa.Table, read: ReadItems
     if not len(changed):
         return None
     numbers = changed.to_pylist()
-    pages = [records.pages[records.page_of[n]] for n in numbers]
+    pages = list(map(records.page, numbers))
     listed = arrived.take(changed)
-    return write_part(
-        folder,
-        pa.table(
-            {
-                "landed": listed["seq"],
-                "position": listed["position"],
-                "account_id": listed["account_id"],
-                "surface": listed["surface"],
-                "media_id": pa.array([read.media_ids[n] for n in numbers], pa.string()),
-                "seen_at": listed["received_at"],
-                "run_id": pa.array([page.run_id for page in pages], pa.string()),
-                "correlation_id": pa.array([page.correlation_id for page in pages], pa.string()),
-                "payload": pa.array([records.raws[n] for n in numbers], pa.binary()),
-            }
-        ),
+    rows = pa.table(
+        {
+            "landed": listed["seq"],
+            "position": listed["position"],
+            "account_id": listed["account_id"],
+            "surface": listed["surface"],
+            "media_id": pa.array([read.media_ids[n] for n in numbers], pa.string()),
+            "seen_at": listed["received_at"],
+            "run_id": pa.array([page.run_id for page in pages], pa.string()),
+            "correlation_id": pa.array([page.correlation_id for page in pages], pa.string()),
+            "payload": pa.array([records.raws[n] for n in numbers], pa.binary()),
+        }
     )
+    write_part(folder, pages[0].seq, rows)
+    return pages[0].seq
 
 
 def write_items(db: DuckDBPyConnection, read: ReadItems, sighted: pa.Table, mapping: MediaMapping) -> None:

@@ -78,9 +78,7 @@ def merge_pages(
     if records.raws:
         write_items(db, read, sighted, mapping)
     findings.extend(
-        _finding(page, "same_id", read.media_ids[n])
-        for n in read.numbers("is_same_id").to_pylist()
-        for page in [records.pages[records.page_of[n]]]
+        _finding(records.page(n), "same_id", read.media_ids[n]) for n in read.numbers("is_same_id").to_pylist()
     )
     if records.accounts:
         doubled = _write_accounts(db, records.accounts)

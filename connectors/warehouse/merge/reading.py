@@ -10,12 +10,12 @@ from xxhash import xxh3_64_intdigest
 
 from connectors.warehouse.merge.landed import LandedPage
 from models.api import read_account_page
-from models.item import Item, read_item
+from models.item import Items, read_decoded, read_items
 from models.mapping import Mapping
 from models.media_page import PagePaths, located
 from models.page_commit import RejectedRecord
 from models.partial_json import Unreadable, elements, exact_text, mark_bytes, repair, unmark_bytes
-from models.record import RejectedItem
+from models.record import decode_record
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -73,6 +73,10 @@ class Records:
     accounts: list[ListedAccount] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     unknown_fields: list[UnknownField] = field(default_factory=list)
+
+    def page(self, number: int) -> LandedPage:
+        """Return the page of an item."""
+        return self.pages[self.page_of[number]]
 
     def arrived(self) -> pa.Table:
         """Return the items as a table: number, partition, landing, and the hash of the bytes."""
@@ -160,28 +164,22 @@ def _malformed(record: RejectedRecord, account_id: str, page: LandedPage) -> Lis
     return ListedAccount(account_id, value["ig_username"], value["public_id"], record.unknown_status, page)
 
 
-def read_items(records: Records, numbers: Iterable[int], mapping: Mapping) -> tuple[dict[int, Item], list[Rejected]]:
-    """Return the items with these numbers, by number, and the rejected ones."""
-    items: dict[int, Item] = {}
+def read_batch_items(records: Records, numbers: Iterable[int], mapping: Mapping) -> tuple[Items, Sequence[Rejected]]:
+    """Return the items with these numbers, and the rejected ones."""
+    items = read_items(((number, records.raws[number]) for number in numbers), mapping)
     rejected = []
-    for number in numbers:
-        raw = records.raws[number]
-        try:
-            items[number] = read_item(raw, mapping)
-        except RejectedItem as error:
-            text = exact_text(raw) if error.code == "not_json" else raw.decode(errors="backslashreplace")
-            page, position = records.pages[records.page_of[number]], records.position[number]
-            digest = _digest(raw, error.code, mapping)
-            rejected.append(Rejected(page, position, str(error), text, digest, hides_an_id=True))
+    for number, error in sorted(items.rejected.items()):
+        raw, page = records.raws[number], records.page(number)
+        text = exact_text(raw) if error.code == "not_json" else raw.decode(errors="backslashreplace")
+        digest = _digest(raw, error.code, mapping)
+        rejected.append(Rejected(page, records.position[number], str(error), text, digest, hides_an_id=True))
     return items, rejected
 
 
 def _digest(raw: bytes, code: str, mapping: Mapping) -> int:
     """Return the hash by which a rejected item is recognized: that of its content if only its id is missing."""
     if code in ("no_id", "inexact_id"):
-        value = msgspec.json.decode(raw)
         first = mapping.media_id[0].strip("/")
         if "/" not in first:
-            with_id = msgspec.json.encode({**value, first: "0"})
-            return read_item(with_id, mapping).content_hash
+            return read_decoded({0: {**decode_record(raw), first: "0"}}, mapping).content_hashes[0]
     return xxh3_64_intdigest(raw)

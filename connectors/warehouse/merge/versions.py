@@ -3,7 +3,7 @@
 The content of a version is read from its stored columns, by the same rule as that of a record.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from connectors.warehouse.merge.columns import Column
-from models.item import changed_columns, read_item
+from models.item import changed_columns, read_decoded
 from models.mapping import Mapping as MediaMapping
 from models.mapping import Reading, to_keys
 from models.record import READ, as_count
 from models.times import time_of
 
-_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -37,7 +36,7 @@ class Version(NamedTuple):
 
 
 def superseded_versions(
-    rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], mapping: MediaMapping
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], mapping: MediaMapping
 ) -> Sequence[Version]:
     """Return the version that each row with `is_content` supersedes: the row before, of the same item.
 
@@ -47,9 +46,10 @@ def superseded_versions(
     versions = []
     before: Mapping[str, Any] | None = None
     content_before, began_at, place = b"", datetime.min.replace(tzinfo=UTC), (0, 0)
-    for row in rows:
+    contents = read_decoded({n: _record_of(row, columns, mapping) for n, row in enumerate(rows)}, mapping).contents
+    for n, row in enumerate(rows):
         is_first = before is None or any(row[name] != before[name] for name in ("account_id", "surface", "media_id"))
-        content = _content_of(row, columns, mapping)
+        content = contents[n]
         if row["is_content"] and not is_first:
             changed = changed_columns(content_before, content)
             key = row["account_id"], row["surface"], row["media_id"]
@@ -63,7 +63,7 @@ def superseded_versions(
     return versions
 
 
-def _content_of(row: Mapping[str, Any], columns: Sequence[Column], mapping: MediaMapping) -> bytes:
+def _record_of(row: Mapping[str, Any], columns: Sequence[Column], mapping: MediaMapping) -> dict[str, Any]:
     first_paths = {column.column: column.paths[0] for column in mapping.columns}
     record: dict[str, Any] = {}
     for column in columns:
@@ -78,7 +78,7 @@ def _content_of(row: Mapping[str, Any], columns: Sequence[Column], mapping: Medi
     for path, value in _decode(row["overflow"] or "{}").items():
         _put(record, path, _by_value(value) if isinstance(value, str) else value)
     _put(record, mapping.media_id[0], row["media_id"])
-    return read_item(_encode(record), mapping).content
+    return record
 
 
 def _by_value(text: str) -> Any:  # noqa: ANN401 - JSON

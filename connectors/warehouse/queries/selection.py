@@ -7,7 +7,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.storage.statements import statements
 from models.feeds import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
-from models.text import one_line
+from models.text import nearest, one_line
 
 _SQL = statements(__name__)
 
@@ -58,11 +58,12 @@ def _find_named(db: DuckDBPyConnection, accounts: Sequence[str]) -> list[str]:
         return []
     found: Mapping[str, list[str]] = dict(db.execute(_SQL["find"].format(names=NAMES), [[*typed]]).fetchall())
     if wrong := {text: found.get(name) for name, text in typed.items() if len(found.get(name, ())) != 1}:
-        raise SelectionError(_message(wrong))
+        names = db.execute("SELECT ig_username FROM core.accounts WHERE removed_at IS NULL").fetchall()
+        raise SelectionError(_message(wrong, [str(name) for (name,) in names]))
     return [account_id for (account_id,) in found.values()]
 
 
-def _message(wrong: Mapping[str, list[str] | None]) -> str:
+def _message(wrong: Mapping[str, list[str] | None], names: Sequence[str]) -> str:
     shown = [(f"'{one_line(text)}'", found) for text, found in wrong.items()][:_MOST_NAMED]
     absent = [text for text, found in shown if found is None]
     several = [text for text, found in shown if found]
@@ -74,8 +75,10 @@ def _message(wrong: Mapping[str, list[str] | None]) -> str:
         *([f"and {len(wrong) - _MOST_NAMED:,} more are unknown"] if len(wrong) > _MOST_NAMED else ()),
     ]
     what = ", ".join(parts)
+    meant = "".join(nearest(as_name(text), names) for text, found in wrong.items() if found is None)
     return (
-        f"{what[0].upper()}{what[1:]}. Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones."
+        f"{what[0].upper()}{what[1:]}. {meant}Fix: `gramhouse accounts` lists all with their ids, and a sync finds new"
+        " ones."
     )
 
 

@@ -51,15 +51,8 @@ def part_numbers(folder: Path) -> Sequence[int]:
     return sorted(int(match[1]) for match in found if match is not None)
 
 
-def write_part(folder: Path, rows: pa.Table) -> int:
-    """Write a part with these rows, sorted by landing and position; return its number. Raises OSError."""
-    number: int = rows["landed"][0].as_py()
-    replace_part(folder, number, rows)
-    return number
-
-
-def replace_part(folder: Path, number: int, rows: pa.Table) -> None:
-    """Write the part with this number, instead of the one that it had if there was one. Raises OSError.
+def write_part(folder: Path, number: int, rows: pa.Table) -> None:
+    """Write the part with this number, instead of one that is there. Rows are sorted by landing. Raises OSError.
 
     It is durable under its final name when this returns. A kill leaves at most a hidden file, which the next part
     replaces.

@@ -19,20 +19,14 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def write(handle: int, data: bytes) -> None:
-    """Write all data. Raises OSError; part of the data may be written then."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(handle, left) :]
-
-
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file atomically and durably: it is written next to it, then renamed. Raises OSError."""
     draft = path.with_name(f".{path.name}.next")
     draft.unlink(missing_ok=True)
     try:
         with open(draft, "xb", opener=open_without_symlinks) as file:
-            write(file.fileno(), data)
+            file.write(data)
+            file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
     finally:

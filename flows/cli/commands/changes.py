@@ -1,20 +1,20 @@
 """`gramhouse changes`: what runs found of items and accounts, from the snapshot."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from connectors.warehouse.storage.statements import statements
-from flows.cli.commands.explain import pair
+from flows.cli.commands.explain import describe_change, describe_changes, read_changes
 from flows.cli.current import open_current
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, since_time
-from flows.cli.output.terminal import clean, out, print_json, print_lines
+from flows.cli.output.terminal import clean, out, print_json, print_row
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.reporting.reader import Reader
 from flows.reporting.words import count, join, moment, run_title
+from models.text import one_line
 
 Record = dict[str, Any]
 
@@ -24,63 +24,55 @@ _WITHOUT_COLUMNS = "hidden columns, or fields without a column"
 
 _SHOWN = 100
 
-
-def _item(row: Mapping[str, object]) -> tuple[object, ...]:
-    return row["account_id"], row["surface"], row["media_id"]
-
-
-def with_values(changes: Sequence[Record], versions: Sequence[Record], counts: Sequence[Record]) -> list[Record]:
-    """Return the changes with `values`: of each column and count, the value before the run and after it; no IO.
-
-    `versions` are in the order of time; their `run_seq` is that of the run that found the next one.
-    """
-    of_items: dict[object, list[Record]] = defaultdict(list)
-    counted: dict[object, Record] = defaultdict(dict)
-    for version in versions:
-        of_items[_item(version)].append(version)
-    for row in counts:
-        counted[*_item(row), row["run_seq"]][row["metric"]] = {"old": row["old"], "new": row["new"]}
-
-    def values(change: Record) -> Record:
-        found: Record = {}
-        if change["change"] == "changed":
-            of_item = of_items[_item(change)]
-            ended = [at for at, one in enumerate(of_item) if one["valid_to"] and one["run_seq"] == change["run_seq"]]
-            if ended:
-                old, new = of_item[ended[0]], of_item[ended[-1] + 1]
-                found = {name: {"old": old[name], "new": new[name]} for name in change["columns"]}
-        return found | (counted[*_item(change), change["run_seq"]] if change["change"] != "new" else {})
-
-    return [change | {"values": values(change)} for change in changes]
+# The number of characters shown of a caption.
+_BEGINNING = 24
 
 
-def _text(change: Mapping[str, Any]) -> str:
+def _find(reader: Reader, these: str, *, with_values: bool) -> dict[str, list[Record]]:
+    """Return the runs that meet a condition, and what they found."""
+    runs = reader.records(_SQL["runs"].format(these=these))
+    if not runs:
+        return {"runs": [], "changes": [], "account_changes": []}
+    seqs = [run["seq"] for run in runs]
+    reader.records(f"SET VARIABLE run_seqs = {seqs}")
+    reader.set(first_run=min(seqs))
+    reader.records(_SQL["listed"])
+    found = reader.records(_SQL["changes_with_values" if with_values else "changes"])
+    if with_values:
+        found = [change | {"values": read_changes(change, "values")} for change in found]
+    return {"runs": runs, "changes": found, "account_changes": reader.records(_SQL["account_changes"])}
+
+
+def _print_change(change: Mapping[str, Any]) -> None:
+    """Print what changed of what, and below it where to look."""
+    name = change["ig_username"] or change["account_id"]
     if change["change"] == "renamed":
-        return pair({"old": change["old_ig_username"], "new": change["new_ig_username"]})
+        name = describe_change(change["old_ig_username"], change["new_ig_username"])
+    caption = one_line(change.get("caption") or "", _BEGINNING)
+    what = join(" ", (name, change.get("surface"), change.get("media_id")))
     columns = change.get("columns")
-    values = dict.fromkeys(columns or ()) | change.get("values", {})
-    named = (f"{name}: {pair(value)}" if value else name for name, value in values.items())
-    return join(", ", (columns == [] and _WITHOUT_COLUMNS, *named))
+    names = _WITHOUT_COLUMNS if columns == [] else ", ".join(columns or ())
+    text = join("  ", (what, caption, change.get("permalink"), describe_changes(change.get("values") or {}) or names))
+    print_row(f"  {change['change']:<8}", clean(text))
 
 
-def _by_run(rows: Sequence[Record]) -> dict[int, list[Record]]:
-    found: dict[int, list[Record]] = defaultdict(list)
-    for row in rows:
-        found[row["run_seq"]].append(row)
-    return found
-
-
-def _lines(found: Mapping[str, list[Record]], numbers: Sequence[Record]) -> Iterator[str]:
-    of_runs, counted = _by_run([*found["account_changes"], *found["changes"]]), _by_run(numbers)
+def _print_changes(found: Mapping[str, list[Record]], numbers: Sequence[Record]) -> None:
+    """Print the changes by run; runs without any are only counted."""
+    rows = [*found["account_changes"], *found["changes"]]
+    without = 0
     for run in found["runs"]:
+        seq = run["seq"]
+        counts = ", ".join(f"{each['items']:,} {each['change']}" for each in numbers if each["run_seq"] == seq)
+        of_run = [row for row in rows if row["run_seq"] == seq]
+        if not counts and not of_run and len(found["runs"]) > 1:
+            without += 1
+            continue
         title = f"{run_title(run['kind'], run['selection'])}, began {moment(run['started_at'])} UTC"
-        counts = ", ".join(f"{each['items']:,} {each['change']}" for each in counted[run["seq"]])
-        yield f"[bold]Run {run['seq']}[/] ({clean(title)}): {counts or 'no changes of items'}"
-        for change in of_runs[run["seq"]]:
-            name = change["ig_username"] or change["account_id"]
-            what = join(" ", (name, change.get("surface"), change.get("media_id")))
-            text = clean(join("  ", (what, _text(change))))
-            yield f"  [dim]{moment(change['changed_at'], seconds=True)}[/]  {change['change']:<13}  {text}"
+        print_row(f"[bold]Run {seq}[/]", f"({clean(title)}): {counts or 'no changes of items'}")
+        for change in of_run:
+            _print_change(change)
+    if without:
+        out.print(f"[dim]{count(without, 'run')} without changes {'is' if without == 1 else 'are'} not shown.[/]")
 
 
 def changes(
@@ -114,19 +106,8 @@ def changes(
     with open_current(snapshot) as opened:
         reader = Reader(opened, account or ())
         reader.set(most=limit or (None if as_json else _SHOWN))
-        found = {"runs": reader.records(_SQL["runs"].format(these=these)), "changes": [], "account_changes": []}
-        numbers: list[Record] = []
-        if found["runs"]:
-            seqs = [run["seq"] for run in found["runs"]]
-            opened.query(f"SET VARIABLE run_seqs = {seqs}")
-            reader.set(first_run=min(seqs))
-            reader.records(_SQL["listed"])
-            numbers = [] if as_json else reader.records(_SQL["counts_by_run"])
-            found |= {name: reader.records(_SQL[name]) for name in ("changes", "account_changes")}
-            if values:
-                found["changes"] = with_values(
-                    found["changes"], reader.records(_SQL["versions"]), reader.records(_SQL["counts"])
-                )
+        found = _find(reader, these, with_values=values)
+        numbers = reader.records(_SQL["counts_by_run"]) if found["runs"] and not as_json else []
     if as_json:
         print_json(found)
         return
@@ -135,7 +116,7 @@ def changes(
     if len(found["runs"]) > 1 and not (since_run or since):
         first, last = found["runs"][-1]["seq"], found["runs"][0]["seq"]
         out.print(f"The last run, and the unfinished runs before it: runs {first} to {last}.")
-    print_lines(_lines(found, numbers))
+    _print_changes(found, numbers)
     total, listed = sum(each["items"] for each in numbers), len(found["changes"])
     if listed < total:
-        out.print(f"The newest {listed:,} of {count(total, 'change')}. List all with `--limit {total}`.")
+        out.print(f"The first {listed:,} of {count(total, 'change')}. List all with `--limit {total}`.")

@@ -12,34 +12,46 @@ seq > (SELECT coalesce(max(seq), 0) FROM reported WHERE seq < (SELECT max(seq) F
 -- name: counts_by_run
 SELECT run_seq, change, count(*) AS items FROM changes
 WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
-GROUP BY run_seq, change ORDER BY change
+GROUP BY run_seq, change ORDER BY change = 'counted', change
 
 -- name: listed
+-- What only its counts changed of is the most, and comes last.
 CREATE TEMP TABLE listed AS
-FROM changes
-WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
-ORDER BY run_seq DESC, changed_at DESC, ig_username, surface, media_id, change
+SELECT c.*, m.caption, m.permalink
+FROM changes AS c LEFT JOIN media AS m USING (account_id, surface, media_id)
+WHERE c.run_seq >= getvariable('first_run') AND c.run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
+ORDER BY c.run_seq DESC, change = 'counted', c.changed_at DESC, c.ig_username, surface, media_id, change
 LIMIT getvariable('most') -- NULL: all.
 
 -- name: changes
-FROM listed ORDER BY run_seq DESC, changed_at DESC, ig_username, surface, media_id, change
+FROM listed
+ORDER BY run_seq DESC, change = 'counted', changed_at DESC, ig_username, surface, media_id, change
+
+-- name: changes_with_values
+-- `values` is a JSON object: by column or count, its values before the run and after it.
+WITH value AS (
+    SELECT account_id, surface, media_id, run_seq, changed_at, changes, unnest(json_keys(changes)) AS name
+    FROM item_events SEMI JOIN listed USING (account_id, surface, media_id, run_seq)
+    WHERE event IN ('changed', 'counted')
+),
+of_run AS (
+    SELECT
+        account_id, surface, media_id, run_seq, name,
+        arg_min_null(json_extract(changes, '$."' || name || '".old'), changed_at) AS old,
+        arg_max_null(json_extract(changes, '$."' || name || '".new'), changed_at) AS new
+    FROM value GROUP BY ALL
+),
+of_item AS (
+    SELECT
+        account_id, surface, media_id, run_seq,
+        to_json(map_from_entries(list_sort(list((name, {'old': old, 'new': new})))))::VARCHAR AS values
+    FROM of_run GROUP BY ALL
+)
+SELECT l.*, if(l.change IN ('changed', 'counted', 'returned'), v.values, NULL) AS values
+FROM listed AS l LEFT JOIN of_item AS v USING (account_id, surface, media_id, run_seq)
+ORDER BY l.run_seq DESC, l.change = 'counted', l.changed_at DESC, l.ig_username, l.surface, l.media_id, l.change
 
 -- name: account_changes
 FROM account_changes
 WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
 ORDER BY run_seq DESC, changed_at DESC, ig_username, change
-
--- name: versions
-FROM media_history SEMI JOIN (FROM listed WHERE change = 'changed') USING (account_id, surface, media_id)
-ORDER BY valid_from, valid_to NULLS LAST
-
--- name: counts
-SELECT
-    account_id, surface, media_id, run_seq, metric, arg_min_null(old, observed_at) AS old,
-    arg_max_null(value, observed_at) AS new
-FROM (
-    SELECT *, lag(value) OVER (PARTITION BY account_id, surface, media_id, metric ORDER BY observed_at) AS old
-    FROM media_metrics SEMI JOIN (FROM listed WHERE change <> 'new') USING (account_id, surface, media_id)
-)
-WHERE run_seq IN getvariable('run_seqs')
-GROUP BY account_id, surface, media_id, run_seq, metric ORDER BY metric

@@ -1,25 +1,25 @@
 """`gramhouse doctor`: checks the requirements of a run one by one, with a fix for each."""
 
-from dataclasses import asdict
 from itertools import chain
 from typing import Annotated
 
 import typer
 
 from flows.cli.options import AsJson
-from flows.cli.output.terminal import DONE, FAIL, WARN, agreed, clean, out, print_json
+from flows.cli.output.terminal import ask, describe_check, print_check, print_json
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
+from models.findings import Severity
 
-_MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
+_VERDICTS = {Severity.INFORMATION: "ok", Severity.WARNING: "note", Severity.ACTION: "bad"}
 
 # Checks of what the user has set.
 _USAGE = {"configuration", "address", "key", "network"}
 
 
 def _ask(what: str) -> bool:
-    return agreed(f"The API asked for {what}. Lift it, so that the next sync sends requests again?")
+    return ask(f"The API asked for {what}. Lift it, so that the next sync sends requests again?")
 
 
 def doctor(
@@ -47,13 +47,22 @@ def doctor(
     from flows.cli import checks
 
     found = []
-    repaired = checks.repair(settings, lift) if repair else ()
-    for finding in chain(repaired, checks.findings(settings)):
+    repairs = checks.repair(settings, lift) if repair else ()
+    for finding in chain(repairs, checks.list_findings(settings)):
         found.append(finding)
         if not as_json:
-            out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.message)}")
-    bad = {finding.check for finding in found if finding.verdict == "bad"}
+            print_check(finding)
+    bad = {finding.code for finding in found if finding.severity is Severity.ACTION}
     exit_code = ExitCode.WRONG_USAGE if bad & _USAGE else ExitCode.FAILED if bad else ExitCode.COMPLETE
     if as_json:
-        print_json({"exit_code": exit_code, "findings": [asdict(finding) for finding in found]})
-    raise typer.Exit(exit_code)
+        findings = [
+            {
+                "check": one.code,
+                "verdict": _VERDICTS[one.severity],
+                "message": describe_check(one),
+                "fix": one.fix or None,
+            }
+            for one in found
+        ]
+        print_json({"exit_code": exit_code, "findings": findings})
+    raise SystemExit(exit_code)

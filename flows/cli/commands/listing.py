@@ -1,16 +1,21 @@
 """`gramhouse accounts`, `gramhouse runs` and `gramhouse quarantine`: lists from the snapshot."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
+from humanize import naturaldelta
 
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current, current_snapshot, open_current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json, print_rows
+from flows.cli.output.table import print_rows
+from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json, print_row
+from flows.clock import SystemClock
 from flows.config.settings import load
-from flows.reporting.words import count, run_title
+from flows.reporting.words import count, join
 from models.feeds import SURFACES
 
 _SQL = statements(__name__)
@@ -48,13 +53,25 @@ def accounts(
     if not rows:
         out.print("No token is expired." if expired else "No accounts yet.")
         return
-    columns = {"account": "ig_username", "token expired": "token_expired_since", **{each: each for each in _SURFACES}}
-    if any(row["missing_since"] for row in rows):
-        columns["missing since"] = "missing_since"
-    shown = [row | {"media_as_of": row["media_as_of"] or "never"} for row in rows]
-    print_rows(shown, {**columns, "media as of": "media_as_of", "account id": "account_id"})
+    now = SystemClock().now()
+    shown = [row | {"media": _age(row["media_as_of"], now), "state": _state(row, now)} for row in rows]
+    columns = {"account": "ig_username", "account id": "account_id", **{each: each for each in _SURFACES}}
+    print_rows(shown, {**columns, "media": "media", "state": "state"}, prose=("account",))
     if removed:
         out.print(f"[dim]{count(removed, 'account')} marked as removed and not shown.[/]")
+
+
+def _age(at: datetime | None, now: datetime) -> str:
+    return "never" if at is None else naturaldelta(now - at)
+
+
+def _state(account: Mapping[str, Any], now: datetime) -> str | None:
+    """Return what is wrong with an account, and for how long; None if nothing is."""
+    if account["missing_since"] is not None:
+        return f"missing {naturaldelta(now - account['missing_since'])}"
+    if account["token_expired_since"] is not None:
+        return f"expired {naturaldelta(now - account['token_expired_since'])}"
+    return None if account["status"] == "active" else str(account["status"])
 
 
 def runs(
@@ -74,18 +91,14 @@ def runs(
     if as_json:
         print_json({"runs": rows})
         return
-    columns = {"seq": "seq", "began (UTC)": "started_at", "run": "run", "state": "state", "took": "took"}
-    columns |= {"pages": "pages", "new": "added", "changed": "changed", "gone": "gone"}
-    shown = [
-        row
-        | {
-            "run": run_title(row["kind"], row["selection"]),
-            "took": row["ended_at"] and row["ended_at"] - row["started_at"],
-            "gone": None if row["removed"] is None else row["removed"] + row["expired"],
-        }
-        for row in rows
-    ]
-    print_rows(shown, {**columns, "why": "error_code"}, _STATES)
+    for row in rows:
+        row |= {"took": row["ended_at"] and row["ended_at"] - row["started_at"]}
+        row |= {"gone": None if row["removed"] is None else row["removed"] + row["expired"]}
+    columns = {"seq": "seq", "began (UTC)": "started_at", "run": "kind", "state": "state", "took": "took"}
+    print_rows(rows, columns | {"pages": "pages", "new": "added", "changed": "changed", "gone": "gone"}, _STATES)
+    for row in rows:
+        if why := join(", ", (row["selection"], join(": ", (row["error_code"], row["detail"])))):
+            print_row(f"[bold]{row['seq'] or 'now'}[/]", clean(why))
 
 
 def quarantine(

@@ -8,7 +8,7 @@ import typer
 from humanize import naturalsize
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, agreed, clean, err, failure, print_json, print_result
+from flows.cli.output.terminal import DONE, WARN, ask, clean, err, failure, print_json, print_result
 from flows.cli.signals import run_until_signalled
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -127,7 +127,7 @@ def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
     run_until_signalled(lambda _: wait_for_turn(settings, ACTIVITY))
     found, items = find_now(settings, account)
     what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
-    if not agreed(f"Erase {what} everywhere? This cannot be undone."):
+    if not ask(f"Erase {what} everywhere? This cannot be undone."):
         err.print("Nothing was erased.")
         if as_json:
             print_json(failure(ExitCode.FAILED, "Nothing was erased."))

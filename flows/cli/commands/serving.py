@@ -13,7 +13,7 @@ from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.checks import check_api
 from flows.cli.options import LogFormat
 from flows.cli.output.json_log import in_force
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out, print_check
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, check_variables, load
@@ -83,8 +83,7 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
 def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
     for found in check_api(settings) if settings.credentials is None else ():
-        mark = {"ok": DONE, "note": WARN}.get(found.verdict, FAIL)
-        out.print(f"{mark} {found.check}: {clean(found.message)}", soft_wrap=True)
+        print_check(found)
 
 
 def _run(settings: Settings, api: str | None) -> None:

@@ -2,8 +2,10 @@
 
 import sys
 import webbrowser
+from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 from humanize import naturalsize
@@ -11,16 +13,19 @@ from humanize import naturalsize
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.user_query import mentions_raw_media
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
+from connectors.warehouse.storage.paths import local
 from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, to_path
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result, print_rows
+from flows.cli.output.table import print_rows
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result
 from flows.cli.signals import ended_at_once
 from flows.config.errors import SettingsError
 from flows.config.options import SyncOptions, in_order, parse_options
-from flows.config.settings import load
+from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.reader import WEEKS
 from flows.reporting.words import count, moment
+from models.text import nearest
 
 _MOST_WEEKS = 57
 
@@ -28,51 +33,74 @@ _MOST_WEEKS = 57
 def query(
     sql: Annotated[str, typer.Argument(help="SQL query in DuckDB's dialect; `-` reads it from standard input.")],
     *,
-    style: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="Output format.")] = "table",
+    style: Annotated[
+        Literal["table", "box", "line", "csv", "json", "jsonl", "markdown"],
+        typer.Option("--format", "-f", help="Output format."),
+    ] = "table",
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     snapshot: SnapshotFile = None,
 ) -> None:
     """Run a SQL query on the snapshot, even during a sync.
 
-    In addition to the tables and views, raw_media contains the newest raw JSON of each media item.
+    In addition to the tables and views, raw_media contains the newest raw JSON of each media item. The number of rows
+    goes to standard error.
     """
-    from flows.cli.output.query import Document, print_csv, print_table
-
     settings = load(snapshot=snapshot)
-    text = sys.stdin.read() if sql == "-" else sql
-    # Arguments may be invalid UTF-8, which DuckDB does not accept.
-    text = text.encode(errors="surrogateescape").decode(errors="replace")
-    with_raw = mentions_raw_media(text)
-    with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
-        document = Document() if as_json or style == "json" else None
-        try:
-            if document is None:
-                write = print_csv if style == "csv" else print_table
-                write(opened.user_query(text))
-            else:
-                with ended_at_once(document.stop):
-                    document.write(opened.user_query(text, for_json=True))
-        except QueryError as error:
-            code, why = ExitCode.WRONG_USAGE, str(error)
-            if with_raw:
-                from connectors.warehouse.queries.raw_media import find_damage
+    target = None if output is None else to_path("--output", output, file_of_results)
+    _run_query(settings, _read_sql(sql), "json" if as_json else style, target)
 
-                try:
-                    find_damage(opened.db)
-                except WarehouseUnusable as damage:
-                    code, why = ExitCode.FAILED, str(damage)
+
+def file_of_results(path: Path) -> Path:
+    """Return the path of a file for results. Raises ValueError for one of a database."""
+    if path.suffix in (".duckdb", ".sqlite"):
+        raise ValueError("that name is for a database; choose another one, such as rows.csv")
+    return local(path)
+
+
+def _read_sql(given: str) -> str:
+    if given != "-":
+        # Arguments may be invalid UTF-8, which DuckDB does not accept.
+        return given.encode(errors="surrogateescape").decode(errors="replace")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
+        ) from None
+
+
+def _run_query(settings: Settings, text: str, style: str, target: Path | None) -> None:
+    """Print a query's result, or write it to the file `target`. Raises typer.Exit if the query fails."""
+    from flows.cli.output.query import SHOWN, WRITERS, Document, into_file
+
+    with_raw = mentions_raw_media(text)
+    document = Document() if style == "json" else None
+    with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
+        try:
+            with into_file(target), ended_at_once(document.stop) if document else nullcontext():
+                write = document.write if document else WRITERS[style]
+                rows = write(opened.user_query(text, for_json=style in ("json", "jsonl")))
+        except QueryError as error:
+            code, why = _explain_failure(opened, error, with_raw=with_raw)
             err.print(f"{FAIL} {clean(why, newlines=True)}")
             if document:
-                document.end(failure(code, why))
+                (print_json if target else document.end)(failure(code, why))
             raise typer.Exit(code) from None
+    more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
+    where = f" in {clean(target)}" if target else ""
+    err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
 
 
-def _print_dbt(snapshot: Snapshot, relations: list[dict[str, Any]]) -> None:
-    from flows.cli.output.dbt import sources
+def _explain_failure(opened: Snapshot, error: QueryError, *, with_raw: bool) -> tuple[ExitCode, str]:
+    if with_raw:
+        from connectors.warehouse.queries.raw_media import find_damage
 
-    columns = {relation["name"]: snapshot.columns(relation["name"]) for relation in relations}
-    [(stale_after,)] = snapshot.query("SELECT max(stale_after) FROM published").rows
-    out.out(sources(relations, columns, stale_after), end="")
+        try:
+            find_damage(opened.db)
+        except WarehouseUnusable as damage:
+            return ExitCode.FAILED, str(damage)
+    return ExitCode.WRONG_USAGE, str(error)
 
 
 def describe(
@@ -85,30 +113,35 @@ def describe(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the snapshot's tables and views, or the columns of one."""
+    """List the snapshot's tables and views, or the columns of one: one line each, which a terminal may cut."""
     if form == "dbt" and (table is not None or as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
     with open_current(snapshot) as opened:
         relations = opened.relations()
         if form == "dbt":
-            _print_dbt(opened, relations)
+            from flows.cli.output.dbt import sources
+
+            columns = {relation["name"]: opened.columns(relation["name"]) for relation in relations}
+            [(stale_after,)] = opened.query("SELECT max(stale_after) FROM published").rows
+            out.out(sources(relations, columns, stale_after), end="")
             return
-        if table is None:
-            # The rows of views, which are expensive to compute, are not counted.
-            rows = [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
-        else:
-            rows = opened.columns(table)
-            if not rows:
-                names = ", ".join(relation["name"] for relation in relations)
-                raise SettingsError(f"Unknown table or view {table!r}. Fix: use one of {names}.")
+        # The rows of views, which are expensive to compute, are not counted.
+        rows = (
+            opened.columns(table)
+            if table is not None
+            else [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
+        )
+    if not rows:
+        meant = nearest(str(table), [relation["name"] for relation in relations])
+        raise SettingsError(f"Unknown table or view {table!r}. {meant}Fix: `gramhouse describe` lists all.")
     if as_json:
         print_json({"tables": rows} if table is None else {"table": table, "columns": rows})
         return
     if table is not None:
         comment = next(relation["comment"] for relation in relations if relation["name"] == table)
         out.print(f"[bold]{clean(table)}[/]: {clean(comment or '')}\n")
-    columns = {"name": "name"} | ({"type": "type"} if table else {"kind": "kind", "rows": "rows"})
-    print_rows(rows, {**columns, "description": "comment"})
+    names = ("name", "kind", "rows") if table is None else ("name", "type")
+    print_rows(rows, dict(zip(names, names, strict=True)) | {"description": "comment"}, prose=("type", "description"))
 
 
 def export(

@@ -3,22 +3,25 @@
 It does not open the warehouse, so it never waits for a writer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from itertools import chain
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
+from humanize import naturaldelta
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, holder
+from connectors.warehouse.storage.identity import read_mapping
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Current, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json, write_utf8
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json, print_row, write_utf8
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -29,7 +32,7 @@ from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
 from models.feeds import FEEDS
-from models.findings import Finding, Severity
+from models.findings import Severity
 from models.runs import RunState
 
 _SQL = statements(__name__)
@@ -37,10 +40,16 @@ _SQL = statements(__name__)
 # The rows about the data that --json has.
 _DATA = ("freshness", "stale", "undecided", "recent", "full_overdue", "gaps")
 
+# The names of ages of scans, by kind.
+_SCANS = {"recent": "recent", "full": "complete"}
+
+# A mark, and a text from anywhere.
+Line: TypeAlias = tuple[str, str]
+
 _COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new"), "changed": ("changed", "changed")}
 
 
-def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]:
+def _gather(snapshot: Snapshot, settings: Settings, now: datetime, state: Current) -> dict[str, Any]:
     reader = Reader(snapshot, now=now)
     [totals] = reader.records(_SQL["totals"])
     items = dict.fromkeys(sorted(FEEDS), 0) | dict(snapshot.query(_SQL["items"]).rows)
@@ -49,6 +58,9 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]
     shown = {run["run_id"] for run in last}
     report = last_report(reader)
     data = NO_DATA if report is None else report.data
+    if report is not None and settings.warehouse.exists():
+        # On another machine, the mapping of the settings is not that of syncs.
+        report = replace(report, mapping_pending=read_mapping(snapshot.db) != settings.media_mapping())
     return {
         "totals": {**totals, **items},
         "last_run": last[0] if last else None,
@@ -72,13 +84,12 @@ def _is_unpublished(last: Mapping[str, Any] | None) -> bool:
 def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
     """Return each possible reason for attention, as a word for programs, and whether it holds."""
     last = found["last_run"]
-    ends = {run["state"] for run in (*filter(None, [last]), *found["unresolved"])}
+    ends = {run["state"] for run in (*filter(None, [last]), *found["unresolved"], *filter(None, [state.other()]))}
     codes = {finding.code for finding in found["findings"]}
-    other = state.other() or {"state": None}
     return {
-        "interrupted": "interrupted" in ends or other["state"] == RunState.INTERRUPTED,
+        "interrupted": RunState.INTERRUPTED in ends,
         "unpublished": _is_unpublished(last) and found.get("snapshot_problem") is None,
-        "failed": "failed" in ends or bool(codes & set(LOST)) or other["state"] == RunState.FAILED,
+        "failed": RunState.FAILED in ends or bool(codes & set(LOST)),
         "warning": any(each.severity is Severity.ACTION for each in found["warnings"]),
         **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown", "full_overdue")},
         "status_file": state.is_damaged,
@@ -87,51 +98,63 @@ def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
     }
 
 
-def _run(run: Mapping[str, Any], title: str = "Last run", done: str = DONE) -> str:
-    """Return a line about a run; `done` is the mark of one that is complete."""
-    why = join(": ", (clean((run[name] or "").rstrip(".")) for name in ("error_code", "detail")))
+def _run(run: Mapping[str, Any], title: str = "Last run", done: str = DONE) -> Line:
+    """Return the line of a run; `done` is the mark of one that is complete."""
+    why = join(": ", ((run[name] or "").rstrip(".") for name in ("error_code", "detail")))
     numbers = [count(run[name], *noun) for name, noun in _COUNTS.items() if run.get(name)]
     mark = {"complete": done, "failed": FAIL, "interrupted": FAIL}.get(run["state"], WARN)
-    state = f"[bold]{clean(run['state'])}[/]{f' ({why})' if why else ''}"
     fix = " Fix: run the same command to resume." if run["state"] == "interrupted" else ""
     began = join(": ", (f"started {moment(run['started_at'])} UTC", ", ".join(numbers)))
-    return f"{mark} {title}: {clean(run_title(run['kind'], run['selection']))}: {state}, {began}.{fix}"
+    state = f"{run['state']}{f' ({why})' if why else ''}"
+    return mark, f"{title}: {run_title(run['kind'], run['selection'])}: {state}, {began}.{fix}"
 
 
-def _fresh(fact: Mapping[str, Any]) -> str:
-    """Return a line about a surface of which nothing is stale."""
-    never, accounts = fact["never"], fact["accounts"]
-    rest = f"{never:,} never scanned to the end" if never else f"the oldest is {span(fact['age_seconds'])} old"
-    refreshed = f"{clean(fact['surface'])} refreshed within {span(fact['stale_after'])}"
-    return f"{WARN if never else DONE} {accounts - never:,} of {count(accounts, 'account')}: {refreshed}; {rest}"
+def _lines_of_commands(found: Mapping[str, Any], state: Current, writing: Holder | None) -> Iterator[Line]:
+    """Yield what commands did, and what is wrong with the files."""
+    if writing:
+        what = "the previous snapshot follows" if found["totals"] else "no snapshot has been published yet"
+        yield WARN, f"{writing} is running; {what}."
+    if state.problem:
+        yield FAIL if state.is_damaged else WARN, state.problem
+    if state.last and state.last["state"] == RunState.RUNNING and writing is None:
+        yield WARN, f"Cannot check on this machine whether process {state.last['pid']} is still running."
+    if (other := state.other()) is not None:
+        yield _run(other, "Last command")
+    yield from ((FAIL, found[name]) for name in ("snapshot_problem", "unfinished_erasure") if found[name])
+    last, has_snapshot = found["last_run"], found["totals"] is not None
+    if last and (has_snapshot or last["run_id"]):
+        # Without a readable snapshot, the run is not marked as good.
+        yield _run(last, done=DONE if has_snapshot else WARN)
+    if _is_unpublished(last) and has_snapshot:
+        yield FAIL, "The snapshot does not contain this run. Fix: correct the cause, then `gramhouse publish`."
+    yield from (_run(run, "Earlier run") for run in found["unresolved"])
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    if found["last_run"]:
-        yield _run(found["last_run"])
-    if _is_unpublished(found["last_run"]):
-        yield f"{FAIL} The snapshot does not contain this run. Fix: correct the cause, then `gramhouse publish`."
-    for run in found["unresolved"]:
-        yield _run(run, "Earlier run")
+def _lines_of_data(found: Mapping[str, Any]) -> Iterator[Line]:
+    """Yield the findings, and how old the data are of which nothing is stale."""
     for finding in found["findings"]:
-        yield f"{_mark(finding)} {clean(finding.sentence())}"
+        quiet = "[dim]·[/]" if finding.severity is Severity.INFORMATION else WARN
+        yield FAIL if finding.is_alarm or finding.code in LOST else quiet, finding.sentence()
     for fact in found["freshness"]:
-        if fact["accounts"] and not fact["stale"]:
-            yield _fresh(fact)
+        never, accounts = fact["never"], fact["accounts"]
+        if accounts and not fact["stale"]:
+            oldest = f"the oldest {naturaldelta(fact['age_seconds'])} ago"
+            rest = f"{never:,} never scanned to the end" if never else oldest
+            refreshed = f"{fact['surface']} refreshed within {span(fact['stale_after'])}"
+            yield WARN if never else DONE, f"{accounts - never:,} of {count(accounts, 'account')}: {refreshed}; {rest}."
     for recent in found["recent"]:
-        ages = f"oldest recent scan {span(recent['recent'])} ago, oldest full scan {span(recent['complete'])} ago"
-        yield f"{DONE} {clean(recent['surface'])} of {count(recent['accounts'], 'account')}: {ages}"
-    totals = found["totals"]
-    items = (count(totals[name], feed.noun, name) for name, feed in sorted(FEEDS.items()))
-    numbers = ", ".join((count(totals["accounts"], "account"), *items))
-    yield f"[dim]The snapshot holds {numbers}; published {moment(totals['published_at'])} UTC.[/]"
+        ages = (f"oldest {kind} scan {naturaldelta(recent[name])} ago" for kind, name in _SCANS.items())
+        yield DONE, f"{recent['surface']} of {count(recent['accounts'], 'account')}: {', '.join(ages)}."
 
 
-def _mark(finding: Finding) -> str:
-    """Return the mark of a finding: that of a failure if the exit code is 3 because of it."""
-    if finding.severity is Severity.INFORMATION:
-        return "[dim]·[/]"
-    return FAIL if finding.is_alarm or finding.code in LOST else WARN
+def _print(found: Mapping[str, Any], lines: Iterable[Line]) -> None:
+    """Print the lines, what to act on first."""
+    for mark, text in sorted(lines, key=lambda line: line[0] != FAIL):
+        print_row(mark, clean(text))
+    if totals := found["totals"]:
+        items = (count(totals[name], feed.noun, name) for name, feed in sorted(FEEDS.items()))
+        numbers = ", ".join((count(totals["accounts"], "account"), *items))
+        out.print(f"[dim]The snapshot holds {numbers}; published {moment(totals['published_at'])} UTC.[/]")
 
 
 def _unpublished(state: Current) -> dict[str, Any]:
@@ -140,27 +163,6 @@ def _unpublished(state: Current) -> dict[str, Any]:
     # A run that failed to start has no id: cron may repeat it for days, and no run has ended meanwhile.
     ended = last if last and last["run_id"] is not None and last["ended_at"] is not None else None
     return {"totals": None, "oldest_age_seconds": None, **lists, "last_run": last, "last_ended_run": ended}
-
-
-def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> None:
-    what = "the following describes the previous snapshot" if found["totals"] else "no snapshot has been published yet"
-    if writing:
-        out.print(f"{WARN} {clean(writing)} is running; {what}.")
-    if state.problem:
-        out.print(f"{FAIL if state.is_damaged else WARN} {clean(state.problem)}", soft_wrap=True)
-    if state.last and state.last["state"] == RunState.RUNNING and writing is None:
-        out.print(f"{WARN} Cannot check on this machine whether process {state.last['pid']} is still running.")
-    if (other := state.other()) is not None:
-        out.print(_run(other, "Last command"))
-    for name in ("snapshot_problem", "unfinished_erasure"):
-        if found[name]:
-            out.print(f"{FAIL} {clean(found[name])}", soft_wrap=True)
-    if found["totals"]:
-        for line in _lines(found):
-            out.print(line)
-    elif found["last_run"] and found["last_run"]["run_id"]:
-        # Without a readable snapshot, the run is not marked as good.
-        out.print(_run(found["last_run"], done=WARN))
 
 
 def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metrics: bool = False) -> ExitCode:
@@ -174,7 +176,7 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
     try:
         if problem is None:
             with open_snapshot(snapshot) as opened:
-                found = _gather(opened, now, state)
+                found = _gather(opened, settings, now, state)
     except (WarehouseUnusable, SnapshotUnreadable):
         # The snapshot's path may be the cause of the failure.
         if not state.failed_to_start:
@@ -205,7 +207,7 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
 
         out.out(metrics(found, reasons))
     else:
-        _print(found, state, writing)
+        _print(found, chain(_lines_of_commands(found, state, writing), _lines_of_data(found)))
     return ExitCode.PARTIAL if any(reasons.values()) else ExitCode.COMPLETE
 
 

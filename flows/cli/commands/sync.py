@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.options import RunArguments, SurfaceNames, option, since_time, with_run_arguments
-from flows.cli.output.terminal import clean, out, print_json, print_rows
+from flows.cli.output.table import print_rows
+from flows.cli.output.terminal import clean, out, print_json
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, parse_options
@@ -65,7 +66,8 @@ def _show(found: Sequence[Record], *, as_json: bool) -> None:
             row | {"surfaces": " and ".join(row["surfaces"]), "requests": None if row["reason"] else row["pages"]}
             for row in found[:_SHOWN]
         ]
-        print_rows(shown, {**columns, "cooldown until": "resume_after", "account id": "account_id"})
+        columns |= {"cooldown until": "resume_after", "account id": "account_id"}
+        print_rows(shown, columns, prose=("account", "surfaces"))
     if len(found) > _SHOWN:
         out.print(f"[dim]and {len(found) - _SHOWN:,} more[/]")
     out.print(describe_forecast(found))

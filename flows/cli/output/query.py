@@ -1,88 +1,112 @@
-"""The result of a query: a table on the terminal, CSV, or one JSON object."""
+"""The result of a query in the formats of `gramhouse query`. Each writer prints it and returns the number of rows."""
 
 import csv
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import msgspec
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
+from rich.box import SIMPLE_HEAD, SQUARE
 from rich.table import Table
+from rich.text import Text
 
 from connectors.warehouse.queries.reader import Stream
-from flows.cli.output.terminal import clean, escaped, failure, out, without_control_characters, write_utf8
+from flows.cli.output.table import Column, print_columns
+from flows.cli.output.terminal import (
+    UNLIMITED,
+    clean,
+    escape_json,
+    failure,
+    out,
+    print_row,
+    without_control_characters,
+    write_utf8,
+)
 from flows.cli.signals import Stopped
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count
 
-_SHOWN = 200
-
-# Up to this many rows that are too wide for the terminal are shown with one line for each field.
-_FEW = 10
-
-# The width of what separates two columns.
-_GAP = 3
+# The rows that a table or box has; the other formats have all.
+SHOWN = 200
 
 _NUMERIC = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM|FLOAT|DOUBLE|DECIMAL\(.*\)")
 
+# Text with a space, JSON and lists may be cut; an id, a name or an address may not.
+_PROSE = re.compile(r"VARCHAR|JSON|.*(\[\d*\]|\))", re.DOTALL)
+_CUT = re.compile(r"\s|\A[\[{]")
 
-def print_table(stream: Stream) -> None:
-    """Print the first 200 rows as a table. A value is never cut: columns that do not fit are left out."""
+
+@contextmanager
+def into_file(path: Path | None) -> Iterator[None]:
+    """Write standard output in the block to a file, if there is one, which replaces an earlier one when it is whole."""
+    if path is None:
+        yield
+        return
+    draft = path.with_name(f".{path.name}.next")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as file, redirect_stdout(file):
+            out.width = UNLIMITED
+            yield
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _first(stream: Stream) -> tuple[list[tuple[Any, ...]], int]:
+    """Return the first rows of a stream, and the number of all."""
     shown: list[tuple[Any, ...]] = []
     rows = 0
     for batch in stream.batches:
-        shown += batch[: _SHOWN - len(shown)]
+        shown += batch[: SHOWN - len(shown)]
         rows += len(batch)
-    fitting = _fitting(stream.columns, shown, out.width)
-    left = stream.columns[fitting:]
-    if left and len(shown) <= _FEW:
-        _print_fields(stream.columns, shown)
-    else:
-        _print_columns(stream, shown, fitting)
-        if left:
-            names = ", ".join(left)
-            out.print(f"[dim]({count(len(left), 'more column')}: {clean(names)})[/]", soft_wrap=True)
-    if rows > len(shown):
-        out.print(f"[dim]first {len(shown)} of {count(rows, 'row')}; `--format csv` prints all[/]")
+    return shown, rows
 
 
-def _fitting(columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int) -> int:
-    """Return how many of the first columns fit into the width, at least one."""
-    used = -_GAP
-    for number, name in enumerate(columns):
-        cells = ("NULL" if row[number] is None else without_control_characters(row[number]) for row in rows)
-        used += _GAP + max(cell_len(text) for text in (without_control_characters(name), *cells))
-        if used > width:
-            return max(number, 1)
-    return len(columns)
+def _cell(value: object) -> Text:
+    return Text("NULL", "dim") if value is None else Text(without_control_characters(value))
 
 
-def _print_columns(stream: Stream, rows: Sequence[Sequence[Any]], fitting: int) -> None:
-    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for name, kind in zip(stream.columns[:fitting], stream.kinds[:fitting], strict=True):
-        table.add_column(clean(name), justify="right" if _NUMERIC.fullmatch(kind) else "left", overflow="fold")
+def print_table(stream: Stream) -> int:
+    """Print the first rows as a table that fits the terminal."""
+    rows, number = _first(stream)
+    columns = [
+        Column(
+            without_control_characters(name),
+            is_prose=bool(_PROSE.fullmatch(kind)) and any(_CUT.search(row[at] or "") for row in rows),
+            is_number=_NUMERIC.fullmatch(kind) is not None,
+        )
+        for at, (name, kind) in enumerate(zip(stream.columns, stream.kinds, strict=True))
+    ]
+    print_columns(columns, [[_cell(value) for value in row] for row in rows], box=SIMPLE_HEAD, others="`--format line`")
+    return number
+
+
+def _print_box(stream: Stream) -> int:
+    """Print the first rows with all columns, whose values are folded if they do not fit."""
+    rows, number = _first(stream)
+    table = Table(box=SQUARE, header_style="bold")
+    for name in stream.columns:
+        table.add_column(clean(name), overflow="fold")
     for row in rows:
-        table.add_row(*map(_cell, row[:fitting]))
+        table.add_row(*map(_cell, row))
     out.print(table)
+    return number
 
 
-def _print_fields(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    for number, row in enumerate(rows):
-        if number:
+def _print_fields(stream: Stream) -> int:
+    """Print a line for each value, and an empty one between rows."""
+    names = [clean(name) for name in stream.columns]
+    wide = max(map(len, names))
+    number = 0
+    for number, row in enumerate((row for batch in stream.batches for row in batch), 1):
+        if number > 1:
             out.print()
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True, style="bold")
-        table.add_column(overflow="fold")
-        for name, value in zip(columns, row, strict=True):
-            table.add_row(clean(name), _cell(value))
-        out.print(table)
-
-
-def _cell(value: object) -> str:
-    return "[dim]NULL[/]" if value is None else clean(value)
+        for name, value in zip(names, row, strict=True):
+            print_row(f"[bold]{name:<{wide}}[/]", "[dim]NULL[/]" if value is None else clean(value))
+    return number
 
 
 class _Terminal:
@@ -92,13 +116,50 @@ class _Terminal:
         return sys.stdout.write(without_control_characters(text, newlines=True))
 
 
-def print_csv(stream: Stream) -> None:
-    """Print all rows as CSV."""
+def _print_csv(stream: Stream) -> int:
     write_utf8()
     writer = csv.writer(_Terminal() if sys.stdout.isatty() else sys.stdout)
     writer.writerow(stream.columns)
+    rows = 0
     for batch in stream.batches:
         writer.writerows(batch)
+        rows += len(batch)
+    return rows
+
+
+def _print_json_lines(stream: Stream) -> int:
+    write_utf8()
+    rows = 0
+    for batch in stream.batches:
+        sys.stdout.write("".join(f"{_text(dict(zip(stream.columns, row, strict=True)))}\n" for row in batch))
+        rows += len(batch)
+    return rows
+
+
+def _print_markdown(stream: Stream) -> int:
+    def line(values: tuple[Any, ...]) -> str:
+        cells = ("" if value is None else without_control_characters(value).replace("|", "\\|") for value in values)
+        return f"| {' | '.join(cells)} |\n"
+
+    write_utf8()
+    sides = ("---:" if _NUMERIC.fullmatch(kind) else "---" for kind in stream.kinds)
+    sys.stdout.write(f"{line(stream.columns)}| {' | '.join(sides)} |\n")
+    rows = 0
+    for batch in stream.batches:
+        sys.stdout.write("".join(map(line, batch)))
+        rows += len(batch)
+    return rows
+
+
+WRITERS: Mapping[str, Callable[[Stream], int]] = {
+    "table": print_table,
+    "box": _print_box,
+    "line": _print_fields,
+    "csv": _print_csv,
+    "jsonl": _print_json_lines,
+    "markdown": _print_markdown,
+}
+"""The formats; json is a Document."""
 
 
 class Document:
@@ -113,13 +174,16 @@ class Document:
         self._separator: str | None = None
         self._has_ended = False
 
-    def write(self, stream: Stream) -> None:
-        """Write the rows and the end. Raises QueryError, after which `end` must be called."""
+    def write(self, stream: Stream) -> int:
+        """Write the rows and the end; return their number. Raises QueryError, after which `end` must be called."""
         self._put(f'{{"columns": {_text(stream.columns)}, "rows": [', separator="")
+        rows = 0
         for batch in stream.batches:
             records = [_text(dict(zip(stream.columns, row, strict=True))) for row in batch]
             self._put(f"{self._separator}{', '.join(records)}", separator=", ")
+            rows += len(batch)
         self.end({"exit_code": int(ExitCode.COMPLETE)})
+        return rows
 
     def end(self, members: dict[str, object]) -> None:
         """Write the last members and a newline; does nothing after the first time."""
@@ -141,4 +205,4 @@ class Document:
 
 
 def _text(value: object) -> str:
-    return escaped(msgspec.json.encode(value).decode())
+    return escape_json(msgspec.json.encode(value).decode())

@@ -3,14 +3,16 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from humanize import naturalsize
 from rich.progress import Progress as RichProgress
 from rich.table import Table
+from rich.text import Text
 
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, dated, err, out
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, line_time, out, print_finding, print_row
 from flows.clock import SystemClock
 from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_landed, describe_outcomes
@@ -31,7 +33,6 @@ _WINDOW: Final = 60.0
 _LEAST: Final = 10
 
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
-_STYLES = {Severity.ACTION: "bold", Severity.WARNING: "yellow", Severity.INFORMATION: "dim"}
 
 
 class Pace:
@@ -44,28 +45,21 @@ class Pace:
         self._task = self._accounts.add_task("accounts", total=None)
 
     def seconds_left(self, progress: Progress) -> float | None:
-        """Return the estimated remaining seconds, or None if there is no estimate yet."""
+        """Return the estimated remaining seconds of the scans, or None if there is no estimate."""
         self._accounts.update(self._task, completed=progress.accounts_done, total=progress.accounts)
         [accounts] = self._accounts.tasks
-        return accounts.time_remaining if progress.catalogue_complete else None
+        return accounts.time_remaining if progress.phase == "scan" else None
 
     def line(self, progress: Progress) -> str:
-        """Return the progress, the time that has passed, and the outlook, as text."""
+        """Return the phase, what it waits for, its outlook, and the counts, as text."""
         return " · ".join(self.parts(progress, self.seconds_left(progress)))
 
     def parts(self, progress: Progress, seconds_left: float | None) -> Iterator[str]:
-        """Yield the counts, a limit of the service, the end of active cooldowns, and the remaining time, if any."""
+        """Yield the parts of the line, what matters most first: a narrow terminal cuts the end."""
         now, more = self._clock.now(), "" if progress.catalogue_complete else "+"
-        yield f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts"
-        yield f"{progress.pages:,} pages"
-        yield f"{progress.items:,} records"
-        if progress.waiting:
-            yield f"{progress.waiting:,} waiting"
-        if progress.retries:
-            yield f"{progress.retries:,} retried"
-        yield f"{self._clock.monotonic() - self._began:,.0f} s"
-        if progress.allowed is not None:
-            yield f"the service allows {per_second(progress.allowed)}; pace kept"
+        yield progress.phase
+        if progress.phase in ("list", "scan"):
+            yield f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts"
         # A copy, because the run updates them in another thread.
         cooldowns = [until for until in list(progress.cooldowns.values()) if until > now]
         if cooldowns:
@@ -78,20 +72,35 @@ class Pace:
             next_run = progress.next_run
             if progress.allowed is not None and next_run and next_run < now + timedelta(seconds=seconds_left):
                 yield f"longer than its schedule allows: the next run is due at {moment(next_run)} UTC"
+        if progress.allowed is not None:
+            yield f"the service allows {per_second(progress.allowed)}; pace kept"
+        yield f"{progress.pages:,} pages"
+        yield f"{progress.items:,} records"
+        if progress.waiting:
+            yield f"{progress.waiting:,} waiting"
+        if progress.retries:
+            yield f"{progress.retries:,} retried"
 
 
 @contextmanager
 def watch(progress: Progress) -> Iterator[None]:
     """Show the progress of a run while the block runs: in one line on a terminal, elsewhere a line every 15 seconds."""
     pace, ended = Pace(SystemClock()), threading.Event()
-    status = err.status(pace.line(progress)) if err.is_terminal else None
+
+    def line() -> Text:
+        # Beside the spinner, which has two characters.
+        text = Text(pace.line(progress))
+        text.truncate(err.width - 2, overflow="ellipsis")
+        return text
+
+    status = err.status(line()) if err.is_terminal else None
 
     def speak() -> None:
         while not ended.wait(_PLAIN if status is None else _UPDATED):
             if status is None:
-                err.print(f"{dated()}{pace.line(progress)}", soft_wrap=True)
+                err.print(f"{line_time()}{pace.line(progress)}", soft_wrap=True)
             else:
-                status.update(pace.line(progress))
+                status.update(line())
 
     speaker = threading.Thread(target=speak, name="progress", daemon=True)
     speaker.start()
@@ -104,8 +113,6 @@ def watch(progress: Progress) -> Iterator[None]:
 
 
 def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
-    for finding in list_findings(report):
-        yield f"[{_STYLES[finding.severity]}]{finding.severity}[/]", clean(finding.sentence())
     for run in report.resumed:
         yield "earlier", f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}): {describe_landed(run)}"
     if report.accounts:
@@ -123,19 +130,25 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "report", clean(report.report)
 
 
-def show(report: RunReport) -> None:
-    """Print a run's report; only its findings if it was stopped before it landed a page."""
+def print_report(report: RunReport) -> None:
+    """Print a run's report: its state, its findings, each a cause and the fix, and its numbers.
+
+    Of a run that failed before it landed a page, the cause is in the first line, and there are no numbers.
+    """
+    found = list_findings(report)
     head = f"{_MARKS[report.state]} [bold]{report.state.value}[/]"
-    if report.stopped_by and not report.pages:
-        first, *others = (clean(finding.sentence()) for finding in list_findings(report))
-        out.print(f"{head} {first}", soft_wrap=True)
-        for line in others:
-            out.print(f"{WARN} {line}", soft_wrap=True)
+    if report.state is RunState.FAILED and not report.pages and found:
+        print_row(f"{head}:", clean(found[0].sentence()))
+        for finding in found[1:]:
+            print_finding(finding)
         return
     out.print(f"{head} in {span(report.seconds)}")
+    for finding in found:
+        is_cause = report.state is RunState.FAILED and finding.severity is Severity.WARNING
+        print_finding(replace(finding, severity=Severity.ACTION) if is_cause else finding)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
+    grid.add_column(overflow="fold")
     for name, result in _rows(report):
         grid.add_row(name, result)
     out.print(grid)

@@ -5,23 +5,23 @@ import io
 import json
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.text import Text
+from rich.table import Table
 
 from flows.cli.output import json_log
 from flows.cli.output.streams import drop_output
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import json_value, moment, span
+from flows.reporting.words import json_value
+from models.findings import Finding, Severity
 
 # Lines that go into a pipe or a file are neither wrapped nor truncated.
-_UNLIMITED = 10**6
+UNLIMITED = 10**6
 
 
 class _Console(Console):
@@ -39,52 +39,48 @@ class _Console(Console):
         self.out("\n".join(line.rstrip(" ") for line in captured.get().split("\n")), end="")
 
 
-out = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _UNLIMITED)
-err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else _UNLIMITED)
+out = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else UNLIMITED)
+err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else UNLIMITED)
 
 # The time at the beginning of a line in a log.
 DATED = "%Y-%m-%d %H:%M:%S UTC"
-
-# The columns of lists that are wrapped or truncated on a narrow terminal; --json prints all of them.
-_NARROWED = {"account id", "description", "run", "type"}
 
 DONE = "[green]✔[/]"
 WARN = "[yellow]![/]"
 FAIL = "[red]✖[/]"
 
+_MARKS = {Severity.ACTION: FAIL, Severity.WARNING: WARN, Severity.INFORMATION: "[dim]·[/]"}
 
-def dated() -> str:
-    """Return the time for the beginning of a line: a log file needs it, a terminal and JSON lines do not."""
-    return "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
-
-
-def warn(line: str) -> None:
-    """Print a warning on standard error."""
-    err.print(f"{WARN} {dated()}{clean(line)}", soft_wrap=True)
-
-
+# The states of commands that ended without a report.
 _STATES: dict[int, str] = {
     ExitCode.FAILED: "failed",
     ExitCode.WRONG_USAGE: "invalid_parameters",
     ExitCode.BUSY: "locked",
 }
 
-_SHOWN = {"\t", "\n"}
-
-
 # Control and format characters (except for the joiner of emoji), surrogates, line and paragraph separators.
 _STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _JOINER = "\u200d"
 
 
-def _harmless(char: str) -> bool:
+def line_time() -> str:
+    """Return the time for the beginning of a line: a log file needs it, a terminal and JSON lines do not."""
+    return "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
+
+
+def warn(line: str) -> None:
+    """Print a warning on standard error."""
+    err.print(f"{WARN} {line_time()}{clean(line)}", soft_wrap=True)
+
+
+def _is_harmless(char: str) -> bool:
     return char == _JOINER or unicodedata.category(char) not in _STEERING
 
 
 def without_control_characters(text: object, *, newlines: bool = False) -> str:
     """Return text from outside without characters that could control a terminal."""
-    keep = _SHOWN if newlines else set()
-    return "".join(char if char in keep or _harmless(char) else " " for char in str(text))
+    keep = {"\t", "\n"} if newlines else set()
+    return "".join(char if char in keep or _is_harmless(char) else " " for char in str(text))
 
 
 def clean(text: object, *, newlines: bool = False) -> str:
@@ -92,7 +88,7 @@ def clean(text: object, *, newlines: bool = False) -> str:
     return escape(without_control_characters(text, newlines=newlines))
 
 
-def escaped(text: str) -> str:
+def escape_json(text: str) -> str:
     """Return JSON text for standard output.
 
     Escaped are characters that could control a terminal, and on an output that is not UTF-8 all but ASCII.
@@ -100,12 +96,14 @@ def escaped(text: str) -> str:
     is_utf8, is_terminal = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8", sys.stdout.isatty()
     if is_utf8 and not is_terminal:
         return text
-    return "".join(char if char.isascii() or (is_utf8 and _harmless(char)) else json.dumps(char)[1:-1] for char in text)
+    return "".join(
+        char if char.isascii() or (is_utf8 and _is_harmless(char)) else json.dumps(char)[1:-1] for char in text
+    )
 
 
 def print_json(document: object) -> None:
     """Print a JSON document for programs."""
-    out.out(escaped(json.dumps(document, default=json_value, ensure_ascii=False)))
+    out.out(escape_json(json.dumps(document, default=json_value, ensure_ascii=False)))
 
 
 def write_utf8() -> None:
@@ -122,7 +120,7 @@ def failure(exit_code: int, message: str) -> dict[str, object]:
 
 
 @contextmanager
-def reporting() -> Iterator[None]:
+def keep_exit_code() -> Iterator[None]:
     """Write the report of a finished command. If it cannot be written, the exit code is unchanged."""
     try:
         yield
@@ -133,54 +131,50 @@ def reporting() -> Iterator[None]:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines, not wrapped, because an id that is split over two lines cannot be copied."""
+    """Print lines, which a terminal wraps between words, indented like the beginning of the line."""
     for line in lines:
-        out.print(line, soft_wrap=True)
+        text = line.lstrip(" ")
+        print_row(" " * (len(line) - len(text)), text)
+
+
+def print_row(*cells: str) -> None:
+    """Print cells side by side; the last one is wrapped between words, and never goes below the others."""
+    *heads, text = filter(None, cells)
+    # An indentation needs no gap.
+    grid = Table.grid(padding=(0, 1 if all(map(str.strip, heads)) else 0))
+    for _ in heads:
+        grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(*heads, text)
+    out.print(grid)
+
+
+def print_finding(finding: Finding) -> None:
+    """Print a finding behind its mark: the cause, then the fix."""
+    print_row(_MARKS[finding.severity], clean(finding.sentence()))
+
+
+def print_check(finding: Finding) -> None:
+    """Print the result of a check, which may be good."""
+    mark = DONE if finding.severity is Severity.INFORMATION else _MARKS[finding.severity]
+    print_row(mark, f"[bold]{finding.code}[/]", clean(describe_check(finding)))
+
+
+def describe_check(finding: Finding) -> str:
+    """Return the cause and the fix; without one, an address or a path ends without a full stop."""
+    return f"{finding.text}. Fix: {finding.fix}." if finding.fix else finding.text
 
 
 def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
     """Print what a finished command did, as a JSON document or as lines."""
-    with reporting():
+    with keep_exit_code():
         if as_json:
             print_json(document)
         else:
             print_lines(lines)
 
 
-def print_rows(
-    rows: Sequence[Mapping[str, object]],
-    columns: Mapping[str, str],
-    styles: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Print a list; `columns` are the titles of the columns and the names of their values, `styles` those of values.
-
-    Numbers and durations are on the right, times are in UTC, and None is empty.
-    """
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for title, name in columns.items():
-        is_number = any(isinstance(row[name], int | timedelta) for row in rows)
-        # A nested type may be wider than the terminal.
-        overflow: Literal["fold", "ellipsis"] = "fold" if title == "type" else "ellipsis"
-        table.add_column(
-            title, justify="right" if is_number else "left", no_wrap=title not in _NARROWED, overflow=overflow
-        )
-    for row in rows:
-        values = [row[name] for name in columns.values()]
-        table.add_row(*(Text(_cell(value), styles.get(str(value), "")) for value in values))
-    out.print(table)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, datetime):
-        return moment(value)
-    if isinstance(value, timedelta):
-        return span(value.total_seconds())
-    return f"{value:,}" if isinstance(value, int) else without_control_characters("" if value is None else value)
-
-
-def agreed(question: str) -> bool:
+def ask(question: str) -> bool:
     """Ask a question on the terminal; return whether the answer is yes. Without standard input it is no."""
     err.print(f"{clean(question)} {escape('[y/N]')} ", end="", soft_wrap=True)
     try:

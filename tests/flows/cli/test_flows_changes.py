@@ -16,7 +16,7 @@ from tests.cli_runner import Cli
 from tests.clocks import VirtualClock
 from tests.warehouse.days import BEN, POSTS, Days, Item, account, ask, at, opened_days
 
-ONE: Item = {"id": "1", "caption": "one", "like_count": 1}
+ONE: Item = {"id": "1", "caption": "one", "like_count": 1, "permalink": "https://p.example/1/"}
 TWO: Item = {"id": "2", "like_count": 1, "children": [{"id": "c"}]}
 
 QUESTIONS = Path(__file__).parents[3] / "docs/questions.md"
@@ -60,11 +60,11 @@ def found(changes: Cli, *arguments: str) -> dict[str, Any]:
 def test_the_changes_of_the_last_run_are_listed(changes: Cli) -> None:
     code, out, err = changes("changes")
     assert (code, err) == (0, "")
-    assert [" ".join(line.split()[2:]) for line in out.splitlines()[1:]] == [
-        "renamed ann anna → ann",
-        "changed ann posts 1 caption",
+    assert [" ".join(line.split()) for line in out.splitlines()[1:]] == [
+        "renamed anna → ann",
+        "changed ann posts 1 three https://p.example/1/ caption",
         "changed ann posts 2 children",
-        "new ben posts 1",
+        "new ben posts 1 one https://p.example/1/",
     ]
     assert out.startswith("Run 3 (sync, began 2026-03-03 02:00 UTC): 2 changed, 1 new\n")
 
@@ -93,7 +93,7 @@ def test_unfinished_runs_before_the_last_one_are_listed_with_it(
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
     # As docs/questions.md has it.
     [query] = re.findall(r"SELECT ig_username, surface, media_id, change, columns[^`]*", QUESTIONS.read_text("utf-8"))
-    changed: Item = {"id": "1", "caption": "changed"}
+    changed: Item = ONE | {"caption": "changed"}
     with opened_days(tmp_path) as days:
         run(days, 0, (CATALOGUE, [account()]), (POSTS, [ONE, TWO]), state=RunState.INTERRUPTED)
         assert listed() == [(1, "1"), (1, "2")]
@@ -110,10 +110,9 @@ def test_unfinished_runs_before_the_last_one_are_listed_with_it(
         out = run_cli("changes")[1].splitlines()
         assert out[0] == "The last run, and the unfinished runs before it: runs 3 to 5."
         assert [line for line in out if line.startswith("Run ")] == [
-            "Run 5 (sync, began 2026-03-05 02:00 UTC): no changes of items",
-            "Run 4 (sync, began 2026-03-04 02:00 UTC): no changes of items",
             "Run 3 (sync, began 2026-03-03 02:00 UTC): 1 changed, 1 new",
         ]
+        assert out[-1] == "2 runs without changes are not shown."
         run(days, 120)
         assert listed() == []
         assert run_cli("changes")[1] == "Run 6 (sync, began 2026-03-06 02:00 UTC): no changes of items\n"
@@ -134,7 +133,7 @@ def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:
     ]  # fmt: skip
     assert [run["seq"] for run in since["runs"]] == [3, 2]
     out = changes("changes", "--since-run", "2", "--values")[1]
-    assert "1  caption: one → two, like_count: 1 → 2\n" in out
+    assert "/1/  caption: one → two, like_count: 1 → 2\n" in out
     assert "2  like_count: 1 → 5\n" in out
 
 
@@ -158,7 +157,7 @@ def test_since_selects_the_runs_that_began_since_then(changes: Cli) -> None:
 
 def test_the_list_is_limited_and_says_so(changes: Cli) -> None:
     out = changes("changes", "--since-run", "1", "--limit", "2")[1]
-    assert out.endswith("The newest 2 of 8 changes. List all with `--limit 8`.\n")
+    assert out.endswith("The first 2 of 8 changes. List all with `--limit 8`.\n")
     assert len(found(changes, "--since-run", "1")["changes"]) == 8
 
 

@@ -54,7 +54,7 @@ def test_a_full_disk_leaves_no_time_of_the_first_day(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr("connectors.warehouse.storage.durable.write", full)
+        patch.setattr("os.fsync", full)
         with pytest.raises(OSError, match="No space left"):
             first_day(tmp_path, days=28, now=NOW)
     assert list(tmp_path.iterdir()) == []

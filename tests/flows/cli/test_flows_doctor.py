@@ -106,7 +106,7 @@ def test_a_rate_limit_is_kept_for_the_next_command_if_there_is_a_warehouse(
     limit = Rule(Action("error", code="rate_limited", retry_after=seconds), "accounts", nth=2)
     with served(monkeypatch, "sandbox-demo-key", limit):
         assert run_cli("sync")[0] == 0
-        assert _found(run_cli, 0)["API"][1].endswith(f"Rate-limited for {text}; not retried. Syncs wait as long.")
+        assert _found(run_cli, 0)["API"][1].endswith(f"Rate-limited for {text}; not retried. Syncs wait as long")
         code, out, _ = run_cli("doctor")
     assert (code, "the account catalogue is rate-limited until" in out) == (int(seconds > 86_400), True)
 
@@ -117,7 +117,7 @@ def test_a_rate_limit_of_another_service_is_not_kept(run_cli: Cli, monkeypatch: 
         right = os.environ["GRAMHOUSE_BASE_URL"]
         limit = Rule(Action("error", code="rate_limited", retry_after=3600), "accounts")
         with served(monkeypatch, "sandbox-demo-key", limit):
-            assert "which does not know of it" in _found(run_cli, 1)["API"][1]
+            assert "this wait could not be stored" in _found(run_cli, 1)["API"][1]
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", right)
         assert _found(run_cli, 0)["API"][0] == "ok"
 
@@ -125,16 +125,16 @@ def test_a_rate_limit_of_another_service_is_not_kept(run_cli: Cli, monkeypatch: 
 def test_address_and_key_of_a_block_are_not_missing(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "production")
     found = _found(run_cli, 0)
-    assert found["address"] == found["key"] == ("note", "not checked: it is that of the Prefect block production.")
-    assert found["API"] == ("note", "not checked: see address, key and network above.")
+    assert found["address"] == found["key"] == ("note", "not checked: it is that of the Prefect block production")
+    assert found["API"] == ("note", "not checked: see address, key and network above")
 
 
 def test_tracked_runs_use_address_and_key_of_the_block_even_if_others_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     both = Settings(credentials="production", base_url="https://api.example.com", api_key=SecretStr("a-key"))
-    for api, verdict in ((None, "ok"), ("http://127.0.0.1:9/api", "note")):
+    for api, verdict in ((None, "information"), ("http://127.0.0.1:9/api", "warning")):
         if api is not None:
             monkeypatch.setenv("PREFECT_API_URL", api)
-        found = [(finding.check, finding.verdict) for finding in islice(checks.findings(both), 2)]
+        found = [(finding.code, finding.severity) for finding in islice(checks.list_findings(both), 2)]
         assert found == [("address", verdict), ("key", verdict)]
 
 
@@ -149,7 +149,30 @@ def test_the_checks_go_on_after_a_file_that_cannot_be_read(run_cli: Cli, monkeyp
         "bad",
         "data/warehouse.duckdb: Permission denied. Fix: check path, permissions and disk.",
     )
-    assert found["schedules"][0] == "ok"
+    assert found["snapshot"][0] == "note"
+
+
+def test_what_the_demo_left_a_full_disk_and_a_damaged_database_are_found(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(monkeypatch, DEMO_KEY):
+        found = _found(run_cli, 0)
+        assert (found["disk"][0], "are free in" in found["disk"][1]) == ("ok", True)
+        assert "`gramhouse up` is not running on this machine" in found["schedules"][1]
+        Path("demo").mkdir()
+        Path("demo/first_day").touch()
+        Path("data/prefect").mkdir(parents=True)
+        Path("data/prefect/prefect.db").write_bytes(b"no database" * 1000)
+        monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "demo/analytics.duckdb")
+        usage = shutil.disk_usage(".")
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+        with hold(Path("data/prefect/up"), "gramhouse up", since="noon", pause=lambda _: None):
+            found = _found(run_cli, 2)
+    left_over = "GRAMHOUSE_SNAPSHOT: demo/analytics.duckdb is left over from `gramhouse demo`"
+    assert found["configuration"][1] == f"{left_over}, beside another warehouse. Fix: unset GRAMHOUSE_SNAPSHOT."
+    assert found["disk"][1].startswith("1.0 kB are free in")
+    assert "prefect.db, the database of its server, is damaged. Fix: stop" in run_cli("doctor")[1]
+    assert found["schedules"][1].startswith("gramhouse up (process ")
 
 
 def test_a_scheduler_without_workers_is_a_mistake(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,10 +296,10 @@ UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]]
     ),
     "report a folder": (bool, {"GRAMHOUSE_REPORT": "data"}, "configuration", "GRAMHOUSE_REPORT: data is a folder"),
     "report another file": (bool, {"GRAMHOUSE_REPORT": "notes.txt"}, "configuration", "is not a gramhouse report"),
-    "warehouse a link to itself": (_link, {"GRAMHOUSE_WAREHOUSE": "data/link"}, "warehouse", "link to itself"),
-    "raw store a link to itself": (_link, {"GRAMHOUSE_RAW": "data/link"}, "raw", "link to itself"),
-    "raw store a file": (bool, {"GRAMHOUSE_RAW": "notes.txt"}, "raw", "not a folder"),
-    "snapshot in a file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt/analytics.duckdb"}, "snapshot", "not a folder"),
+    "warehouse a link to itself": (_link, {"GRAMHOUSE_WAREHOUSE": "data/link"}, "folders", "link to itself"),
+    "raw store a link to itself": (_link, {"GRAMHOUSE_RAW": "data/link"}, "folders", "link to itself"),
+    "raw store a file": (bool, {"GRAMHOUSE_RAW": "notes.txt"}, "folders", "not a folder"),
+    "snapshot in a file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt/analytics.duckdb"}, "folders", "not a folder"),
     "snapshot another file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt"}, "configuration", "notes.txt"),
     "a column to hide that does not exist": (bool, {"GRAMHOUSE_HIDE": "captoin"}, "warehouse", "column 'captoin'"),
     "warehouse gone": (

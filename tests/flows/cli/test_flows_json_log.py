@@ -14,7 +14,7 @@ import pytest
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.output.json_log import JsonLines
-from flows.cli.output.terminal import agreed
+from flows.cli.output.terminal import ask
 from flows.reporting.progress import Progress
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
@@ -100,6 +100,8 @@ def test_written_text_becomes_log_lines_with_the_level_of_its_mark() -> None:
     ]
     assert all([*line][:4] == ["time", "level", "message", "run"] for line in result)
     assert {(line["time"], line["run"]) for line in result} == {("2026-03-01T02:15:00.000Z", "r1")}
+    # What has no end would be written, to a closed stream, when it is collected during another test.
+    lines.flush()
 
 
 def test_a_question_is_shown_before_its_answer_is_read(
@@ -114,7 +116,7 @@ def test_a_question_is_shown_before_its_answer_is_read(
         return "y"
 
     monkeypatch.setattr("builtins.input", answer)
-    assert agreed("Erase it?")
+    assert ask("Erase it?")
     # What has no end, such as a message of a library, is written when Python flushes its streams at exit.
     lines.write("not ended")
     lines.flush()

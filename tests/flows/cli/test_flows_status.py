@@ -167,7 +167,7 @@ async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pyte
     assert (recent["recent"], recent["complete"]) == (4 * 3600, 28 * 3600)
     assert (gap["ig_username"], gap["surface"], gap["reason"], gap["pages"]) == ("user_2", "posts", "api_forbidden", 2)
     text = _message(capsys, timedelta(days=1, hours=4))
-    assert "posts of 1 account: oldest recent scan 4 h ago, oldest full scan 1 d 4 h ago" in text
+    assert "posts of 1 account: oldest recent scan 4 hours ago, oldest full scan a day ago" in text
     assert "! 1 scan ended early and left a gap, which the next scan reads (user_2)." in text
 
 

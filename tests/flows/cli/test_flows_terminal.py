@@ -9,6 +9,7 @@ from rich.console import Console
 
 from connectors.warehouse.queries.reader import Stream
 from flows.cli.output.query import print_table
+from flows.cli.output.table import Column, fit
 from flows.cli.output.terminal import clean, out, without_control_characters
 from tests.cli_runner import Cli
 
@@ -69,21 +70,34 @@ def test_output_in_a_pipe_is_neither_truncated_nor_padded(tmp_path: Path, run_cl
     assert lines == [line.rstrip() for line in lines]
 
 
+ID, CAPTION = Column("id"), Column("caption", is_prose=True)
+
+
 @pytest.mark.parametrize(
-    ("width", "rows", "expected"),
+    ("width", "columns", "row", "expected"),
     [
-        (28, 11, ["id            name", "twelve chars  first"]),
-        (20, 11, ["id            name", "twelve chars  first"]),
-        (19, 11, ["id", "twelve chars", "(1 more column: name)"]),
-        (5, 11, ["id", "twelv", "e", "chars", "(1 more column: name)"]),
-        (17, 1, ["id    twelve", "chars", "name  first"]),
+        (80, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12, 23], 2)),
+        (30, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12, 16], 2)),
+        (23, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12, 10], 1)),
+        (22, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12], 2)),
+        (5, (ID, CAPTION), ("twelve chars", "short"), ([5], 2)),
+        (80, (CAPTION, ID), ("x" * 200, "17841401234567890"), ([61, 17], 2)),
+        (80, (CAPTION, CAPTION), ("short", "x" * 200), ([7, 71], 2)),
     ],
 )
-def test_a_table_shows_whole_columns_or_one_line_for_each_field(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, rows: int, expected: list[str]
+def test_columns_fit_the_width_and_only_prose_is_cut(
+    width: int, columns: tuple[Column, ...], row: tuple[str, ...], expected: tuple[list[int], int]
 ) -> None:
-    monkeypatch.setattr(out, "width", width)
-    batch = [("twelve chars", "first")] * rows
-    print_table(Stream(("id", "name"), ("VARCHAR", "VARCHAR"), iter([batch])))
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert [line for line in dict.fromkeys(lines) if "─" not in line] == [" ".join(line.split()) for line in expected]
+    assert fit(columns, [row], width) == expected
+
+
+def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(out, "width", 40)
+    row = ("1784140123", "Minus twelve degrees, no regret", "https://photos.example/p/1/")
+    assert print_table(Stream(("id", "caption", "url"), ("VARCHAR",) * 3, iter([[row]]))) == 1
+    head, _, cells, left = capsys.readouterr().out.splitlines()[:4]
+    assert head.split() == ["id", "caption"]
+    assert cells == "1784140123  Minus twelve degrees, no re…"[:40]
+    assert left.startswith("(1 more column: url; `--format line`")

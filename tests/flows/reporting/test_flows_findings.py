@@ -11,7 +11,7 @@ import pytest
 
 from connectors.source.errors import client_error
 from flows.cli.commands import status
-from flows.cli.output.run import show
+from flows.cli.output.run import print_report
 from flows.config.settings import load
 from flows.reporting.findings import list_findings
 from flows.reporting.for_prefect import events, markdown
@@ -141,7 +141,7 @@ async def test_every_output_says_the_same(
     assert to_message(run).startswith(plain(found[0].sentence(), 500))
     [event, *_] = events(run)
     assert event.payload["findings"][0]["text"] == plain(found[0].text, 500)
-    show(run)
+    print_report(run)
     shown = capsys.readouterr().out
     page = write_page(tmp_path / "analytics.duckdb", tmp_path / "report.html").html
     settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))

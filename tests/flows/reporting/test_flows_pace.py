@@ -29,7 +29,9 @@ def test_cooldowns_and_time_left_in_words() -> None:
     pace = Pace(VirtualClock())
 
     def outlook(progress: Progress, seconds_left: float | None) -> list[str]:
-        return [*pace.parts(progress, seconds_left)][3 + (progress.waiting > 0) :][1:]
+        """Return the parts between the accounts and the pages."""
+        parts = [*pace.parts(progress, seconds_left)]
+        return parts[2 : parts.index("0 pages")]
 
     progress = Progress(accounts=8, catalogue_complete=True)
     assert outlook(progress, None) == []
@@ -42,15 +44,20 @@ def test_cooldowns_and_time_left_in_words() -> None:
     progress.waiting = 1
     assert outlook(progress, 20)[1] == "about 5 min left", "a scan that waits is not over before its wait"
     progress = Progress(catalogue_complete=True, allowed=59.6, next_run=START + timedelta(hours=1))
-    assert outlook(progress, 3000) == ["the service allows about 60 requests/s; pace kept", "about 50 min left"]
-    assert outlook(progress, 4000)[-1] == (
-        "longer than its schedule allows: the next run is due at 2026-03-01 03:15 UTC"
-    )
+    pace_kept = "the service allows about 60 requests/s; pace kept"
+    assert outlook(progress, 3000) == ["about 50 min left", pace_kept]
+    late = "longer than its schedule allows: the next run is due at 2026-03-01 03:15 UTC"
+    assert outlook(progress, 4000)[1:] == [late, pace_kept]
 
 
-def test_counts_in_words() -> None:
+def test_the_line_names_the_phase() -> None:
     progress = Progress(accounts=1200, accounts_done=3, pages=5, items=40)
-    assert Pace(VirtualClock()).line(progress) == "3 of 1,200+ accounts · 5 pages · 40 records · 0 s"
+
+    def line() -> str:
+        return Pace(VirtualClock()).line(progress)
+
+    assert line() == "list · 3 of 1,200+ accounts · 5 pages · 40 records"
     progress.catalogue_complete, progress.waiting, progress.retries = True, 2, 7
-    line = Pace(VirtualClock()).line(progress)
-    assert line == "3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 retried · 0 s"
+    assert line() == "scan · 3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 retried"
+    progress.accounts_done, progress.waiting, progress.retries, progress.ending = 1200, 0, 0, "publish"
+    assert line() == "publish · 5 pages · 40 records", "nothing is left to estimate"

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.warehouse.maintenance import compact_parts as module
 from connectors.warehouse.maintenance.compact_parts import compact_parts, groups
-from connectors.warehouse.raw.parts import delete_unmerged_parts, part_numbers, replace_part
+from connectors.warehouse.raw.parts import delete_unmerged_parts, part_numbers, write_part
 from connectors.warehouse.raw.reading import find_parts, read_parts
 from tests.warehouse.rig import Rig, item
 
@@ -72,11 +72,11 @@ def test_a_compaction_that_broke_off_is_repeated(days: Rig, monkeypatch: pytest.
         nonlocal left
         left -= 1
         if left:
-            replace_part(*given)  # type: ignore[arg-type]
+            write_part(*given)  # type: ignore[arg-type]
         else:
             raise OSError
 
-    monkeypatch.setattr(module, "replace_part", fail)
+    monkeypatch.setattr(module, "write_part", fail)
     large = sum(path.stat().st_size for path in raw.iterdir()) // 2
     with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
         compact_parts(days.db, raw, now=days.now, before=None, large=large)

@@ -1,0 +1,99 @@
+"""Tables that fit the terminal: numbers, ids, names and times are whole, prose is cut with an ellipsis."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from rich.box import Box
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from flows.cli.output.terminal import clean, out, without_control_characters
+from flows.reporting.words import count, moment, span
+
+# Prose is cut to this width if there is no more room, and to that of its title at least.
+_LEAST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The title of a column, and how its values are shown: prose may be cut, numbers are on the right."""
+
+    title: str
+    is_prose: bool = False
+    is_number: bool = False
+
+
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], int]:
+    """Return the widths of the first columns that fit into `width`, at least one, and that of the gap between them."""
+    whole = [
+        max(map(cell_len, (column.title, *(row[at] for row in rows))), default=0) for at, column in enumerate(columns)
+    ]
+    least = [
+        min(wide, max(_LEAST, cell_len(column.title))) if column.is_prose else wide
+        for wide, column in zip(whole, columns, strict=True)
+    ]
+    gap = 1 if sum(least) + len(least) - 1 <= width < sum(least) + 2 * (len(least) - 1) else 2
+    number = len(least)
+    while number > 1 and sum(least[:number]) + gap * (number - 1) > width:
+        number -= 1
+    spare = width - sum(least[:number]) - gap * (number - 1)
+    widths = []
+    for wide, narrow in zip(whole[:number], least, strict=False):
+        more = max(min(wide - narrow, spare), 0)
+        widths.append(min(narrow + more, width))
+        spare -= more
+    return widths, gap
+
+
+def print_columns(
+    columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], *, box: Box | None = None, others: str = "`--json`"
+) -> None:
+    """Print a table. Columns that do not fit are left out and named; `others` is what shows them."""
+    texts = [[cell.plain if isinstance(cell, Text) else cell for cell in row] for row in rows]
+    widths, gap = fit(columns, texts, out.width)
+    # A box adds a character between columns.
+    table = Table(box=box, header_style="bold", pad_edge=False, show_edge=False, padding=(0, gap - bool(box), 0, 0))
+    for column, width in zip(columns, widths, strict=False):
+        table.add_column(
+            clean(column.title),
+            justify="right" if column.is_number else "left",
+            width=width,
+            no_wrap=column.is_prose,
+            overflow="ellipsis" if column.is_prose else "fold",
+        )
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row[: len(widths)]))
+    out.print(table)
+    if left := [clean(column.title) for column in columns[len(widths) :]]:
+        out.print(f"[dim]({count(len(left), 'more column')}: {', '.join(left)}; {others} shows all)[/]")
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, object]],
+    columns: Mapping[str, str],
+    styles: Mapping[str, str] = MappingProxyType({}),
+    prose: Collection[str] = (),
+) -> None:
+    """Print a list; `columns` are the titles of the columns and the names of their values, `styles` those of values.
+
+    Columns without any value are left out. Times are in UTC. `prose` are the titles of columns that may be cut.
+    """
+    filled = {title: name for title, name in columns.items() if any(row[name] not in (None, "") for row in rows)}
+    shown = [
+        Column(title, title in prose, any(isinstance(row[name], int | timedelta) for row in rows))
+        for title, name in filled.items()
+    ]
+    cells = [[Text(to_text(row[name]), styles.get(str(row[name]), "")) for name in filled.values()] for row in rows]
+    print_columns(shown, cells)
+
+
+def to_text(value: object) -> str:
+    """Return a value of a list as text."""
+    if isinstance(value, datetime):
+        return moment(value)
+    if isinstance(value, timedelta):
+        return span(value.total_seconds())
+    return f"{value:,}" if isinstance(value, int) else without_control_characters("" if value is None else value)
