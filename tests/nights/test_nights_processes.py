@@ -16,7 +16,6 @@ from flows.orchestration.processes import free_port
 from tests.api.faults import Action, Rule
 from tests.e2e.processes import ROOT, TIMEOUT, killed_on_exit, wait_until
 from tests.nights.conftest import Operator
-from tests.nights.marks import FLOWS
 from tests.nights.service import Service
 
 # Runs a command that may start only so many threads.
