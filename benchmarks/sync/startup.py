@@ -2,7 +2,7 @@
 
     python -m benchmarks.sync.startup [--rounds 9]
 
-Compared with a Python process that does nothing and one that only imports Typer, which show the machine's speed.
+Compared with a Python process that does nothing and one that only imports Cyclopts, which show the machine's speed.
 """
 
 import sys
@@ -18,14 +18,14 @@ _EXPECTED_EXIT_CODES = {0, 3}
 
 
 def figures(samples: Samples) -> dict[str, float]:
-    """Return CPU seconds, also relative to a Python that imports Typer, and the wall time of the sync; no IO."""
+    """Return CPU seconds, also relative to a Python that imports Cyclopts, and the wall time of the sync; no IO."""
     medians = {name: median_sample(rounds) for name, rounds in samples.items()}
-    typer = medians["import typer"].cpu
+    cyclopts = medians["import cyclopts"].cpu
     commands = ("help", "status", "sync")
     return {
         **{f"{name}_cpu_seconds": medians[name].cpu for name in commands},
         "sync_seconds": medians["sync"].wall,
-        **{f"{name}_cpu_over_typer": medians[name].cpu / typer for name in commands},
+        **{f"{name}_cpu_over_cyclopts": medians[name].cpu / cyclopts for name in commands},
     }
 
 
@@ -36,7 +36,7 @@ def main() -> None:
         run_folder = RunFolder(folder)
         measure_sync(server, folder, args.in_flight)
         python = {
-            name: Job((sys.executable, "-c", name), clean_environment(), folder) for name in ("pass", "import typer")
+            name: Job((sys.executable, "-c", name), clean_environment(), folder) for name in ("pass", "import cyclopts")
         }
         commands = {
             "help": Job((sys.executable, "-m", "flows.cli", "--help"), clean_environment(), folder),
@@ -48,7 +48,7 @@ def main() -> None:
             for name, job in {**python, **commands}.items()
         }
         samples = measure_interleaved(candidates, args.rounds, log)
-    description = "a Python that does nothing, one that imports Typer; the help, status, a sync with nothing new"
+    description = "a Python that does nothing, one that imports Cyclopts; the help, status, a sync with nothing new"
     save_result(Result("startup", description, size_of(args), samples, figures(samples)), args.results)
 
 

@@ -55,8 +55,8 @@ class RequestRate:
     `fixed` is the rate of a setting, `at_first` that of the first pages, if it is not fixed. `allowed` is the rate at
     which the service served when it was last found, `base` the rate now, and `slope` how fast it rises. `pages` and
     `refused` count since it was found, `busy` are the seconds in which requests were sent. `recent` are the pages of
-    the last second: time and scope. `limited_after` are the pages after which the last limit came. `useless` counts how
-    often in a row a lower rate did not help.
+    the last second: time and scope. `limited_after` are the pages after which the last two limits came. `useless`
+    counts how often in a row a lower rate did not help.
     """
 
     fixed: float | None = None
@@ -74,7 +74,7 @@ class RequestRate:
     served_at: float = -math.inf
     limited_at: float = -math.inf
     limited_scope: str = ""
-    limited_after: int = 0
+    limited_after: tuple[int, int] = (0, 0)
     recent: tuple[tuple[float, str], ...] = ()
 
     def per_second(self, now: float) -> float | None:
@@ -104,9 +104,9 @@ class RequestRate:
             # It rises with each page and not with time, so that it stays where it is while nothing is sent.
             base = None if self.base is None else self.base + math.log(2) * self.slope
             return replace(seen, served_at=now, base=base, pages=self.pages + 1, recent=(*recent, (now, scope)))
-        seen = replace(seen, limited_after=pages)
-        # Limits of single accounts come after equal numbers of pages.
-        is_equal = self.base is None and 0 < pages == self.limited_after
+        seen = replace(seen, limited_after=(self.limited_after[-1], pages))
+        # Limits of single accounts come after equal numbers of pages, with exceptions.
+        is_equal = self.base is None and pages > 0 and pages in self.limited_after
         if scope == self.limited_scope or is_equal or seen.may_be_own_limit(scope):
             return seen
         seen = replace(seen, limited_at=now, limited_scope=scope, refused=self.refused + 1)
@@ -137,8 +137,3 @@ class RequestRate:
     def found(self, base: float, now: float) -> Self:
         """Return the rate that begins at `base`."""
         return replace(self, base=base, slope=_FAST, found_at=now, pages=0, refused=0, busy=0.0, useless=0)
-
-    def times(self, factor: float) -> Self:
-        """Return the rate of several processes that send as much as this one, or the share of one of them."""
-        scaled = {name: getattr(self, name) for name in ("fixed", "at_first", "allowed", "base", "pages", "refused")}
-        return replace(self, **{name: value and value * factor for name, value in scaled.items()})

@@ -5,7 +5,7 @@ lock; only a start that failed adds its row without the lock.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -14,10 +14,10 @@ from secrets import token_hex
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, insert
 from sqlalchemy.exc import DBAPIError
 
-from models.tables import STATE
+from models.tables import STATE, identity
 
 SqlConnection: TypeAlias = Connection
 """The type of a connection, for callers that import no SQLAlchemy."""
@@ -41,14 +41,10 @@ def state_path(warehouse: Path) -> Path:
     return warehouse.with_name(f"{warehouse.name}.state.sqlite")
 
 
-def _number(change: Traversable) -> int:
-    return int(change.name.removesuffix(".sql"))
-
-
 def changes() -> list[Traversable]:
-    """Return the files of SQL that change the schema, in order; the schema without any has number 1."""
+    """Return the files of SQL that change the schema: the first makes it number 2, the next one number 3."""
     found = files(__package__).joinpath("changes").iterdir()
-    return sorted((each for each in found if each.name.endswith(".sql")), key=_number)
+    return sorted((each for each in found if each.name.endswith(".sql")), key=lambda each: each.name)
 
 
 class State:
@@ -135,7 +131,7 @@ def open_state(path: Path) -> Iterator[State]:
     try:
         with explained(path):
             path.touch(mode=0o600)
-            _prepare(path, engine)
+            _prepare(path, engine, changes())
         yield State(path, engine)
     finally:
         engine.dispose()
@@ -150,66 +146,45 @@ def open_state_read_only(path: Path) -> Iterator[State | None]:
     engine = _connect(path, mode="ro")
     try:
         with explained(path), engine.execution_options(reading=True).begin() as connection:
-            is_empty = _refuse(path, connection, wanted=1 + len(changes()))
-        yield None if is_empty else State(path, engine)
+            number = _schema_number(path, connection, newest=1 + len(changes()))
+        if number and number <= len(changes()):
+            raise StateError(
+                f"{path} was written by an older gramhouse. Fix: run `gramhouse publish` once, which changes it."
+            )
+        yield State(path, engine) if number else None
     finally:
         engine.dispose()
 
 
-def _schema_number(connection: Connection) -> int | None:
-    """Return the number of the schema; None if there are no tables, and 0 if they are not those of a state file."""
+def _schema_number(path: Path, connection: Connection, *, newest: int) -> int | None:
+    """Return the number of the schema; None without tables. Raises StateError for other files, and newer ones."""
     tables = {name for (name,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if "identity" not in tables or "inbox" not in tables:
-        return 0 if tables else None
-    return int(connection.exec_driver_sql("SELECT schema_number FROM identity").scalar_one())
-
-
-def _refuse(path: Path, connection: Connection, *, wanted: int) -> bool:
-    """Return whether the file is empty. Raises StateError if it is not a state file with this schema."""
-    number = _schema_number(connection)
-    if number is None:
-        return True
-    if number == 0:
+    if not tables:
+        return None
+    if not {"identity", "inbox"} <= tables:
         raise StateError(f"{path} is not a state file of gramhouse. Fix: move it away, or choose another warehouse.")
-    if number > wanted:
+    number = int(connection.exec_driver_sql("SELECT schema_number FROM identity").scalar_one())
+    if number > newest:
         raise StateError(
-            f"{path} was written by a newer gramhouse (schema {number}; this one knows up to {wanted})."
+            f"{path} was written by a newer gramhouse (schema {number}; this one knows up to {newest})."
             " Fix: upgrade gramhouse."
         )
-    if number < wanted:
-        raise StateError(
-            f"{path} was written by an older gramhouse. Fix: run `gramhouse publish` once, which changes it."
-        )
-    return False
+    return number
 
 
-def _prepare(path: Path, engine: Engine) -> None:
-    steps = changes()
+def _prepare(path: Path, engine: Engine, steps: Sequence[Traversable]) -> None:
+    """Create the tables, or make the changes that they lack, each in one transaction with the number of the schema."""
+    newest = 1 + len(steps)
     with engine.begin() as connection:
-        number = _schema_number(connection)
+        number = _schema_number(path, connection, newest=newest)
         if number is None:
             STATE.create_all(connection)
-            connection.exec_driver_sql(
-                "INSERT INTO identity (schema_number, token, last_seq, salt) VALUES (?, '', 0, ?)",
-                (1 + len(steps), token_hex(32)),
-            )
-    if number:
-        for step in steps:
-            if _number(step) > number:
-                _change(engine, step)
-    with engine.begin() as connection:
-        _refuse(path, connection, wanted=1 + len(steps))
-
-
-def _change(engine: Engine, step: Traversable) -> None:
-    """Run a file of SQL, and set the number of the schema, in one transaction."""
-    number = f"UPDATE identity SET schema_number = {_number(step)}"  # noqa: S608 - an integer
+            connection.execute(insert(identity).values(schema_number=newest, token="", last_seq=0, salt=token_hex(32)))
+            return
     with engine.connect() as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - for mypy
-        try:
-            driver.executescript(f"BEGIN IMMEDIATE; {step.read_text(encoding='utf-8')}; {number}; COMMIT")
-        except sqlite3.Error:
-            if driver.in_transaction:
-                driver.rollback()
-            raise
+        for after, step in enumerate(steps[number - 1 :], number + 1):
+            counted = f"UPDATE identity SET schema_number = {after}"  # noqa: S608 - an integer
+            # If it fails, closing the connection rolls back.
+            driver.executescript(f"BEGIN IMMEDIATE; {step.read_text(encoding='utf-8')}; {counted}; COMMIT")

@@ -1,33 +1,23 @@
-"""The Typer application, and the mapping of errors to a message of one line and an exit code."""
+"""The command line: its commands, and the mapping of errors to a message of one line and an exit code."""
 
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
-from typing import Annotated
 
-import typer
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.storage.errors import OtherService, SnapshotHides, WarehouseBusy, WarehouseError, hint_for
-from flows.cli.command_table import COMMANDS, Commands
+from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped, ended_by_signals
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
+from flows.config.release import release
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
 from models.selection import SelectionError
-
-app = typer.Typer(
-    name="gramhouse",
-    cls=Commands,
-    help="Sync a REST API of social-media accounts and their media into a DuckDB warehouse.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    # Rich takes 0.2 s to format a help page, and cannot on a narrow terminal.
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 # Errors that are the user's to fix, with messages of one line; the first class that matches decides.
 _EXITS: Mapping[type[Exception], ExitCode] = {
@@ -45,20 +35,43 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
 }
 
 
-def _version(*, wanted: bool) -> None:
-    if wanted:
-        from flows.config.release import release
-
-        typer.echo(f"gramhouse {release()}")
-        raise typer.Exit
+_OPTIONS = Group("Options", sort_key=len(GROUPS))
 
 
-@app.callback()
-def _gramhouse(
-    *,
-    _: Annotated[bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)] = False,
-) -> None:
-    pass
+def build_app() -> App:
+    """Return the application, whose commands are imported when they are called."""
+    app = App(
+        name="gramhouse",
+        help="Sync a REST API of social-media accounts and their media into a DuckDB warehouse.",
+        version=lambda: f"gramhouse {release()}",
+        help_format="plaintext",
+        group_parameters=_OPTIONS,
+        # An option that is off by default has no --no-; its default is no news either.
+        default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
+    groups = {name: Group(name, sort_key=at) for at, name in enumerate(GROUPS)}
+    for at, (name, command) in enumerate(COMMANDS.items()):
+        app.command(
+            f"flows.cli.commands.{command.module}:{name}",
+            name,
+            group=groups[command.group],
+            sort_key=at,
+            help=command.help,
+            help_epilogue=f"Example: gramhouse {name} {command.example}".rstrip(),
+        )
+    app.register_install_completion_command()
+    for name in ("--help", "--version", "--install-completion"):
+        app[name].group = _OPTIONS
+    return app
+
+
+def _describe(app: App, name: str) -> None:
+    """Import a command, and give its help all paragraphs of the docstring of its function."""
+    command = app[name]
+    paragraphs = (command.default_command.__doc__ or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _say(error: object) -> str:
@@ -87,15 +100,30 @@ def _wants(arguments: Sequence[str], value: str, *names: str) -> bool:
     return any(each in arguments for each in joined) or any((name, value) in pairwise(arguments) for name in names)
 
 
-def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:
-    message = error.format_message()
-    if "\n" in message:
-        # The help, if there are no arguments.
-        typer.echo(message, err=True)
-        return "Missing command. Fix: see `gramhouse --help`."
-    command = next((f" {each}" for each in arguments[:1] if each in COMMANDS), "")
+def _explain_usage(error: CycloptsError, command: str) -> str:
+    from pydantic import ValidationError
+
+    if isinstance(error.__cause__, ValidationError):
+        from flows.config.options import refusals
+
+        return "\n".join(refusals(error.__cause__))
+    name = error.argument.name if error.argument else ""
+    message = f"{name}: {why}" if (why := getattr(error, "exception_message", "")) else str(error)
+    message = message.partition(" Available commands: ")[0]
     end = "" if message.endswith((".", "?")) else "."
-    return _say(f"{message}{end} Fix: see `gramhouse{command} --help`.")
+    return f"{message}{end} Fix: see `gramhouse {command} --help`.".replace("  ", " ")
+
+
+def _refuse_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
+    """Say what is wrong with the command line; record it for a scheduled run, so that `gramhouse status` shows it."""
+    command = next((each for each in arguments[:1] if each in COMMANDS), "")
+    message = _explain_usage(error, command)
+    if command in ("sync", "backfill") and not sys.stderr.isatty():
+        from flows.reporting.recording import record_failed_start
+
+        with suppress(SettingsError), record_failed_start(command, {}):
+            raise SettingsError(message)
+    return _say(message)
 
 
 def _called(arguments: Sequence[str], received: Sequence[int]) -> int:
@@ -105,8 +133,11 @@ def _called(arguments: Sequence[str], received: Sequence[int]) -> int:
             argument.encode()
         except UnicodeEncodeError:
             raise SettingsError(f"The argument {argument!a} is not UTF-8. Fix: write it in UTF-8.") from None
+    app = build_app()
+    if arguments and arguments[0] in COMMANDS:
+        _describe(app, arguments[0])
     try:
-        code = int(app(args=arguments, standalone_mode=False) or ExitCode.COMPLETE)
+        code = int(app(arguments, print_error=False, exit_on_error=False) or ExitCode.COMPLETE)
     except Exception:
         # DuckDB reports a query that a signal interrupted as an error.
         if received:
@@ -121,8 +152,8 @@ def _run(arguments: Sequence[str], received: Sequence[int]) -> tuple[int, str | 
     """Run the command line; return the exit code, and the message of a command that ended without a report."""
     try:
         return _called(arguments, received), None
-    except typer.TyperException as error:
-        return error.exit_code, _usage(error, arguments)
+    except CycloptsError as error:
+        return ExitCode.WRONG_USAGE, _refuse_usage(error, arguments)
     except BrokenPipeError:
         # The reader of the output closed it, such as `head`.
         return ExitCode.FAILED, None

@@ -1,23 +1,20 @@
-"""Options of commands. Those of settings and of runs have the help of the models that declare them."""
+"""Options that several commands have. Those of settings have the help of the model that declares them."""
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import wraps
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import typer
-from pydantic import BaseModel
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from connectors.warehouse.storage.paths import local
-from flows.cli.command_table import ADVANCED
 from flows.config.errors import SettingsError
-from flows.config.options import ExpertOptions, SyncOptions, to_time
+from flows.config.options import ADVANCED, ExpertOptions, check_surface, to_time
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
 from flows.config.wrong_value import refusal
@@ -26,15 +23,20 @@ from models.feeds import SURFACES
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def _name(field: str) -> str:
-    return f"--{field.replace('_', '-')}"
+def number(least: int, most: int, text: str) -> Parameter:
+    """Return the option of a whole number in a range; `text` is its help."""
+    return Parameter(validator=Number(gte=least, lte=most), help=text, metavar="NUMBER")
 
 
-def option(model: type[BaseModel], field: str, name: str | None = None, word: str | None = None) -> Any:  # noqa: ANN401 - Typer's
-    """Return the option of a model's field; by default it has the field's name. `word` stands for its value."""
-    text = str(model.model_fields[field].description)
-    repeated = " May be repeated." if model.model_fields[field].default == [] else ""
-    return typer.Option(name or _name(field), metavar=word, help=text + repeated)
+def of_setting(name: str, word: str) -> Parameter:
+    """Return the option that overrides a setting; its help names the setting. `word` stands for its value."""
+    text = str(Settings.model_fields[name].description).removesuffix(".")
+    return Parameter(help=f"{text} ({PREFIX}{name.upper()}).", metavar=word, group=ADVANCED)
+
+
+def _check_surfaces(_: object, names: Sequence[str] | None) -> None:
+    for name in names or ():
+        check_surface(name)
 
 
 def to_path(name: str, text: str, check: Callable[[Path], Path] = local) -> Path:
@@ -57,105 +59,72 @@ def since_time(name: str, text: str, now: datetime) -> datetime:
         ) from None
 
 
-def of_setting(field: str, word: str | None = None) -> Any:  # noqa: ANN401 - Typer's
-    """Return the option that overrides a setting; its help names the setting."""
-    text = str(Settings.model_fields[field].description).removesuffix(".")
-    named = f"{text} ({PREFIX}{field.upper()})."
-    return typer.Option(_name(field), metavar=word, help=named, rich_help_panel=ADVANCED)
-
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+AsJson = Annotated[bool, Parameter("--json", help="Print one JSON document to standard output.")]
 # Paths are strings here: Path would turn s3://bucket into s3:/bucket, and messages would show that.
 WarehouseFile = Annotated[str | None, of_setting("warehouse", "PATH")]
 SnapshotFile = Annotated[str | None, of_setting("snapshot", "PATH")]
 BusyWait = Annotated[float | None, of_setting("busy_wait", "SECONDS")]
 SurfaceNames = Annotated[
     list[str] | None,
-    typer.Option(
+    Parameter(
         "--surface",
         metavar="|".join(sorted(SURFACES)),
-        help=f"{SyncOptions.model_fields['surfaces'].description} May be repeated.",
+        help="Only this surface; may be repeated.",
+        validator=_check_surfaces,
     ),
 ]
 AccountNames = Annotated[
     list[str] | None,
-    typer.Option("--account", help="Only this account (id, name or public id); may be repeated."),
+    Parameter("--account", metavar="ACCOUNT", help="Only this account (id, name or public id); may be repeated."),
 ]
 LogFormat = Annotated[
     Literal["text", "json"],
     # Only declared here: flows/cli/app.py reads it before the command line is parsed.
-    typer.Option("--log-format", help="Log lines on standard error: text, or one JSON object per line."),
+    Parameter("--log-format", help="Log lines on standard error: text, or one JSON object per line."),
 ]
 
 
+@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class RunArguments:
     """The options shared by all commands that start a run."""
 
     as_json: AsJson = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every retry and wait.")] = False
+    verbose: Annotated[bool, Parameter(("--verbose", "-v"), help="Log every retry and wait.")] = False
     log_format: LogFormat = "text"
     retries: Annotated[
         int,
-        typer.Option(
-            "--retries",
-            help="Retries of a run that failed because of an outage: after 5 and 15 minutes, then every 60 minutes.",
-            min=0,
-            max=1_000_000_000,
+        number(
+            0,
+            1_000_000_000,
+            "Retries of a run that failed because of an outage: after 5 and 15 minutes, then every 60 minutes.",
         ),
     ] = 0
     base_url: Annotated[str | None, of_setting("base_url", "URL")] = None
-    warehouse: WarehouseFile = None
-    snapshot: SnapshotFile = None
-    concurrency: Annotated[int | None, of_setting("concurrency")] = None
-    page_size: Annotated[int | None, of_setting("page_size")] = None
-    max_wait: Annotated[float | None, of_setting("max_wait", "SECONDS")] = None
-    busy_wait: BusyWait = None
-    workers: Annotated[int | None, of_setting("workers", "NUMBER")] = None
     scheduler: Annotated[str | None, of_setting("scheduler", "ADDRESS")] = None
-
-    @property
-    def chosen(self) -> dict[str, object]:
-        """The settings of this run that are also parameters of its flow; None: as configured."""
-        return {name: getattr(self, name) for name in ExpertOptions.model_fields if hasattr(self, name)}
 
     @property
     def command_line_only(self) -> dict[str, object]:
         """The settings that can only be changed on the command line: they are not parameters of a flow."""
         return {"base_url": self.base_url, "scheduler": self.scheduler}
 
-    @contextmanager
-    def recorded(self, command: str) -> Iterator[None]:
-        """Record wrong settings and options, so that `gramhouse status` shows that `command` failed to start.
-
-        Options that are mistyped at a terminal are not recorded: nothing that runs on schedule has failed.
-        """
-        try:
-            yield
-        except SettingsError as error:
-            if sys.stderr.isatty() and all(str(line).startswith("--") for line in error.args):
-                raise
-            from flows.reporting.recording import record_failed_start
-
-            with record_failed_start(command, self.chosen):
-                raise
-
-    def settings(self) -> Settings:
+    def settings(self, chosen: ExpertOptions) -> Settings:
         """Return the settings of this run. Raises SettingsError."""
-        return load(**self.chosen, **self.command_line_only)
+        return load(**chosen.model_dump(), **self.command_line_only)
 
 
-def with_run_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Add these options to a command, which receives them as its argument `run`."""
-    shared = signature(RunArguments).parameters
+@contextmanager
+def recorded(command: str, chosen: ExpertOptions) -> Iterator[None]:
+    """Record wrong settings, so that `gramhouse status` shows that `command` failed to start.
 
-    @wraps(command)
-    def wrapper(**given: object) -> None:
-        run = RunArguments(**{name: given.pop(name) for name in shared})  # type: ignore[arg-type]
-        command(**given, run=run)
+    Options that are mistyped at a terminal are not recorded: nothing that runs on schedule has failed.
+    """
+    try:
+        yield
+    except SettingsError as error:
+        if sys.stderr.isatty() and all(str(line).startswith("--") for line in error.args):
+            raise
+        from flows.reporting.recording import record_failed_start
 
-    own = [parameter for name, parameter in signature(command).parameters.items() if name != "run"]
-    all_of_them = [*own, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in shared.values())]
-    vars(wrapper)["__signature__"] = Signature(all_of_them)
-    wrapper.__annotations__ = {each.name: each.annotation for each in all_of_them}
-    return wrapper
+        with record_failed_start(command, chosen.model_dump()):
+            raise

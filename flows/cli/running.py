@@ -117,9 +117,9 @@ def run_command(
 
     `what` is the name of the command.
     """
-    activity = f"gramhouse {what}"
+    activity, chosen = f"gramhouse {what}", options.expert.model_dump()
     api = prefect_api_url()
-    with record_failed_start(activity, run.chosen):
+    with record_failed_start(activity, chosen):
         address = _address(settings, run.base_url, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
     how = f", tracked by {clean(api)}" if api else ""
@@ -133,7 +133,7 @@ def run_command(
     def work(take_signals: Callable[[], None]) -> Coroutine[Any, Any, RunReport]:
         async def attempt() -> RunReport:
             attempts.append(progress := _new_progress())
-            with record_failed_start(activity, run.chosen, progress=progress):
+            with record_failed_start(activity, chosen, progress=progress):
                 if api:
                     return await _tracked(options, progress, take_signals, run.command_line_only)
                 return await _direct(RunRequest(settings, options), activity, progress)

@@ -1,19 +1,21 @@
-"""Parameters of the deployments, which Prefect's UI shows as a form."""
+"""Options of runs: of the command line, and of the deployments, which Prefect's UI shows as a form."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
-from pydantic.fields import FieldInfo
+from cyclopts import Group, Parameter
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import ValidationError as Invalid
 
-from flows.config.errors import SettingsError
+from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.config.wrong_value import default_fix, limits, refusal, why
 from models.feeds import SURFACES
 from models.incremental import SyncMode
 from models.selection import Selection, SelectionError
+
+# The list of options in a command's help that override settings.
+ADVANCED = Group("Advanced", sort_key=9)
 
 
 def _title(name: str, _: object) -> str:
@@ -23,16 +25,18 @@ def _title(name: str, _: object) -> str:
 def setting(name: str) -> Any:  # noqa: ANN401 - the type is that of the annotated field
     """Return a field that overrides a setting: with its title, help and range; None: as configured."""
     field = Settings.model_fields[name]
-    return Field(None, title=field.title, description=field.description, **limits(field))
+    text = f"{str(field.description).removesuffix('.')} ({PREFIX}{name.upper()})."
+    return Field(None, title=field.title, description=text, **limits(field))
 
 
-def _known(surface: str) -> str:
+def check_surface(surface: str) -> str:
+    """Return a surface unchanged. Raises ValueError if there is no such surface."""
     if surface not in SURFACES:
         raise ValueError(f"{surface!r} is not a surface; use {' or '.join(sorted(SURFACES))}")
     return surface
 
 
-_Surface = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": sorted(SURFACES)})]
+_Surface = Annotated[str, AfterValidator(check_surface), WithJsonSchema({"type": "string", "enum": sorted(SURFACES)})]
 
 
 def to_time(value: object) -> datetime:
@@ -52,6 +56,11 @@ def in_order(surfaces: list[str]) -> tuple[str, ...]:
     return tuple(surface for surface in SURFACES if surface in surfaces) or SURFACES
 
 
+def _word(word: str) -> Parameter:
+    return Parameter(metavar=word)
+
+
+@Parameter(name="*", group=ADVANCED)
 class ExpertOptions(BaseModel):
     """Settings that differ for one run; None: as configured.
 
@@ -61,16 +70,16 @@ class ExpertOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", title="Expert options", field_title_generator=_title)
 
-    credentials: str | None = setting("credentials")
-    warehouse: Path | None = setting("warehouse")
+    credentials: Annotated[str | None, _word("BLOCK")] = setting("credentials")
     # Not a Path, which would turn s3://bucket into s3:/bucket.
-    snapshot: str | None = setting("snapshot")
-    concurrency: int | None = setting("concurrency")
-    requests_per_second: float | None = setting("requests_per_second")
-    page_size: int | None = setting("page_size")
-    max_wait: float | None = setting("max_wait")
-    busy_wait: float | None = setting("busy_wait")
-    workers: int | None = setting("workers")
+    warehouse: Annotated[str | None, _word("PATH")] = setting("warehouse")
+    snapshot: Annotated[str | None, _word("PATH")] = setting("snapshot")
+    concurrency: Annotated[int | None, _word("NUMBER")] = setting("concurrency")
+    requests_per_second: Annotated[float | None, _word("NUMBER")] = setting("requests_per_second")
+    page_size: Annotated[int | None, _word("NUMBER")] = setting("page_size")
+    max_wait: Annotated[float | None, _word("SECONDS")] = setting("max_wait")
+    busy_wait: Annotated[float | None, _word("SECONDS")] = setting("busy_wait")
+    workers: Annotated[int | None, _word("NUMBER")] = setting("workers")
 
 
 class RunOptions(BaseModel):
@@ -79,18 +88,20 @@ class RunOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", field_title_generator=_title, use_attribute_docstrings=True)
 
 
-_NAMES: Any = Field([], description=f"{' or '.join(sorted(SURFACES))}. Default: all.")
+Surfaces = Annotated[list[_Surface], Parameter("--surface", metavar="|".join(sorted(SURFACES)))]
+_NAMES: Any = Field([], description=f"{' or '.join(sorted(SURFACES))}; may be repeated. Default: all.")
 _EXPERT: Any = Field(ExpertOptions(), title="Expert options")
 
 
+@Parameter(name="*")
 class SyncOptions(RunOptions):
     """A sync of everything that the API key can read. Empty fields: as configured."""
 
     model_config = ConfigDict(title="Sync")
 
-    surfaces: list[_Surface] = _NAMES
-    mode: SyncMode | None = setting("sync_mode")
-    max_requests: int | None = Field(None, ge=1, le=1_000_000_000, title="Maximum requests")
+    surfaces: Surfaces = _NAMES
+    mode: Annotated[SyncMode | None, Parameter(parse=False)] = setting("sync_mode")
+    max_requests: Annotated[int | None, _word("NUMBER")] = Field(None, ge=1, le=1_000_000_000, title="Maximum requests")
     """Maximum number of requests; remaining scans are deferred."""
     accept_removals: bool = False
     """Mark all accounts as removed that the catalogue no longer lists, even if there are many."""
@@ -99,19 +110,20 @@ class SyncOptions(RunOptions):
     expert: ExpertOptions = _EXPERT
 
 
+@Parameter(name="*")
 class BackfillOptions(RunOptions):
     """A scan from the first page of all accounts selected by any field; history and first_seen_at are kept."""
 
     model_config = ConfigDict(title="Backfill")
 
-    accounts: list[str] = []
-    """Account ids or names, as listed by `gramhouse accounts`, or public ids."""
-    surfaces: list[_Surface] = _NAMES
-    expired_since: Annotated[datetime, BeforeValidator(to_time)] | None = None
+    accounts: Annotated[list[str], Parameter("--account", metavar="ACCOUNT")] = []
+    """Account ids or names, as listed by `gramhouse accounts`, or public ids; may be repeated."""
+    surfaces: Surfaces = _NAMES
+    expired_since: Annotated[Annotated[datetime, BeforeValidator(to_time)] | None, Parameter(parse=False)] = None
     """Accounts whose token was expired at any time since this date (UTC)."""
-    reason: str | None = Field(None, max_length=500)
+    reason: Annotated[str | None, _word("TEXT")] = Field(None, max_length=500)
     """Reason, stored with the run."""
-    everything: bool = Field(default=False, title="All accounts")
+    everything: Annotated[bool, Parameter("--all")] = Field(default=False, title="All accounts")
     """All accounts in the catalogue."""
     failed: bool = Field(default=False, title="Unfinished scans")
     """Unfinished scans: those that failed, were denied or were deferred."""
@@ -136,23 +148,17 @@ class BackfillOptions(RunOptions):
         )
 
 
-Options = TypeVar("Options", SyncOptions, BackfillOptions)
+def refusals(error: Invalid) -> list[str]:
+    """Return a line for each option whose value is wrong, with the fix."""
+    fields = {**SyncOptions.model_fields, **BackfillOptions.model_fields, **ExpertOptions.model_fields}
 
+    def line(found: dict[str, Any]) -> str:
+        name = next(str(part) for part in found["loc"] if part != "expert")
+        field = fields.get(name)
+        # An option for several values is repeated.
+        option = name.replace("_", "-").removesuffix("s" if field and field.default == [] else "")
+        reason, value = why(found, field), repr(str(found["input"]))
+        given = "" if value in reason else f" (got {value})"
+        return f"--{option}: {refusal(reason, given, default_fix(field))}"
 
-def parse_options(kind: type[Options], given: Mapping[str, object]) -> Options:
-    """Return the options given on the command line, expert ones included; raises SettingsError, a line per error."""
-    expert = ExpertOptions.model_fields
-    own = {name: value for name, value in given.items() if name not in expert}
-    try:
-        return kind.model_validate(own | {"expert": {name: value for name, value in given.items() if name in expert}})
-    except ValidationError as error:
-        fields = {**kind.model_fields, **expert}
-        raise SettingsError(*(_line(dict(found), fields) for found in error.errors())) from None
-
-
-def _line(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
-    name = next(str(part) for part in error["loc"] if part != "expert")
-    field = fields.get(name)
-    # An option for several values is repeated.
-    option = name.replace("_", "-").removesuffix("s" if field and field.default == [] else "")
-    return f"--{option}: {refusal(why(error, field), fix=default_fix(field))}"
+    return [line(dict(found)) for found in error.errors()]

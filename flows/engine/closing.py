@@ -45,6 +45,8 @@ async def close_run(run: Run) -> RunReport:
     error_code, detail = _reason(stopped_by, groups, warnings)
     of_row = {"accounts_missing": missing, "partitions": outcomes.total, "error_code": error_code, "detail": detail}
     await run.end(state, **of_row)
+    # Until the run's end in the ledger, so that a run has one duration.
+    seconds = run.seconds
     await delete_old(timedelta(days=request.settings.keep_runs), warehouse, now=run.clock.now())
     did = await of_runs(warehouse, [*run.resumed, *warehouse.recovered_runs, run.run_id])
     (own,) = (each for each in did if each.run_id == run.run_id)
@@ -65,6 +67,7 @@ async def close_run(run: Run) -> RunReport:
         stopped_by=stopped_by,
         requests=run.progress.requests,
         mapping_pending=warehouse.mapping != request.settings.media_mapping(),
+        seconds=seconds,
         as_of=run.at,
     )
 
@@ -77,7 +80,7 @@ async def complete_report(run: Run, report: RunReport, published: Published | No
     elif (refused := report.publish_refusal) is not None:
         # The snapshot does not have this run, so only the state can say why it was not published.
         await run.end(report.state, error_code=refused.code, detail=refused.text)
-    return replace(report, as_of=run.clock.now(), seconds=run.seconds)
+    return replace(report, as_of=run.clock.now())
 
 
 async def _data(run: Run, report: RunReport) -> Data:

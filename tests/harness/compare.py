@@ -12,7 +12,6 @@ import duckdb
 
 from tests.harness.oracle import reading
 from tests.harness.oracle.reading import COUNTS, TEXTS, canonical, time_of
-from tests.harness.oracle.tables import CATALOGUE
 from tests.harness.promises import Promises, Violation, require
 
 Row = tuple[Any, ...]
@@ -20,7 +19,7 @@ _COLUMNS = (*TEXTS, "published_at", *COUNTS)
 _RUN = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
 _SCANS = (
     "account_id, surface, complete_at, removals_undecided_since, recent_at, covered_from, pages, items,"
-    " item_order, order_broken_by, full_share, items_missing"
+    " item_order, order_broken_by, full_share"
 )
 _ACCOUNT = (
     *("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at"),
@@ -79,7 +78,6 @@ def compare(promises: Promises, snapshot: Snapshot, of_runs: dict[str, int], *, 
         (
             *(*where, one.complete_at, media.undecided.get(where), one.recent_at, one.covered_from),
             *(one.pages, one.items, "newest_first" if one.is_ordered else None, one.broken_by, one.share),
-            accounts.missing if where == CATALOGUE else media.items_missing(where),
         )
         for where, one in media.closed.items()
     ]

@@ -1,4 +1,4 @@
-"""Runs one seed in a worker process."""
+"""Runs one seed in a worker process, which cannot import the module of the program itself."""
 
 from typing import Any
 

@@ -50,7 +50,7 @@ def test_a_named_file_in_a_new_folder_and_json(run: Cli, snapshot: Path, tmp_pat
         (["s3://bucket/page.html"], 2, "FILE: it is not a local path (got"),
         (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: notes.txt is not a folder. Fix:"),
         (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here'. "),
-        (["page.html", "--surface", "reels"], 2, "--surface: 'reels' is not a surface. Fix: use posts or stories."),
+        (["page.html", "--surface", "reels"], 2, "--surface: 'reels' is not a surface"),
         (["page.html", "--snapshot", "none.duckdb"], 1, "There is no snapshot at none.duckdb yet"),
     ],
 )

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from connectors.warehouse.storage.statements import statements
 from flows.cli.commands.explain import describe_change, describe_changes, read_changes
 from flows.cli.current import open_current
-from flows.cli.options import AccountNames, AsJson, SnapshotFile, since_time
+from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
 from flows.cli.output.terminal import clean, out, print_json, print_row
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
@@ -78,17 +78,17 @@ def _print_changes(found: Mapping[str, list[Record]], numbers: Sequence[Record])
 def changes(
     *,
     since_run: Annotated[
-        int | None, typer.Option(help="Of this run (`seq` in runs) and all later ones.", min=1, max=1_000_000_000)
+        int | None, number(1, 1_000_000_000, "Of this run (`seq` in runs) and all later ones.")
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
+        Parameter(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
     ] = None,
     account: AccountNames = None,
-    values: Annotated[bool, typer.Option("--values", help="Also the values before and after.")] = False,
+    values: Annotated[bool, Parameter(help="Also the values before and after.")] = False,
     limit: Annotated[
         int | None,
-        typer.Option(help="Number of changes to list. Default: 100, or all with --json.", min=1, max=1_000_000_000),
+        number(1, 1_000_000_000, "Number of changes to list. Default: 100, or all with --json."),
     ] = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,

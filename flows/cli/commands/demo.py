@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,14 +13,15 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from connectors.sandbox.http.keys import DEMO_KEY
-from connectors.warehouse.queries.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
-from flows.cli.options import to_path
+from connectors.warehouse.storage.statements import statements
+from flows.cli.options import number, to_path
 from flows.cli.output.query import print_table
 from flows.cli.output.terminal import DONE, clean, err, out
 from flows.clock import ContinuedClock, SystemClock
@@ -35,32 +36,7 @@ if TYPE_CHECKING:
     from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.settings import SandboxSettings
 
-_QUESTION, _QUERY = (
-    "Which posts have the most likes?",
-    """
-SELECT ig_username, like_count, comments_count, left(caption, 40) AS caption
-FROM media SEMI JOIN (FROM accounts WHERE removed_at IS NULL) USING (account_id)
-WHERE surface = 'posts' AND removed_at IS NULL
-ORDER BY like_count DESC LIMIT 4
-""",
-)
-
-_CONTENTS = """
-SELECT
-    count(DISTINCT account_id) FILTER (a.removed_at IS NULL), count(media_id) FILTER (NOT is_listed),
-    (SELECT count(*) FROM runs WHERE state IN ('complete', 'partial')), histogram(surface) FILTER (is_listed)
-FROM accounts AS a
-LEFT JOIN (SELECT account_id, surface, media_id, removed_at FROM media) AS m USING (account_id),
-    LATERAL (SELECT a.removed_at IS NULL AND m.removed_at IS NULL AND media_id IS NOT NULL AS is_listed)
-"""
-
-
-def _program() -> str:
-    given = Path(sys.argv[0])
-    if given.name != "gramhouse":
-        return "python -m flows.cli"
-    return os.path.relpath(given) if given.is_relative_to(Path.cwd()) else str(given)
-
+_SQL = statements(__name__)
 
 # Simulated days before today at the least, so that the first calls, each one day later, are not in the future.
 _BEFORE = 3
@@ -127,47 +103,48 @@ def past_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days
         asyncio.run(sync())
 
 
-def _synced_days(snapshot: Path) -> int:
-    """Return how many simulated days the demo has synced."""
+def _contents(snapshot: Path) -> tuple[int, int, int, Mapping[str, int]]:
+    """Return what the snapshot holds; nothing if there is none yet."""
     try:
         with open_snapshot(snapshot) as opened:
-            ((days,),) = opened.query("SELECT count(*) FROM runs WHERE state IN ('complete', 'partial')").rows
-            return int(days)
+            [(accounts, gone, runs, items)] = opened.query(_SQL["contents"]).rows
+            return accounts, gone, runs, items or {}
     except SnapshotMissing:
-        return 0
+        return 0, 0, 0, {}
 
 
-def _first_look(snapshot: Snapshot) -> None:
-    accounts, gone, runs, present = snapshot.query(_CONTENTS).rows[0]
-    items = (count(number, FEEDS[surface].noun, surface) for surface, number in (present or {}).items())
-    contents = ", ".join((count(accounts, "account"), *items))
+def _show(snapshot: Path) -> None:
+    """Show what the snapshot holds, the answer to a question, and commands that do not need changes of the shell."""
+    accounts, gone, runs, present = _contents(snapshot)
+    items = (count(number, FEEDS[surface].noun, surface) for surface, number in present.items())
     kept = f", and {count(gone, 'item')} that are no longer listed and are kept" if gone else ""
-    out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'sync')}.")
-    out.print(f"\n[bold]{_QUESTION}[/]")
-    out.print(_QUERY.strip(), markup=False)
-    print_table(snapshot.user_query(_QUERY))
-
-
-def _next(folder: Path, snapshot: Path) -> None:
-    program = clean(_program())
-    if (report := folder / "report.html").exists():
-        out.print(f"\n{DONE} Report with charts and tables: open [bold]{clean(report)}[/] in a browser.")
+    holds = ", ".join((count(accounts, "account"), *items))
+    out.print(f"\n{DONE} The snapshot holds {holds}{kept}, after {count(runs, 'sync')}.")
+    out.print("\n[bold]Which posts have the most likes?[/]")
+    out.print(_SQL["question"], markup=False)
+    with open_snapshot(snapshot) as opened:
+        print_table(opened.user_query(_SQL["question"]))
+    given = Path(sys.argv[0])
+    program = os.path.relpath(given) if given.is_relative_to(Path.cwd()) else str(given)
+    program = clean(program) if given.name == "gramhouse" else "python -m flows.cli"
+    here, folder = f"--snapshot {clean(snapshot)}", clean(snapshot.parent)
     out.print(
-        f"\n[bold]Next steps[/]\n  [cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]"
-        f"\n  [cyan]{program} status[/]\n  [cyan]{program} query 'FROM runs'[/]"
+        f"\n[bold]Next steps[/]\n  Open [bold]{folder}/report.html[/] in a browser: charts and tables."
+        f"\n  [cyan]{program} query {here} 'FROM runs'[/]\n  [cyan]{program} changes {here}[/]"
         f"\n  [cyan]{program} demo[/] [dim]syncs the next day, once it has begun[/]"
-        f"\n[dim]All files are in {clean(folder)}; delete it to start over. To use a real API, see README.md.[/]"
+        f"\n[dim]All files are in {folder}; delete it to start over. To use a real API, see README.md.[/]",
+        soft_wrap=True,
     )
 
 
 def demo(
     *,
-    folder: Annotated[str, typer.Option(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
+    folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
     days: Annotated[
         int,
-        typer.Option(metavar="NUMBER", min=1, max=366, help="Simulated days to sync, those synced before included."),
+        number(1, 366, "Simulated days to sync, those synced before included."),
     ] = 1,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave Prefect's UI open until Ctrl-C.")] = False,
+    keep: Annotated[bool, Parameter(help="Leave Prefect's UI open until Ctrl-C.")] = False,
 ) -> None:
     """Run everything on this machine: a sandbox API, Prefect, a sync, a query.
 
@@ -179,7 +156,7 @@ def demo(
     home = snapshot.parent
     begins = first_day(home, days=days, now=(now := SystemClock().now()))
     # Of a day that has not begun, everything would be in the future.
-    first = min(_synced_days(snapshot), today := (now - begins).days)
+    first = min(_contents(snapshot)[2], today := (now - begins).days)
     last = min(max(first, days - 1), today)
     syncs = f"sync {last + 1}" if last == first else f"syncs {first + 1} to {last + 1}"
     out.print(
@@ -210,10 +187,8 @@ def demo(
             check=False,
         )
         if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
-            raise typer.Exit(synced.returncode)
-        with open_snapshot(snapshot) as opened:
-            _first_look(opened)
-        _next(home, snapshot)
+            raise SystemExit(synced.returncode)
+        _show(snapshot)
         if keep:
             out.print(f"\n{DONE} Prefect's UI: [bold]http://127.0.0.1:{port}[/]. Ctrl-C ends it.")
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -3,7 +3,7 @@
 from itertools import chain
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
 
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import ask, describe_check, print_check, print_json
@@ -26,13 +26,12 @@ def doctor(
     *,
     repair: Annotated[
         bool,
-        typer.Option(
-            "--repair",
+        Parameter(
             help="First correct stored times that are in the future because the clock was ahead, and restart the"
             " cooldowns that depend on them; then offer to lift cooldowns of more than a day.",
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --repair, lift such cooldowns without asking.")] = False,
+    yes: Annotated[bool, Parameter(help="With --repair, lift such cooldowns without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check configuration, API, warehouse, snapshot, Prefect: one line each.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 from humanize import precisedelta
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
@@ -172,12 +172,11 @@ def _print_account(explained: Record) -> None:
 def explain(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="ITEM|ACCOUNT", help="Id or permalink of an item; or id, name or public id of an account."
-        ),
+        Parameter(metavar="ITEM|ACCOUNT", help="Id or permalink of an item; or id, name or public id of an account."),
     ],
+    /,
     *,
-    raw: Annotated[bool, typer.Option("--raw", help="Also print an item's JSON as received, each version.")] = False,
+    raw: Annotated[bool, Parameter(help="Also print an item's JSON as received, each version.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 from humanize import naturaldelta
 
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current, current_snapshot, open_current
-from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
+from flows.cli.options import AsJson, SnapshotFile, WarehouseFile, number
 from flows.cli.output.table import print_rows
 from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json, print_row
 from flows.clock import SystemClock
@@ -37,9 +37,7 @@ _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "f
 
 def accounts(
     *,
-    expired: Annotated[
-        bool, typer.Option("--expired", help="Only accounts whose access token must be renewed.")
-    ] = False,
+    expired: Annotated[bool, Parameter(help="Only accounts whose access token must be renewed.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -76,7 +74,7 @@ def _state(account: Mapping[str, Any], now: datetime) -> str | None:
 
 def runs(
     *,
-    last: Annotated[int, typer.Option(help="Number of runs.", min=1, max=1_000_000_000)] = 20,
+    last: Annotated[int, number(1, 1_000_000_000, "Number of runs.")] = 20,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
@@ -105,7 +103,7 @@ def quarantine(
     *,
     limit: Annotated[
         int | None,
-        typer.Option(help="Number of records to list. Default: 20, or all with --json.", min=1, max=1_000_000_000),
+        number(1, 1_000_000_000, "Number of records to list. Default: 20, or all with --json."),
     ] = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 from humanize import naturalsize
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
@@ -27,7 +27,7 @@ def publish(
     snapshot: SnapshotFile = None,
     busy_wait: BusyWait = None,
     show_hidden: Annotated[
-        bool, typer.Option("--show-hidden", help="Publish although the snapshot would show what the last one hid.")
+        bool, Parameter(help="Publish although the snapshot would show what the last one hid.")
     ] = False,
     as_json: AsJson = False,
     _: LogFormat = "text",
@@ -74,12 +74,8 @@ def rebuild(
     *,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print how many items have each path of the mapping.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Rebuild even if a mapped column that has values becomes empty.")
-    ] = False,
+    dry_run: Annotated[bool, Parameter(help="Only print how many items have each path of the mapping.")] = False,
+    force: Annotated[bool, Parameter(help="Rebuild even if a mapped column that has values becomes empty.")] = False,
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
@@ -118,7 +114,7 @@ def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
 
 
 def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
-    """Ask on the terminal whether to erase an account; return its id. Raises typer.Exit if the answer is no."""
+    """Ask on the terminal whether to erase an account; return its id. Raises SystemExit if the answer is no."""
     from flows.engine.forgetting import find_now
     from flows.engine.resources import wait_for_turn
 
@@ -131,7 +127,7 @@ def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
         err.print("Nothing was erased.")
         if as_json:
             print_json(failure(ExitCode.FAILED, "Nothing was erased."))
-        raise typer.Exit(ExitCode.FAILED)
+        raise SystemExit(ExitCode.FAILED)
     return found.account_id
 
 
@@ -183,11 +179,12 @@ def _undo(settings: Settings, account: str, *, as_json: bool) -> None:
 
 
 def forget(
-    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="Id, name or public id of an account.")],
+    account: Annotated[str, Parameter(metavar="ACCOUNT", help="Id, name or public id of an account.")],
+    /,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, Parameter(help="Do not ask for confirmation.")] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Let syncs import a forgotten account (its id) again; restores no data.")
+        bool, Parameter(help="Let syncs import a forgotten account (its id) again; restores no data.")
     ] = False,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
@@ -213,4 +210,4 @@ def forget(
     receipt = run_until_signalled(lambda _: forget_now(settings, chosen))
     code = ExitCode.PARTIAL if receipt.found else ExitCode.COMPLETE
     print_result(_document(receipt, code), _lines(receipt), as_json=as_json)
-    raise typer.Exit(code)
+    raise SystemExit(code)

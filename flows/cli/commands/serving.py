@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from connectors.warehouse.storage.holder import Held, lock
-from flows.cli.checks import check_api
-from flows.cli.options import LogFormat
+from flows.cli.options import LogFormat, number
 from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out, print_check
 from flows.clock import SystemClock
@@ -82,6 +81,8 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
 
 def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
+    from flows.cli.checks import check_api
+
     for found in check_api(settings) if settings.credentials is None else ():
         print_check(found)
 
@@ -114,7 +115,7 @@ def up(
     *,
     port: Annotated[
         int | None,
-        typer.Option(help="Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT).", min=1, max=65535),
+        number(1, 65535, "Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT)."),
     ] = None,
     _: LogFormat = "text",
 ) -> None:
@@ -146,20 +147,20 @@ def up(
     except Held as other:
         hint = f"kill {other.who.pid}" if other.who else "end that process"
         err.print(f"{FAIL} Already running: {clean(other)}. Stop it first: {hint}.")
-        raise typer.Exit(ExitCode.BUSY) from None
+        raise SystemExit(ExitCode.BUSY) from None
     err.print("Stopped.")
 
 
 def sandbox(
     *,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 selects a free port.", min=0, max=65535)] = 8787,
-    accounts: Annotated[int, typer.Option(help="Number of accounts on the first day.", min=0, max=1_000_000)] = 40,
-    posts: Annotated[int, typer.Option(help="Posts per account, on average.", min=0, max=5_000_000)] = 60,
-    stories: Annotated[int, typer.Option(help="Stories per account and day, on average.", min=0, max=100)] = 2,
-    seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 7,
+    port: Annotated[int, number(0, 65535, "Port on 127.0.0.1; 0 selects a free port.")] = 8787,
+    accounts: Annotated[int, number(0, 1_000_000, "Number of accounts on the first day.")] = 40,
+    posts: Annotated[int, number(0, 5_000_000, "Posts per account, on average.")] = 60,
+    stories: Annotated[int, number(0, 100, "Stories per account and day, on average.")] = 2,
+    seed: Annotated[int, Parameter(help="Seed of the random generator.")] = 7,
     day: Annotated[
         int,
-        typer.Option(help="Simulated day to start at, which is today; the data changes every day.", min=0, max=10_000),
+        number(0, 10_000, "Simulated day to start at, which is today; the data changes every day."),
     ] = 0,
 ) -> None:
     """Serve API v1 on this machine with generated data.

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from cyclopts import Parameter
 from humanize import naturalsize
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
@@ -15,12 +15,12 @@ from connectors.warehouse.queries.user_query import mentions_raw_media
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from connectors.warehouse.storage.paths import local
 from flows.cli.current import current_snapshot, open_current
-from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, to_path
+from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
 from flows.cli.output.table import print_rows
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result
 from flows.cli.signals import ended_at_once
 from flows.config.errors import SettingsError
-from flows.config.options import SyncOptions, in_order, parse_options
+from flows.config.options import in_order
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.reader import WEEKS
@@ -31,14 +31,22 @@ _MOST_WEEKS = 57
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="SQL query in DuckDB's dialect; `-` reads it from standard input.")],
+    sql: Annotated[
+        str,
+        Parameter(
+            help="SQL query in DuckDB's dialect; `-` reads it from standard input.",
+            # It may begin with a comment.
+            allow_leading_hyphen=True,
+        ),
+    ],
+    /,
     *,
     style: Annotated[
         Literal["table", "box", "line", "csv", "json", "jsonl", "markdown"],
-        typer.Option("--format", "-f", help="Output format."),
+        Parameter(("--format", "-f"), help="Output format."),
     ] = "table",
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    output: Annotated[str | None, Parameter(("--output", "-o"), metavar="FILE", help="Write to this file.")] = None,
+    as_json: Annotated[bool, Parameter("--json", help="The same as --format json.")] = False,
     snapshot: SnapshotFile = None,
 ) -> None:
     """Run a SQL query on the snapshot, even during a sync.
@@ -71,7 +79,7 @@ def _read_sql(given: str) -> str:
 
 
 def _run_query(settings: Settings, text: str, style: str, target: Path | None) -> None:
-    """Print a query's result, or write it to the file `target`. Raises typer.Exit if the query fails."""
+    """Print a query's result, or write it to the file `target`. Raises SystemExit if the query fails."""
     from flows.cli.output.query import SHOWN, WRITERS, Document, into_file
 
     with_raw = mentions_raw_media(text)
@@ -86,7 +94,7 @@ def _run_query(settings: Settings, text: str, style: str, target: Path | None) -
             err.print(f"{FAIL} {clean(why, newlines=True)}")
             if document:
                 (print_json if target else document.end)(failure(code, why))
-            raise typer.Exit(code) from None
+            raise SystemExit(code) from None
     more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
     where = f" in {clean(target)}" if target else ""
     err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
@@ -104,16 +112,20 @@ def _explain_failure(opened: Snapshot, error: QueryError, *, with_raw: bool) -> 
 
 
 def describe(
-    table: Annotated[str | None, typer.Argument(help="Table or view. Default: list all.")] = None,
+    table: Annotated[str | None, Parameter(help="Table or view. Default: list all.")] = None,
+    /,
     *,
     form: Annotated[
         Literal["text", "dbt"],
-        typer.Option("--format", help="text, or dbt for a sources.yml with all tables and views."),
+        Parameter("--format", help="text, or dbt for a sources.yml with all tables and views."),
     ] = "text",
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the snapshot's tables and views, or the columns of one: one line each, which a terminal may cut."""
+    """List the snapshot's tables and views, or the columns of one.
+
+    Each has one line, which a terminal may cut.
+    """
     if form == "dbt" and (table is not None or as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
     with open_current(snapshot) as opened:
@@ -145,10 +157,11 @@ def describe(
 
 
 def export(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Target folder; an earlier export in it is replaced.")],
+    folder: Annotated[str, Parameter(metavar="DIR", help="Target folder; an earlier export in it is replaced.")],
+    /,
     *,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Also export the raw store: every version of every media item as received.")
+        bool, Parameter(help="Also export the raw store: every version of every media item as received.")
     ] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
@@ -172,16 +185,17 @@ def export(
 def report(
     file: Annotated[
         str | None,
-        typer.Argument(
+        Parameter(
             metavar="FILE",
             help="Output file (GRAMHOUSE_REPORT). Default: report.html in the snapshot's folder.",
         ),
     ] = None,
+    /,
     *,
     account: AccountNames = None,
     surface: SurfaceNames = None,
-    weeks: Annotated[int, typer.Option(help="Number of weeks in daily charts.", min=1, max=_MOST_WEEKS)] = WEEKS,
-    show: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    weeks: Annotated[int, number(1, _MOST_WEEKS, "Number of weeks in daily charts.")] = WEEKS,
+    show: Annotated[bool, Parameter("--open", help="Open the report in the browser.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -200,7 +214,7 @@ def report(
         current_snapshot(settings),
         path,
         account or (),
-        surfaces=in_order(parse_options(SyncOptions, {"surfaces": surface or []}).surfaces),
+        surfaces=in_order(surface or []),
         weeks=weeks,
         apart_from=settings.warehouse,
     )

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias
 
-import typer
+from cyclopts import Parameter
 from humanize import naturaldelta
 
 from connectors.buckets.address import BucketError
@@ -215,7 +215,7 @@ def status(
     *,
     form: Annotated[
         Literal["text", "openmetrics"],
-        typer.Option("--format", help="text, or openmetrics for Prometheus's textfile collector."),
+        Parameter("--format", help="text, or openmetrics for Prometheus's textfile collector."),
     ] = "text",
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
@@ -242,4 +242,4 @@ def status(
 
             out.out(metrics(None, {}))
         raise
-    raise typer.Exit(code)
+    raise SystemExit(code)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
-from flows.cli.options import RunArguments, SurfaceNames, option, since_time, with_run_arguments
+from flows.cli.options import RunArguments, recorded, since_time
 from flows.cli.output.table import print_rows
 from flows.cli.output.terminal import clean, out, print_json
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
-from flows.config.options import BackfillOptions, SyncOptions, parse_options
+from flows.config.options import BackfillOptions, SyncOptions
 from flows.reporting.exit_code import ExitCode
 from models.selection import NothingChosen
 
@@ -19,20 +19,12 @@ Record = dict[str, Any]
 _SHOWN = 20
 
 
-@with_run_arguments
 def sync(
     *,
-    surface: SurfaceNames = None,
-    incremental: Annotated[
-        bool, typer.Option("--incremental", help="Fetch only new and recent posts (GRAMHOUSE_SYNC_MODE).")
-    ] = False,
-    full_refresh: Annotated[
-        bool, typer.Option("--full-refresh", help="Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).")
-    ] = False,
-    max_requests: Annotated[int | None, option(SyncOptions, "max_requests")] = None,
-    accept_removals: Annotated[bool, option(SyncOptions, "accept_removals")] = False,
-    rebind: Annotated[bool, option(SyncOptions, "rebind")] = False,
-    run: RunArguments,
+    options: SyncOptions = SyncOptions(),
+    incremental: Annotated[bool, Parameter(help="Fetch only new and recent posts (GRAMHOUSE_SYNC_MODE).")] = False,
+    full_refresh: Annotated[bool, Parameter(help="Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).")] = False,
+    run: RunArguments = RunArguments(),
 ) -> None:
     """Sync all that the API key can see, and publish a snapshot.
 
@@ -42,15 +34,13 @@ def sync(
     another process.
     """
     mode = "incremental" if incremental else "full_refresh" if full_refresh else None
-    of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
-    with run.recorded("sync"):
+    with recorded("sync", options.expert):
         if incremental and full_refresh:
             raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
-        settings = run.settings()
-        options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surface or []})
+        settings = run.settings(options.expert)
     from flows.cli.running import run_command
 
-    run_command(options, settings, run, what="sync")
+    run_command(options.model_copy(update={"mode": mode}), settings, run, what="sync")
 
 
 def _show(found: Sequence[Record], *, as_json: bool) -> None:
@@ -73,22 +63,16 @@ def _show(found: Sequence[Record], *, as_json: bool) -> None:
     out.print(describe_forecast(found))
 
 
-@with_run_arguments
 def backfill(
     *,
-    account: Annotated[list[str] | None, option(BackfillOptions, "accounts", "--account", "ACCOUNT")] = None,
-    surface: SurfaceNames = None,
-    everything: Annotated[bool, option(BackfillOptions, "everything", "--all")] = False,
+    options: BackfillOptions = BackfillOptions(),
     expired_since: Annotated[
         str | None,
-        typer.Option(
+        Parameter(
             metavar="TIME", help="Accounts whose token was expired at any time since then: 2d, 36h, or a date (UTC)."
         ),
     ] = None,
-    failed: Annotated[bool, option(BackfillOptions, "failed")] = False,
-    reason: Annotated[str | None, option(BackfillOptions, "reason")] = None,
-    dry_run: Annotated[bool, option(BackfillOptions, "dry_run")] = False,
-    run: RunArguments,
+    run: RunArguments = RunArguments(),
 ) -> None:
     """Scan selected accounts again from the first page.
 
@@ -96,25 +80,16 @@ def backfill(
     `gramhouse sync`; 0 even when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
     now = SystemClock().now()
-    with run.recorded("backfill"):
-        settings = run.settings()
-        options = parse_options(
-            BackfillOptions,
-            {
-                **run.chosen,
-                "accounts": account or [],
-                "surfaces": surface or [],
-                "everything": everything,
-                "expired_since": None if expired_since is None else since_time("--expired-since", expired_since, now),
-                "failed": failed,
-                "reason": reason,
-            },
-        )
+    with recorded("backfill", options.expert):
+        if expired_since is not None:
+            since = since_time("--expired-since", expired_since, now)
+            options = options.model_copy(update={"expired_since": since})
+        settings = run.settings(options.expert)
     from flows.cli.running import run_command
     from flows.reporting.dry_run import forecast
 
     selection = options.selection()
-    if dry_run:
+    if options.dry_run:
         _show(forecast(settings, selection, now=now), as_json=run.as_json)
         return
     try:

@@ -140,7 +140,8 @@ def print_report(report: RunReport) -> None:
     if report.state is RunState.FAILED and not report.pages and found:
         print_row(f"{head}:", clean(found[0].sentence()))
         for finding in found[1:]:
-            print_finding(finding)
+            if finding.is_alarm:
+                print_finding(finding)
         return
     out.print(f"{head} in {span(report.seconds)}")
     for finding in found:

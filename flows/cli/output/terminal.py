@@ -70,7 +70,7 @@ def line_time() -> str:
 
 def warn(line: str) -> None:
     """Print a warning on standard error."""
-    err.print(f"{WARN} {line_time()}{clean(line)}", soft_wrap=True)
+    err.print(f"{WARN} {line_time()}{clean(line)}")
 
 
 def _is_harmless(char: str) -> bool:
@@ -150,8 +150,9 @@ def print_row(*cells: str) -> None:
 
 
 def print_finding(finding: Finding) -> None:
-    """Print a finding behind its mark: the cause, then the fix."""
-    print_row(_MARKS[finding.severity], clean(finding.sentence()))
+    """Print a finding behind its mark: the cause, then the fix. What the owner of an account must do is no failure."""
+    is_others = finding.severity is Severity.ACTION and not finding.is_alarm
+    print_row(WARN if is_others else _MARKS[finding.severity], clean(finding.sentence()))
 
 
 def print_check(finding: Finding) -> None:

@@ -43,12 +43,12 @@ def check_place(path: Path, *databases: Path) -> None:
         elif not os.access(path.parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
-        raise _refused(path, error) from error
+        raise _refuse(path, error) from error
     if taken is not None:
         raise SettingsError(f"{path} {taken}. Fix: choose another file.")
 
 
-def _refused(path: Path, error: OSError) -> WarehouseUnusable:
+def _refuse(path: Path, error: OSError) -> WarehouseUnusable:
     is_no_folder = isinstance(error, (FileExistsError, NotADirectoryError))
     why = f"{path.parent} is not a folder" if is_no_folder else error.strerror
     hint = hint_for(error, "Fix: choose a file in a writable folder.")
@@ -75,7 +75,7 @@ def write_page(
     try:
         replace_file(path, page.html.encode())
     except OSError as error:
-        raise _refused(path, error) from error
+        raise _refuse(path, error) from error
     return page
 
 

@@ -44,7 +44,7 @@ HUGE = "1" + "0" * 20
 REFUSED: dict[tuple[str, ...], str] = {
     ("nonsense",): "nonsense",
     ("sync", "extra"): "extra",
-    ("query",): "Missing argument 'sql'",
+    ("query",): "SQL requires an argument",
     ("query", "SELECT 1", "--format", "xml"): "xml",
     ("query", "SELECT '\udcff'"): "",
     ("status", "--format", "openmetrics", "--json"): "--json",
@@ -61,7 +61,7 @@ REFUSED: dict[tuple[str, ...], str] = {
     ("sync",): "GRAMHOUSE_BASE_URL",
     ("sync", "--busy-wait", "-1"): "--busy-wait",
     ("sync", "--max-requests", f"-{HUGE}"): "--max-requests",
-    ("sync", "--page-size", "0"): "--page-size: it must be a whole number from 1 to 50 (got '0'). Fix: ",
+    ("sync", "--page-size", "0"): "--page-size: it must be a whole number from 1 to 50. Fix: ",
     ("sync", "--base-url", "http://example.com"): "Fix: use https.",
     ("sync", "--surface", "reels"): "--surface: 'reels' is not a surface. Fix: use posts or stories.",
     ("sync", "--incremental", "--full-refresh"): "cannot be combined. Fix: use one of them.",
@@ -137,9 +137,8 @@ def test_every_command_refuses_a_mistyped_variable(run_cli: Cli, monkeypatch: py
         assert str(answer_of(out)["message"]).startswith("GRAMHOUSE_CONCURENCY: ")
     code, out, _ = run_cli(command, "--help")
     assert code == 0
-    # Types are words, and the example has options that exist.
-    assert not re.search(r"<\w|range|x>=", out)
-    example = f"gramhouse {COMMANDS[command].example}"
+    # The example has options that exist.
+    example = f"gramhouse {command} {COMMANDS[command].example}".rstrip()
     described, _, shown = " ".join(out.split()).partition("Example: ")
     assert shown == example
     assert {word for word in example.split() if word.startswith("--")} <= set(described.split())
@@ -259,7 +258,7 @@ def test_errors_of_the_operating_system_are_reported_in_one_line(run_cli: Cli, m
     def refused(**_: bool) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
 
-    monkeypatch.setattr(command_line, "app", refused)
+    monkeypatch.setattr(command_line, "build_app", refused)
     assert run_cli() == (
         1,
         "",

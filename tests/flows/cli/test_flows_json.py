@@ -215,7 +215,7 @@ def test_a_bug_is_one_object_and_a_traceback(
         message = "unforeseen"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(command_line, "app", broken)
+    monkeypatch.setattr(command_line, "build_app", broken)
     monkeypatch.setattr(sys, "argv", ["gramhouse", "status", "--json"])
     with pytest.raises(RuntimeError):
         command_line.main()

@@ -101,3 +101,37 @@ def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(
     assert head.split() == ["id", "caption"]
     assert cells == "1784140123  Minus twelve degrees, no re…"[:40]
     assert left.startswith("(1 more column: url; `--format line`")
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("markdown", "| a | b |\n| ---: | --- |\n| 1 | x\\|y |\n| 2 |  |\n"),
+        ("jsonl", '{"a":1,"b":"x|y"}\n{"a":2,"b":null}\n'),
+        ("line", "a 1\nb x|y\n\na 2\nb NULL\n"),
+        ("csv", "a,b\n1,x|y\n2,\n"),
+        ("json", '{"columns": ["a","b"], "rows": [{"a":1,"b":"x|y"}, {"a":2,"b":null}], "exit_code":0}\n'),
+    ],
+)
+def test_a_query_is_written_in_every_format_and_into_a_file(
+    tmp_path: Path, run_cli: Cli, style: str, expected: str
+) -> None:
+    snapshot = tmp_path / "s.duckdb"
+    duckdb.connect(snapshot).close()
+    asked = ("query", "FROM (VALUES (1, 'x|y'), (2, NULL)) AS t(a, b)", "-f", style, "--snapshot", str(snapshot))
+    code, shown, err = run_cli(*asked)
+    assert (code, shown.replace("\r\n", "\n"), err) == (0, expected, "(2 rows)\n")
+    target = tmp_path / "rows"
+    assert run_cli(*asked, "-o", str(target)) == (0, "", f"(2 rows in {target})\n")
+    assert target.read_text() == shown.replace("\r\n", "\n")
+
+
+def test_a_query_does_not_replace_a_file_if_it_fails_or_the_file_is_a_database(tmp_path: Path, run_cli: Cli) -> None:
+    snapshot, target = tmp_path / "s.duckdb", tmp_path / "rows.csv"
+    duckdb.connect(snapshot).close()
+    target.write_text("mine")
+    late = "SELECT CASE WHEN range < 300000 THEN range ELSE error('too far') END AS a FROM range(300001)"
+    assert run_cli("query", late, "-f", "csv", "-o", str(target), "--snapshot", str(snapshot))[0] == 2
+    assert (target.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("mine", ["rows.csv", "s.duckdb"])
+    code, _, err = run_cli("query", "SELECT 1", "-o", str(snapshot), "--snapshot", str(snapshot))
+    assert (code, "that name is for a database" in err) == (2, True)

@@ -199,4 +199,3 @@ def test_a_rate_that_does_not_help_is_given_up() -> None:
 def test_a_fixed_rate_is_kept_whatever_is_refused() -> None:
     rate = limited(RequestRate(fixed=7).observe("a", limited=False, now=0.0), ("b", 0.0), ("c", 0.0))
     assert (rate.per_second(0.0), rate.is_limited(0.0)) == (7, True)
-    assert rate.times(0.5).per_second(0.0) == 3.5

@@ -158,11 +158,6 @@ class Accounts:
         undecided = any(row.missed_at is None for row in missing)
         return self.items is not None and (self.items == 0 or undecided or 10 * len(missing) > len(rows))
 
-    @property
-    def missing(self) -> int:
-        """Return how many accounts another scan must confirm as removed."""
-        return sum(row.missing_since is not None for row in self.rows.values())
-
     def present(self) -> dict[str, str]:
         """Return the accounts that are not removed, with their status."""
         return {one: row.status for one, row in self.rows.items() if row.removed_at is None}
@@ -300,11 +295,6 @@ class Media:
         return any(
             self.began.get(one, landed + 1) <= landed <= self.ended.get(one, 0) for one, landed in self.contradictions
         )
-
-    def items_missing(self, partition: Partition) -> int:
-        """Return how many items another scan must confirm as removed."""
-        rows = [row for key, row in self.rows.items() if key[:2] == partition]
-        return sum(row.missed_at is not None and row.removed_at is None for row in rows)
 
     def known(self, partition: Partition) -> set[str]:
         """Return the ids that a closed scan has seen and that are not removed."""

@@ -13,12 +13,11 @@ from pathlib import Path
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from connectors.warehouse.queries.export import Export, export
 from connectors.warehouse.storage.errors import WarehouseBusy
-from flows.cli.app import app
 from models.views import views
+from tests.cli_runner import Cli
 from tests.warehouse.days import at, opened_days, refusal
 from tests.warehouse.export_fixture import make_snapshot, snapshot_rows
 
@@ -175,12 +174,15 @@ def test_names_may_contain_quotes(snapshot: Path, tmp_path: Path) -> None:
     assert (odd / "ex'port" / "media.parquet").exists()
 
 
-def test_the_command_prints_the_file_it_wrote(snapshot: Path, folder: Path) -> None:
+def test_the_command_prints_the_file_it_wrote(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], snapshot: Path, folder: Path
+) -> None:
+    run_cli = Cli(monkeypatch, capsys)
     options = [str(folder), "--snapshot", str(snapshot)]
-    output = CliRunner().invoke(app, ["export", *options])
-    assert output.exit_code == 0
-    assert output.stdout.startswith(f"✔ {len(views()) + 1} tables, ")
-    document = json.loads(CliRunner().invoke(app, ["export", *options, "--json"]).stdout)
+    code, out, _ = run_cli("export", *options)
+    assert code == 0
+    assert out.startswith(f"✔ {len(views()) + 1} tables, ")
+    document = json.loads(run_cli("export", *options, "--json")[1])
     assert document["folder"] == str(folder)
     assert [table["bytes"] for table in document["tables"]] == [
         (folder / f"{table['name']}.parquet").stat().st_size for table in document["tables"]
