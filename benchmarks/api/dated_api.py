@@ -116,7 +116,9 @@ async def run_day(folder: Path, api: DatedApi, mode: SyncMode, every: timedelta)
     """Sync into the warehouse in the folder, and publish; full scans are due after `every`."""
     ids = count()
     files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
-    request = RunRequest(Settings(**files, sync_mode=mode, full_refresh_every=min(every.days, 366)))
+    request = RunRequest(
+        Settings.model_validate({**files, "sync_mode": mode, "full_refresh_every": min(every.days, 366)})
+    )
     async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=api.clock.now()) as warehouse:
         resources = RunResources(
             send=api.send,

@@ -21,6 +21,10 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "demo": Command("Start", "demo", "Run everything on this machine: a sandbox API, Prefect, a sync, a query.", ""),
+    "init": Command("Start", "configuration", "Write a gramhouse.toml in which every setting is explained.", ""),
+    "config": Command(
+        "Start", "configuration", "Print each setting with its value and where it is set; the key is masked.", "--json"
+    ),
     "doctor": Command("Start", "doctor", "Check configuration, API, warehouse, snapshot, Prefect: one line each.", ""),
     "sandbox": Command("Start", "serving", "Serve API v1 on this machine with generated data.", "--accounts 200"),
     "sync": Command(

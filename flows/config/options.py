@@ -9,7 +9,7 @@ from pydantic import ValidationError as Invalid
 
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
-from flows.config.wrong_value import default_fix, limits, refusal, why
+from flows.config.wrong_value import limits, refusal, why
 from models.feeds import SURFACES
 from models.incremental import SyncMode
 from models.selection import Selection, SelectionError
@@ -159,6 +159,6 @@ def refusals(error: Invalid) -> list[str]:
         option = name.replace("_", "-").removesuffix("s" if field and field.default == [] else "")
         reason, value = why(found, field), repr(str(found["input"]))
         given = "" if value in reason else f" (got {value})"
-        return f"--{option}: {refusal(reason, given, default_fix(field))}"
+        return f"--{option}: {refusal(reason, given, field)}"
 
     return [line(dict(found)) for found in error.errors()]

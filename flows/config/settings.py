@@ -1,10 +1,10 @@
 """The settings: read once, from the environment and gramhouse.toml, and passed on as values."""
 
+import json
 import os
 import re
 import tomllib
 from collections.abc import Mapping as Map
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter, ValidationError
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from connectors.buckets.address import check_url, is_cloud
 from connectors.source.base_url import check_api_key, check_base_url
@@ -20,26 +21,13 @@ from connectors.source.network import Network, read_network
 from connectors.warehouse.storage.paths import database, local, real
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
-from flows.config.setting_sources import (
-    AROUND,
-    CONFIG,
-    from_environment,
-    given,
-    no_such,
-    not_toml,
-    not_utf8,
-    origin,
-    read_text,
-    unknown_variables,
-)
-from flows.config.wrong_value import default_fix, refusal, why
+from flows.config.setting_sources import AROUND, CONFIG, no_such, origin, read_text, read_variables, refuse_variables
+from flows.config.wrong_value import refusal, why
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
 from models.media_page import PagePaths
 from models.runs import STALE_AFTER
 from models.text import one_line
-
-_SHOWN = 80
 
 # A hundred years, so that no date before them is invalid; a year in seconds.
 _MOST_DAYS = 36_525
@@ -48,13 +36,7 @@ _LONGEST_WAIT = 366 * 24 * 3600
 # An address without characters that Markdown, in which it is shown as a link, interprets.
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
 
-# What a cron expression consists of.
-_NAMES = re.compile(r"JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT", re.IGNORECASE)
-_SIGNS = re.compile(r"[\d*,/-]+")
-_FIELDS = 5
-
-# A step after a single number, and a range from a number to itself.
-_AMBIGUOUS = re.compile(r"(?<![-\w])\w+/\d+|\b0*(\w+)-0*\1\b", re.IGNORECASE)
+_CRON_FIELDS = 5
 
 
 def _stripped(key: SecretStr | None) -> SecretStr | None:
@@ -80,24 +62,13 @@ def _scheduler(address: str) -> str:
 
 
 def check_cron(expression: str) -> str:
-    """Return a cron expression of five fields unchanged. Raises ValueError if it is invalid or ambiguous.
-
-    What implementations read differently is rejected, because Prefect's must agree with ours: seconds, `L`, `#`, some
-    steps and ranges, and whether a day must match day-of-month and weekday, or one of them, if one contains `*`.
-    """
-    fields = expression.split()
-    plain = all(_SIGNS.fullmatch(_NAMES.sub("0", found)) for found in fields)
+    """Return a cron expression of five fields unchanged. Raises ValueError if it is invalid or never due."""
     try:
-        usable = plain and len(fields) == _FIELDS and next(CronSim(expression, datetime.now(UTC)), None) is not None
+        is_due = len(expression.split()) == _CRON_FIELDS and next(CronSim(expression, datetime.now(UTC)), None)
     except CronSimError:
-        usable = False
-    if not usable:
+        is_due = None
+    if not is_due:
         raise ValueError("it is not a valid cron expression; use five fields, such as 15 2 * * *")
-    if (found := _AMBIGUOUS.search(expression)) is not None:
-        raise ValueError(f"schedulers read {found[0]} differently; list the numbers, such as 1,3,5")
-    day, weekday = fields[2], fields[4]
-    if "*" not in (day, weekday) and "*" in day + weekday:
-        raise ValueError("schedulers combine its day of the month and its weekday differently; set one of them to *")
     return expression
 
 
@@ -124,6 +95,13 @@ def _words(value: object) -> object:
     return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
+def _from_json(value: object) -> object:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        raise ValueError("it must be a table, as JSON") from None
+
+
 def _hidden(names: tuple[str, ...]) -> tuple[str, ...]:
     columns = [name.removesuffix(":hash") for name in names]
     if wrong := [name for name in columns if not name or ":" in name]:
@@ -147,13 +125,13 @@ Days = Annotated[int, Field(ge=1, le=_MOST_DAYS)]
 Wait = Annotated[float, Field(ge=0, le=_LONGEST_WAIT)]
 
 
-class Settings(BaseModel):
-    """All settings. `load` reads each from the variable `GRAMHOUSE_<NAME>`, or from the file's key `<name>`.
+class Settings(BaseSettings):
+    """All settings: from the variable `GRAMHOUSE_<NAME>`, or else the file's key `<name>`, or else the default.
 
     The text after a setting is its description: in docs/settings.md, in the help of options, and in Prefect's form.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
 
     base_url: Annotated[str, AfterValidator(lambda text: check_base_url(text.strip()))] | None = None
     """Address of the service, such as https://api.example.com; https, except on this machine."""
@@ -225,8 +203,15 @@ class Settings(BaseModel):
     """Prefect blocks to notify, such as slack-webhook/on-call, separated by commas."""
     credentials: str | None = Field(None, title="Credentials block")
     """Prefect block with the service's address and API key; only runs tracked by Prefect use it."""
-    mapping: MappingSettings | None = None
+    mapping: Annotated[MappingSettings | None, BeforeValidator(_from_json)] = None
     """How media items are read; best written as [mapping] in gramhouse.toml."""
+
+    @classmethod
+    def settings_customise_sources(  # noqa: D102 - pydantic-settings calls it
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **__: object
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        variables = {name: value for name, (_, value) in read_variables().items() if name in cls.model_fields}
+        return init_settings, *(InitSettingsSource(settings_cls, found) for found in (variables, _read_file()))
 
     def snapshot_url(self) -> str | None:
         """Return the address of the snapshot in a bucket; None if it is a file on this machine."""
@@ -310,35 +295,48 @@ for _field in Settings.model_fields.values():
     # A description is one line.
     _field.description = " ".join((_field.description or "").split())
 
-# Only values that look like an address are shown: the key may have been set as base_url by mistake.
-_PLAIN_ADDRESS = re.compile(
-    r"([A-Za-z]+://[^\s@?#\\]+|(localhost|[\d.]+|[A-Za-z0-9.-]+\.[a-z]{2,10})(:\d+)?(/[^\s@?#\\]*)?)"
-)
+# The values of these settings are not shown: the key may be in them, by mistake or in an address.
+_UNSHOWN = {"api_key", "api_key_file", "base_url", "snapshot", "report_url"}
 
 
-def _given(name: str, value: object) -> str:
-    """Return the rejected value for the message, or an empty string if it may contain a secret."""
-    key = from_environment(["api_key"]).get("api_key")
-    if (
-        name in {"api_key", "api_key_file"}
-        or not isinstance(value, str | int | float | bool | Path)
-        or (name == "base_url" and not _PLAIN_ADDRESS.fullmatch(str(value)))
-        or (name == "snapshot" and "@" in str(value))
-        or (key and key in str(value))
-    ):
-        return ""
-    return f" (got {one_line(repr(str(value)), _SHOWN)})"
+def _read_file() -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_text(CONFIG))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(
+            f"{CONFIG} cannot be read: {error.strerror}. Fix: make it a file that this user can read."
+        ) from None
+    except (ValueError, RecursionError) as error:
+        # Nothing else of the parser's message, which may quote the key.
+        at = re.search(r"line \d+", str(error))
+        raise SettingsError(
+            f"{CONFIG} is not valid TOML{f' ({at[0]})' if at else ''}. Fix: correct the file, and save it as UTF-8."
+        ) from None
 
 
 def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
-    path = error["loc"]
+    path, given = error["loc"], error["input"]
     name = str(path[0])
     where = f"--{name.replace('_', '-')}" if name in chosen else origin(*path)
     if error["type"] == "extra_forbidden":
         kind = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1]
         return f"{where}: {no_such(str(path[-1]), kind.model_fields)}"
     field = Settings.model_fields[name] if len(path) == 1 else None
-    return f"{where}: {refusal(why(error, field), _given(name, error['input']), default_fix(field))}"
+    _, key = read_variables().get("api_key", ("", None))
+    is_shown = isinstance(given, str | int | float | Path) and name not in _UNSHOWN and not (key and key in str(given))
+    got = f" (got {one_line(repr(str(given)), 80)})" if is_shown else ""
+    return f"{where}: {refusal(why(error, field), got, field)}"
+
+
+def check_variables() -> None:
+    """Reject variables with the prefix that are not settings, for commands that read no settings.
+
+    Raises SettingsError with a line for each.
+    """
+    if wrong := refuse_variables(Settings.model_fields):
+        raise SettingsError(*wrong)
 
 
 def load(**chosen: object) -> Settings:
@@ -350,77 +348,28 @@ def load(**chosen: object) -> Settings:
     contains the key.
     """
     overrides = {name: value for name, value in chosen.items() if value is not None}
-    if not_text := not_utf8(Settings.model_fields):
-        raise SettingsError(*not_text)
-    wrong = unknown_variables(Settings.model_fields)
-    settings = None
+    check_variables()
     try:
-        settings = Settings.model_validate({**given(Settings.model_fields), **overrides})
+        return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
-        wrong += [_line(dict(found), overrides) for found in error.errors(include_url=False)]
-    except tomllib.TOMLDecodeError as error:
-        wrong.append(not_toml(error))
-    except UnicodeDecodeError:
-        wrong.append(f"{CONFIG} is not valid TOML: it is not UTF-8. Fix: save it as UTF-8.")
-    except (ValueError, RecursionError):
-        wrong.append(f"{CONFIG}: a number is too long, or a list is nested too deep. Fix: shorten it.")
-    except OSError as error:
-        wrong.append(f"{CONFIG} cannot be read: {error.strerror}. Fix: make it a file that this user can read.")
-    if wrong or settings is None:
-        raise SettingsError(*wrong)
-    return settings
+        raise SettingsError(*(_line(dict(found), overrides) for found in error.errors(include_url=False))) from None
 
 
-def load_files(chosen: Map[str, object]) -> Settings:
-    """Return settings with only the files of `chosen`, the environment and gramhouse.toml, as far as they are valid.
-
-    To record in these files that the other settings are wrong. Raises nothing.
-    """
-    names = ("warehouse", "snapshot")
+def find_warehouse(chosen: Map[str, object]) -> Path:
+    """Return the warehouse's path in `chosen` or the settings, although others are wrong; the default if it is, too."""
+    default = Settings.model_fields["warehouse"].default
+    _, variable = read_variables().get("warehouse", ("", None))
     try:
-        found: dict[str, Any] = given(names)
-    except (OSError, ValueError, RecursionError):
-        found = dict(from_environment(names))
-    valid = {}
-    for name in names:
-        value = chosen.get(name) or found.get(name)
-        with suppress(ValidationError):
-            Settings.model_validate({name: value})
-            valid[name] = value
-    return Settings.model_validate(valid)
-
-
-def check_variables() -> None:
-    """Reject variables with the prefix that are not settings, for commands that read no settings.
-
-    Raises SettingsError with a line for each.
-    """
-    if wrong := unknown_variables(Settings.model_fields):
-        raise SettingsError(*wrong)
-
-
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
-
-# What httpx can parse: SOCKS would need another library, and anything else ends the process with a traceback.
-_PROXY = re.compile(r"(https?://)?([^\s/@?#\[\]]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?/?", re.ASCII | re.IGNORECASE)
-_EXCEPTION = re.compile(r"[\w.*-]+(:\d{1,5})?|\d+(\.\d+){3}/\d+|[\da-f:.]+", re.ASCII | re.IGNORECASE)
+        found = chosen.get("warehouse") or variable or _read_file().get("warehouse", default)
+        return TypeAdapter(DatabaseFile).validate_python(found)
+    except (SettingsError, ValidationError):
+        return Path(default)
 
 
 def _without_proxies() -> dict[str, str]:
-    """Return the changes with which Prefect's client reaches this machine directly, whatever proxies are set.
-
-    Names in lower case have precedence for Prefect's client. It ignores an empty value, while the client of the service
-    then reads the name in upper case (connectors/source/network.py), so that it still reports a proxy that it needs.
-    """
-    found = {name: os.environ.get(name) or os.environ.get(name.upper(), "") for name in (*_PROXIES, "no_proxy")}
-    if not any(found[name] for name in _PROXIES):
-        return {}
-    exceptions = [entry for entry in re.split(r"[\s,]+", found["no_proxy"]) if _EXCEPTION.fullmatch(entry)]
-    changes = {"no_proxy": ",".join([*exceptions, "127.0.0.1", "localhost", "::1"])}
-    for name in _PROXIES:
-        if not _PROXY.fullmatch(found[name]):
-            changes |= {name: "", name.upper(): found[name]}
-    return changes
+    """Return the change with which Prefect's client reaches this machine directly, whatever proxies are set."""
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    return {"no_proxy": ",".join(filter(None, (given, "127.0.0.1,localhost,::1")))}
 
 
 def environment(**changes: str) -> dict[str, str]:

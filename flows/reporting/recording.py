@@ -3,12 +3,13 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from connectors.warehouse.storage.errors import WarehouseBusy, first_line
 from connectors.warehouse.storage.holder import look
 from connectors.warehouse.storage.paths import real
 from flows.clock import SystemClock
-from flows.config.settings import Settings, load_files
+from flows.config.settings import find_warehouse
 from flows.reporting.progress import Progress, notices
 from models.selection import NothingChosen, SelectionError
 
@@ -34,16 +35,16 @@ def record_failed_start(
         raise
     except Exception as error:
         if progress is None or progress.run_id is None:
-            _add_row(load_files(chosen), activity, short(error))
+            _add_row(find_warehouse(chosen), activity, short(error))
         raise
 
 
-def _add_row(settings: Settings, activity: str, detail: str) -> None:
+def _add_row(warehouse: Path, activity: str, detail: str) -> None:
     # Imported here, because only failures need it.
     from connectors.state.database import StateError, open_state, state_path  # noqa: PLC0415
     from connectors.state.runs import add_failed_start  # noqa: PLC0415
 
-    kind, lock, path = command(activity), look(settings.warehouse), state_path(real(settings.warehouse))
+    kind, lock, path = command(activity), look(warehouse), state_path(real(warehouse))
     # What is in progress is more important than a publication that failed meanwhile.
     if not path.parent.is_dir() or (kind not in RUN_KINDS and lock is not None and lock.is_held):
         return
