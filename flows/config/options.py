@@ -157,8 +157,6 @@ def refusals(error: Invalid) -> list[str]:
         field = fields.get(name)
         # An option for several values is repeated.
         option = name.replace("_", "-").removesuffix("s" if field and field.default == [] else "")
-        reason, value = why(found, field), repr(str(found["input"]))
-        given = "" if value in reason else f" (got {value})"
-        return f"--{option}: {refusal(reason, given, field)}"
+        return f"--{option}: {refusal(why(found, field), field=field)}"
 
     return [line(dict(found)) for found in error.errors()]

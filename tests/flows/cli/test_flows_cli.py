@@ -70,7 +70,7 @@ REFUSED: dict[tuple[str, ...], str] = {
     ("sync", "--warehouse", ":memory:"): "(got ':memory:')",
     ("sync", "--warehouse", "information_schema.duckdb"): "(got 'information_schema.duckdb')",
     ("sync", "--warehouse", "why?/w.duckdb"): "(got 'why?/w.duckdb')",
-    ("sync", "--snapshot", "why?.duckdb"): "(got 'why?.duckdb')",
+    ("sync", "--snapshot", "why?.duckdb"): "--snapshot: paths with a question mark",
     ("backfill",): "Nothing is selected. Fix: use --account",
     (
         "backfill",

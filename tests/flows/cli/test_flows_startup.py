@@ -82,14 +82,14 @@ def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
         environment = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
         sync = imported(["sync"], **environment)
     assert {"httpx", "duckdb", "sqlalchemy"} <= sync
-    assert sync.isdisjoint({"click", "pandas", "prefect", "pydantic_settings", "pygments", "rich.markdown"})
+    assert sync.isdisjoint({"click", "pandas", "prefect", "pygments", "rich.markdown"})
     publish = imported(["publish"])
     assert "duckdb" in publish
     assert publish.isdisjoint({"aiohttp", "httpx", "prefect"})
     status = imported(["status"], **environment)
     assert "duckdb" in status
     # It reads the state, if there is one.
-    assert status.isdisjoint({"aiohttp", "httpx", "prefect", "pyarrow", "pydantic_settings"})
+    assert status.isdisjoint({"aiohttp", "httpx", "prefect", "pyarrow"})
     for command in (["query", "FROM media"], ["report", "r.html"]):
         assert imported(command, **environment).isdisjoint({"pyarrow", "sqlalchemy"}), command
 

@@ -371,7 +371,7 @@ WRONG_OPTIONS = [
     ("sync", "--max-requests", "0"),
     ("sync", "--page-size", "0"),
     ("sync", "--incremental", "--full-refresh"),
-    ("sync", "--scheduler", "tls://host:8786"),
+    ("sync", "--scheduler", "host"),
     ("backfill", "--expired-since", "yesterday"),
 ]
 

@@ -143,7 +143,7 @@ async def test_the_report_of_the_last_attempt_is_returned() -> None:
                 outcomes=Tally({OutcomeKind.COMPLETE: 9}),
                 warnings=(Finding("accounts_missing", Severity.ACTION, "30 are missing", "check", count=30),),
             ),
-            ("COMPLETED", "30 are missing. Fix: Check"),
+            ("COMPLETED", "30 are missing. Fix: check"),
         ),
     ],
 )
