@@ -37,7 +37,7 @@ def main() -> None:
     ):
 
         def sync(name: str, workers: int, requests: int, round_number: int) -> Sample:
-            settings = {"GRAMHOUSE_ENGINE": "dask", "GRAMHOUSE_WORKERS": str(workers)} if workers else None
+            settings = {"GRAMHOUSE_WORKERS": str(workers)} if workers else None
             return measure_sync(server, folder / f"{name}-{round_number}", requests, items=items, settings=settings)
 
         candidates: Candidates = {

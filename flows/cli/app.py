@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.storage.errors import OtherService, SnapshotHides, WarehouseBusy, WarehouseError, hint_for
@@ -102,28 +102,31 @@ def _wants(arguments: Sequence[str], value: str, *names: str) -> bool:
     return any(each in arguments for each in joined) or any((name, value) in pairwise(arguments) for name in names)
 
 
-def _explain_usage(error: CycloptsError, command: str) -> str:
+def _explain_usage(error: CycloptsError, command: Sequence[str]) -> str:
     from pydantic import ValidationError
 
     if isinstance(error.__cause__, ValidationError):
         from flows.config.options import refusals
 
         return "\n".join(refusals(error.__cause__))
-    name = error.argument.name if error.argument else ""
-    message = f"{name}: {why}" if (why := getattr(error, "exception_message", "")) else str(error)
-    message = message.partition(" Available commands: ")[0]
+    message, fix = str(error).partition(" Available commands: ")[0], f"see `{' '.join(('gramhouse', *command))} --help`"
+    if error.argument and (why := getattr(error, "exception_message", "")):
+        what, _, own = why.rstrip(".").partition("; ")
+        message, fix = f"{error.argument.name}: {what[:1].lower()}{what[1:]}", own or fix
+    elif isinstance(error, UnusedCliTokensError):
+        message = f"Unexpected argument {' '.join(error.unused_tokens or ())!r}"
     end = "" if message.endswith((".", "?")) else "."
-    return f"{message}{end} Fix: see `gramhouse {command} --help`.".replace("  ", " ")
+    return f"{message}{end} Fix: {fix}."
 
 
 def _refuse_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
     """Say what is wrong with the command line; record it for a scheduled run, so that `gramhouse status` shows it."""
-    command = next((each for each in arguments[:1] if each in COMMANDS), "")
+    command = [each for each in arguments[:1] if each in COMMANDS]
     message = _explain_usage(error, command)
-    if command in ("sync", "backfill") and not sys.stderr.isatty():
+    if command in (["sync"], ["backfill"]) and not sys.stderr.isatty():
         from flows.reporting.recording import record_failed_start
 
-        with suppress(SettingsError), record_failed_start(command, {}):
+        with suppress(SettingsError), record_failed_start(command[0], {}):
             raise SettingsError(message)
     return _say(message)
 

@@ -28,7 +28,7 @@ from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings
 from flows.config.tracker import prefect_api_url
 from flows.engine.publishing import publication
-from flows.engine.resources import NO_WORKERS, check_clock, check_places, unwritable_folders
+from flows.engine.resources import check_clock, check_places, unwritable_folders
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, span
@@ -315,14 +315,6 @@ def _is_sound(file: Path) -> bool:
         return False
 
 
-def _workers(settings: Settings) -> Iterator[Finding]:
-    if settings.engine != "local":
-        yield bad("workers", text=str(NO_WORKERS))
-    elif settings.scheduler is not None:
-        fix = "set GRAMHOUSE_ENGINE=dask as well, or remove it"
-        yield note("workers", text=f"{origin('scheduler')}: not used, as runs are local", fix=fix)
-
-
 def _schedules(settings: Settings) -> Iterator[Finding]:
     now, name = datetime.now(UTC), "schedules"
     up = holder(settings.prefect_home / "up")
@@ -347,7 +339,6 @@ _CHECKS: Mapping[str, Callable[[Settings], Iterable[Finding]]] = {
     "bucket": _bucket,
     "snapshot": _snapshot,
     "Prefect": _prefect,
-    "workers": _workers,
     "schedules": _schedules,
 }
 

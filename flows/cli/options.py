@@ -110,10 +110,7 @@ class RunArguments:
 
     def settings(self, chosen: ExpertOptions) -> Settings:
         """Return the settings of this run. Raises SettingsError."""
-        settings = load(**chosen.model_dump(), **self.command_line_only)
-        if self.scheduler is not None and settings.engine == "local":
-            raise SettingsError("--scheduler is for runs on workers. Fix: add --engine dask, or leave it out.")
-        return settings
+        return load(**chosen.model_dump(), **self.command_line_only)
 
 
 @contextmanager

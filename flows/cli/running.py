@@ -4,6 +4,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import SystemRandom
 from typing import Any
@@ -40,10 +41,11 @@ def _log_end(lines: json_log.JsonLines, report: RunReport) -> None:
 
 async def _direct(request: RunRequest, activity: str, progress: Progress) -> RunReport:
     from flows.pipeline import run_sync
+    from flows.scale import open_workers
 
-    async with open_resources(request.settings, activity, progress) as resources:
+    async with open_resources(request.settings, activity, progress) as resources, open_workers(request) as workers:
         with watch(progress):
-            return await run_sync(request, resources)
+            return await run_sync(request, replace(resources, scan_account=workers))
 
 
 async def _tracked(

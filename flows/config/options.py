@@ -1,7 +1,7 @@
 """Options of runs: of the command line, and of the deployments, which Prefect's UI shows as a form."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -79,7 +79,7 @@ class ExpertOptions(BaseModel):
     page_size: Annotated[int | None, _word("NUMBER")] = setting("page_size")
     max_wait: Annotated[float | None, _word("SECONDS")] = setting("max_wait")
     busy_wait: Annotated[float | None, _word("SECONDS")] = setting("busy_wait")
-    engine: Literal["local", "dask"] | None = setting("engine")
+    workers: Annotated[int | None, _word("NUMBER")] = setting("workers")
 
 
 class RunOptions(BaseModel):

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping as Map
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -180,12 +180,10 @@ class Settings(BaseSettings):
     """Days after which an incremental sync fetches all posts of an account again."""
     full_refresh_budget: int | None = Field(None, ge=1, le=10**9)
     """Maximum number of requests of such full scans in one run, the oldest first; by default no limit."""
-    engine: Literal["local", "dask"] = "local"
-    """Where accounts are scanned: local, in the process of the run; dask, by Dask workers."""
     scheduler: Annotated[str, AfterValidator(_scheduler)] | None = None
-    """Address of a Dask scheduler, such as tls://host:8786; by default a run starts workers on this machine."""
-    workers: int = Field(2, ge=1, le=256)
-    """Worker processes that a run starts on this machine if no scheduler is set."""
+    """Address of a Dask scheduler, such as tls://host:8786, whose workers scan."""
+    workers: int = Field(0, ge=0, le=256)
+    """Worker processes that scan, which a run starts on this machine; 0: the process of the run scans."""
     keep_runs: Days = 400
     """Days for which runs, their outcomes and quarantined records are kept; repeated outcomes are deleted earlier."""
     keep_raw: int | None = Field(None, ge=1, le=_MOST_DAYS)

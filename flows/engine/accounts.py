@@ -55,7 +55,8 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
 async def _start(run: Run, account: AccountScan, done: Counter[str], group: TaskGroup) -> None:
     # Acquired before the task is created, so that waiting accounts cost no memory.
     await run.open_accounts.acquire()
-    scanning = group.create_task(scan_account(run, account, done))
+    scan = run.resources.scan_account or scan_account
+    scanning = group.create_task(scan(run, account, done))
     scanning.add_done_callback(lambda _: run.open_accounts.release())
 
 

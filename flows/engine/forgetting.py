@@ -2,28 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from connectors.buckets.address import BucketError
-from connectors.state.database import SqlConnection, State, open_state, state_path
+from connectors.state.database import SqlConnection, State
 from connectors.state.forgotten import mark_forgotten, read_forgotten, unmark_forgotten
 from connectors.state.operations import begin_operation, end_operation, read_operations
 from connectors.state.progress import delete_progress
 from connectors.state.runs import redact_texts
 from connectors.warehouse.maintenance.compact_file import check_room, rewrite_file
 from connectors.warehouse.maintenance.forget import count_items, erase, find_account
-from connectors.warehouse.maintenance.traces import NOT_SEARCHED, Found, files_of, search
 from connectors.warehouse.storage.errors import WarehouseError
-from connectors.warehouse.storage.holder import hold
-from connectors.warehouse.storage.paths import real
 from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings
-from flows.engine.files import Files, check_exists, explained_state, lock_state, open_existing_state, open_pair
+from flows.engine.files import Files, check_exists, lock_state, open_existing_state, open_pair
 from flows.engine.resources import check_writable, wait_for_turn
 from flows.engine.upkeep import open_existing, publish_opened
 from flows.reporting.page.write import is_report
@@ -32,36 +28,22 @@ from flows.reporting.recording import record_failed_start
 from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
 
 NOT_REACHED = (
-    "exports, reports written to other files, and copies of the snapshot on other machines",
-    "backups of the warehouse, the raw store and the snapshot",
+    "backups, exports, copies and all other files, also those beside the warehouse and on other machines",
+    "data of other accounts that mentions it, and names of fields that are called like it",
     "older versions of objects that the bucket keeps",
     "Prefect's database: parameters, logs and artifacts of runs",
     "log files, and the output of earlier commands",
 )
-"""What may have an account, and is not known to gramhouse."""
+"""What may have an account, and was not looked into."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What was erased, the files that were written again without it, and where its ids and names were searched for.
-
-    `removed_files` are those that were deleted.
-    """
+    """What was erased, the files that were written again without it, and those that were deleted."""
 
     erased: Erasure
     rewritten: tuple[str, ...]
     removed_files: tuple[str, ...]
-    searched: Mapping[Path, Found]
-
-    @property
-    def found(self) -> Mapping[Path, Found]:
-        """Return the files in which something was found, or that could not be searched."""
-        return {path: found for path, found in self.searched.items() if found}
-
-    @property
-    def looked_into(self) -> list[Path]:
-        """Return the files that were searched."""
-        return [path for path, found in self.searched.items() if not any(key.startswith(NOT_SEARCHED) for key in found)]
 
 
 def _locked(settings: Settings, now: datetime) -> AbstractContextManager[State]:
@@ -87,7 +69,7 @@ def find_now(settings: Settings, text: str) -> tuple[Account, int]:
 
 
 async def forget_now(settings: Settings, text: str) -> Receipt:
-    """Erase the account with this id, name or public id everywhere, and search all files for it.
+    """Erase the account with this id, name or public id everywhere.
 
     After an error or a kill, the same call completes it. Raises SelectionError if there is no such account or more than
     one, WarehouseBusy, WarehouseUnusable and BucketError.
@@ -127,9 +109,9 @@ def _erase(settings: Settings, text: str, now: datetime) -> tuple[Erasure, Path]
 
 
 async def _forget(settings: Settings, text: str) -> Receipt:
-    warehouse, snapshot, report = settings.warehouse, settings.snapshot_file(), settings.report_file()
+    snapshot, report = settings.snapshot_file(), settings.report_file()
     now = SystemClock().now()
-    with record_failed_start(ACTIVITY, {"warehouse": warehouse, "snapshot": settings.snapshot}):
+    with record_failed_start(ACTIVITY, {"warehouse": settings.warehouse, "snapshot": settings.snapshot}):
         check_writable(settings)
         await wait_for_turn(settings, ACTIVITY)
         erased, raw_folder = await asyncio.to_thread(_erase, settings, text, now)
@@ -140,17 +122,16 @@ async def _forget(settings: Settings, text: str) -> Receipt:
         published = await publish_opened(opened, settings, report=report if had_report else None)
         if had_report and published.report is None:
             report.unlink()
-    with hold(warehouse, ACTIVITY, since=now.isoformat(timespec="seconds"), pause=time.sleep):
-        with explained_state(), open_state(state_path(real(warehouse))) as state:
-            state.write(end_operation, OPERATION)
-            state.erase()
-        searched = await asyncio.to_thread(search, files_of(warehouse, snapshot, raw_folder, report), erased.accounts)
-    written = (warehouse, *((raw_folder,) if "raw_versions" in erased.removed else ()), snapshot, published.report, url)
+    with _locked(settings, now) as state:
+        state.write(end_operation, OPERATION)
+        state.erase()
+        written = [settings.warehouse, state.path, snapshot, published.report, url]
+    if "raw_versions" in erased.removed:
+        written.append(raw_folder)
     return Receipt(
         erased,
         tuple(str(each) for each in written if each is not None),
         (str(report),) if had_report and published.report is None else (),
-        searched,
     )
 
 

@@ -37,8 +37,6 @@ T = TypeVar("T")
 
 _LOOK_EVERY = 1.0
 
-NO_WORKERS = "GRAMHOUSE_ENGINE=dask: runs on workers are a deployment now. Fix: remove the setting (docs/scale.md)."
-
 
 def unwritable_folders(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield the setting of each file or folder that cannot be written, and a message with the fix.
@@ -205,8 +203,6 @@ async def open_resources(
     from flows.engine.run import RunResources  # noqa: PLC0415
 
     clock = SystemClock()
-    if settings.engine != "local":
-        raise SettingsError(NO_WORKERS)
     check_writable(settings)
     address, key, network = settings.address(), settings.key(), settings.network()
     # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.

@@ -2,13 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
@@ -60,7 +61,8 @@ class RunResources:
     """The resources of a run, including time, randomness and ids.
 
     `bucket` is where the snapshot is published in addition to its file on this machine. `rate` is that of the first
-    request. `progress` is where a run counts what it does, for those who show it.
+    request. `progress` is where a run counts what it does, for those who show it. `scan_account` scans elsewhere
+    (flows/scale.py); by default, accounts are scanned in this process.
     """
 
     send: Send
@@ -71,6 +73,7 @@ class RunResources:
     bucket: "SnapshotBucket | None" = None
     rate: RequestRate = field(default_factory=RequestRate)
     progress: Progress | None = None
+    scan_account: "ScanAccount | None" = None
 
 
 class Run:
@@ -206,6 +209,9 @@ class Run:
         done = {name: getattr(self.progress, name) for name in ("accounts", "requests", "pages", "items")}
         warehouse, now = self.resources.warehouse, self.clock.now()
         await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
+
+
+ScanAccount = Callable[[Run, AccountScan, Counter[str]], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager

@@ -21,9 +21,7 @@ from connectors.warehouse.maintenance.retention import (
     delete_old_runs,
     delete_quarantined,
     delete_repeated_outcomes,
-    find_newest_end,
-    is_nearly_all,
-    read_run_days,
+    find_agreed_time,
 )
 from connectors.warehouse.queries.outcomes import lift_waits
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
@@ -192,7 +190,7 @@ def compact_now(settings: Settings, *, now: datetime) -> Compacted:
             state, path, raw=settings.raw, mapping=settings.media_mapping(), paths=settings.page_paths()
         )
         with opening as files:
-            until = None if keep is None else find_newest_end(files.db, now=now) - keep
+            until = None if keep is None else find_agreed_time(files.db, now=now) - keep
             parts = compact_parts(files.db, files.raw, now=now, before=until)
         rewrite_file(path)
     return Compacted(before, path.stat().st_size, parts)
@@ -233,9 +231,8 @@ _ALL_OUTCOMES = timedelta(days=7)
 
 
 async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) -> None:
-    """Delete old runs and quarantined records, but nothing if nearly all runs would be deleted.
+    """Delete old runs and quarantined records. Ages are counted from the time on which the last runs agree.
 
-    Ages are counted from the end of the run before this one (see `find_newest_end`): the clock may have jumped ahead.
     A failure is logged and not raised, because the run has already landed all its pages.
     """
     # Imported here, because they import pyarrow.
@@ -244,19 +241,8 @@ async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) ->
 
     try:
         await warehouse.write(bring_state, StateRows(*await warehouse.read_state(read_published)))
-        now, days = await warehouse.read(find_newest_end, now=now), await warehouse.read(read_run_days)
-        keep_all = min(keep, _ALL_OUTCOMES)
-        if not is_nearly_all(days, before=(now - keep_all).date(), keep=keep_all.days):
-            await warehouse.write(delete_repeated_outcomes, before=now - keep_all)
-        before = (now - keep).date()
-        # Quarantined records may all be old, but runs are not, unless the clock is wrong.
-        if is_nearly_all(days, before=before, keep=keep.days):
-            old = sum(day < before for day in days)
-            notices.warning(
-                f"GRAMHOUSE_KEEP_RUNS would delete {old:,} of {len(days):,} runs: that is nearly all of them, so"
-                " nothing was deleted. Fix: check this machine's clock; if it is correct, no action is needed."
-            )
-            return
+        now = await warehouse.read(find_agreed_time, now=now)
+        await warehouse.write(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))
         runs = await warehouse.write(delete_old_runs, before=now - keep)
         await warehouse.write_state(delete_runs, runs)
         records = await warehouse.write(delete_quarantined, before=now - keep)

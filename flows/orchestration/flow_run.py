@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import SystemRandom
 from typing import Any
@@ -25,7 +25,7 @@ from connectors.warehouse.storage.errors import (
     WarehouseUnusable,
 )
 from flows.clock import SystemClock
-from flows.config.errors import SettingsError, TrackerUnreachable, error_line
+from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.tracker import prefect_api_url
 from flows.engine.resources import open_resources
@@ -38,6 +38,7 @@ from flows.reporting.message import to_message
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
+from flows.scale import open_workers
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
 
@@ -113,8 +114,12 @@ async def run_in_flow(options: SyncOptions | BackfillOptions, steps: Steps) -> S
         with record_failed_start(activity, chosen, progress=caller.progress):
             settings = await load_with_credentials(chosen)
             report_url = settings.report_url
-            async with open_resources(settings, activity, caller.progress) as resources:
-                return await run_sync(RunRequest(settings, options), resources, steps)
+            request = RunRequest(settings, options)
+            async with (
+                open_resources(settings, activity, caller.progress) as resources,
+                open_workers(request) as workers,
+            ):
+                return await run_sync(request, replace(resources, scan_account=workers), steps)
 
     async def announce(report: RunReport, retry: Retry | None) -> None:
         get_run_logger().info("%s", f"{retry}. {to_message(report)}" if retry else to_message(report))
@@ -144,7 +149,7 @@ def final_state(report: RunReport) -> State[RunReport]:
 # Errors of the user who started the run and sees the message immediately, so no notification is sent.
 _ASKED_WRONGLY = (SelectionError, SnapshotMissing, SnapshotUnreadable)
 
-_OF_A_USER = (*_ASKED_WRONGLY, SettingsError, OtherService, WarehouseUnusable, BucketError, OSError)
+_OF_A_USER = (*_ASKED_WRONGLY, SettingsError, OtherService, WarehouseUnusable, BucketError, ClusterLost, OSError)
 
 
 async def end_flow_run(error: Exception) -> State[Any]:

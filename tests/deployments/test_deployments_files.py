@@ -404,7 +404,6 @@ def test_the_cluster_finds_its_scheduler_and_its_certificates() -> None:
     chosen = Settings.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in values.items()})
     service = next(one for one in OBJECTS if one["kind"] == "Service" and one["metadata"]["name"] == "scheduler")
     [port] = service["spec"]["ports"]
-    assert chosen.engine == "dask"
     assert chosen.scheduler == f"tls://scheduler:{port['port']}"
     assert PODS["workers"]["containers"][0]["command"][2] == chosen.scheduler
     dask, tls = _object("gramhouse-dask"), _object("gramhouse-tls")

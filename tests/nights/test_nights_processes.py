@@ -16,7 +16,6 @@ from flows.orchestration.processes import free_port
 from tests.api.faults import Action, Rule
 from tests.e2e.processes import ROOT, TIMEOUT, killed_on_exit, wait_until
 from tests.nights.conftest import Operator
-from tests.nights.marks import FLOWS
 from tests.nights.service import Service
 
 # Runs a command that may start only so many threads.
@@ -95,10 +94,9 @@ async def lets_in(address: str) -> bool:
         return False
 
 
-@FLOWS
 @pytest.mark.long
 def test_no_worker_on_this_machine_lets_in_another_user(operator: Operator, environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "flows.cli", "sync", "--engine", "dask"]
+    command = [sys.executable, "-m", "flows.cli", "sync", "--workers", "2"]
     service = operator.connect(Service(accounts=2, posts=3))
     service.script.replace([Rule(Action("delay", seconds=600), "media")])
     open_to: list[str] = []

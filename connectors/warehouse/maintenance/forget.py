@@ -63,7 +63,7 @@ def find_account(db: DuckDBPyConnection, text: str, pending: Erasure, forgotten:
     if found:
         return found[-1]
     if account_id:
-        # One that was forgotten is searched for again; one whose record was never valid may be in quarantine.
+        # One that was forgotten may be in a restored file; one whose record was never valid may be in quarantine.
         account = Account(account_id)
         if forgotten.marks_in(account_id) or any(rows for _, rows in _of_tables(db, "SELECT 1", Erasure((account,)))):
             return account

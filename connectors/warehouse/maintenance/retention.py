@@ -1,7 +1,6 @@
 """Deletes data after its retention time: runs and their outcomes, and records in quarantine."""
 
-from collections.abc import Collection
-from datetime import date, datetime
+from datetime import datetime
 
 from duckdb import DuckDBPyConnection
 
@@ -9,37 +8,24 @@ from connectors.warehouse.storage.statements import statements
 
 _SQL = statements(__name__)
 
-# If less than this share of the runs would remain, and they cover less than half of the retention time, then the clock
-# is probably ahead, and nothing is deleted.
-_LEAST_KEPT = 0.5
+# So many runs in a row must agree that the clock is right. One that is ahead by years would make everything old.
+_AGREEING = 10
 
 # The last runs, which the report shows, keep all outcomes; older runs keep only outcomes that changed.
 _RUNS_IN_FULL = 30
 
 
-def find_newest_end(db: DuckDBPyConnection, *, now: datetime) -> datetime:
-    """Return the time from which ages are computed: the end of the run before the last one, at the latest `now`.
+def find_agreed_time(db: DuckDBPyConnection, *, now: datetime) -> datetime:
+    """Return the time from which ages are computed: the first end of the last runs before this one, at the latest now.
 
-    Thus a clock that has jumped ahead since then does not make data look older than it is.
+    A person has that many runs to set a clock that is ahead, before it deletes anything.
     """
-    query = "SELECT arg_max(ended_at, seq) FROM core.runs WHERE seq < (SELECT max(seq) FROM core.runs)"
-    [(found,)] = db.execute(query).fetchall()
+    query = """
+        SELECT min(ended_at)
+        FROM (SELECT ended_at FROM core.runs WHERE seq < (SELECT max(seq) FROM core.runs) ORDER BY seq DESC LIMIT ?)
+    """
+    [(found,)] = db.execute(query, [_AGREEING]).fetchall()
     return min(now, found) if isinstance(found, datetime) else now
-
-
-def is_nearly_all(days: Collection[date], *, before: date, keep: int) -> bool:
-    """Return whether deleting runs before a date would delete too much: most runs, and most of the `keep` days.
-
-    `days` has the day of each run.
-    """
-    kept = [day for day in days if day >= before]
-    return len(kept) < _LEAST_KEPT * len(days) and 2 * len(set(kept)) < keep
-
-
-def read_run_days(db: DuckDBPyConnection) -> list[date]:
-    """Return the day (UTC) on which each run began."""
-    rows = db.execute("SELECT (started_at AT TIME ZONE 'UTC')::DATE FROM core.runs").fetchall()
-    return [day for (day,) in rows]
 
 
 def delete_old_runs(db: DuckDBPyConnection, *, before: datetime) -> list[str]:

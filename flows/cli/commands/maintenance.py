@@ -131,7 +131,7 @@ def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
     return found.account_id
 
 
-def _document(receipt: "Receipt", code: ExitCode) -> dict[str, object]:
+def _document(receipt: "Receipt") -> dict[str, object]:
     from flows.engine.forgetting import NOT_REACHED
 
     return {
@@ -139,10 +139,8 @@ def _document(receipt: "Receipt", code: ExitCode) -> dict[str, object]:
         "removed": receipt.erased.removed,
         "rewritten": receipt.rewritten,
         "removed_files": receipt.removed_files,
-        "searched": [str(path) for path in receipt.looked_into],
-        "found": {str(path): found for path, found in receipt.found.items()},
         "not_reached": NOT_REACHED,
-        "exit_code": code,
+        "exit_code": ExitCode.COMPLETE,
     }
 
 
@@ -155,14 +153,7 @@ def _lines(receipt: "Receipt") -> Iterator[str]:
     yield f"  Written again: {', '.join(map(clean, receipt.rewritten))}."
     if deleted := ", ".join(map(clean, receipt.removed_files)):
         yield f"  Deleted: {deleted}."
-    searched = f"Searched {count(len(receipt.looked_into), 'file')} for its id and names"
-    yield f"{WARN} {searched}. Still found:" if receipt.found else f"  {searched}: nothing found."
-    for path, found in receipt.found.items():
-        places = ", ".join(f"{clean(place)} ({number:,})" for place, number in found.items())
-        yield f"    {clean(path)}: {places}"
-    if receipt.found:
-        yield "  What to do: docs/maintenance.md#forget-an-account"
-    yield f"  Not reached, if they exist: {'; '.join(NOT_REACHED)}."
+    yield f"  Not looked into: {'; '.join(NOT_REACHED)}."
     for account_id in accounts:
         yield f"  Syncs skip it. To let them import it again: gramhouse forget {account_id} --undo"
 
@@ -193,12 +184,12 @@ def forget(
 ) -> None:
     """Erase an account everywhere; syncs do not import it again.
 
-    Rewrites the warehouse, raw store, snapshot, report and bucket, and ends with a receipt: what was removed, and a
-    search of all files for the account. If it is interrupted, run it again. It needs disk space for a second copy of
-    the warehouse file.
+    Rewrites the warehouse, raw store, state, snapshot, report and bucket, and ends with a receipt: what was removed,
+    and what it does not reach. If it is interrupted, run it again. It needs disk space for a second copy of the
+    warehouse file.
 
-    Exit codes: 0 erased and nothing found, 1 failed or not confirmed, 2 wrong usage or no such account, 3 erased, but
-    something still mentions it, 4 the warehouse is held by another process.
+    Exit codes: 0 erased, 1 failed or not confirmed, 2 wrong usage or no such account, 3 erased, but not published, 4
+    the warehouse is held by another process.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     if undo:
@@ -208,6 +199,4 @@ def forget(
     from flows.engine.forgetting import forget_now
 
     receipt = run_maintenance(forget_now(settings, chosen))
-    code = ExitCode.PARTIAL if receipt.found else ExitCode.COMPLETE
-    print_result(_document(receipt, code), _lines(receipt), as_json=as_json)
-    raise SystemExit(code)
+    print_result(_document(receipt), _lines(receipt), as_json=as_json)

@@ -30,7 +30,7 @@ from tests.harness.against_api import assert_matches_api
 pytestmark = pytest.mark.e2e
 
 # Tasks of a few pages, so that a run has many of them, and a run that does not wait for a minute.
-_SMALL = "from flows.engine.dask import scans, task; task.MOST_BYTES = 30_000; scans.NO_WORKERS = 3.0"
+_SMALL = "from flows import scale; from flows.engine import piece; piece.MOST_BYTES = 30_000; scale.NO_WORKERS = 3.0"
 _SMALL_RUN = ("-c", f"from flows.cli.__main__ import prepare_process, run; prepare_process(); {_SMALL}; run()")
 
 
@@ -53,7 +53,7 @@ def many(seventy: Api) -> Iterator[Api]:
 def there(tmp_path: Path, many: Api) -> Operator:
     folder = tmp_path / "warehouse"
     folder.mkdir()
-    environment = {"GRAMHOUSE_BASE_URL": many.url, "GRAMHOUSE_API_KEY": KEY, "GRAMHOUSE_ENGINE": "dask"}
+    environment = {"GRAMHOUSE_BASE_URL": many.url, "GRAMHOUSE_API_KEY": KEY}
     return Operator(folder, {**environment, "GRAMHOUSE_PAGE_SIZE": "10", "GRAMHOUSE_CONCURRENCY": "2"})
 
 
@@ -85,7 +85,7 @@ def _repeated(many: Api) -> int:
 def test_a_killed_worker_is_replaced_and_no_clock_of_a_worker_is_read(
     there: Operator, many: Api, cluster: Cluster
 ) -> None:
-    broken_clock = f"{_SMALL}; task.SystemClock.now = None"
+    broken_clock = f"{_SMALL}; piece.SystemClock.now = None"
     first, _ = cluster.start_worker(broken_clock), cluster.start_worker(broken_clock)
     # Accounts are limited, so that some wait, and the worker dies while others are limited.
     many.limiter.configure({"selected_account": RateLimit(4, 3)})
@@ -101,8 +101,8 @@ def test_a_killed_worker_is_replaced_and_no_clock_of_a_worker_is_read(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", ["dask", "local"])
-def test_a_killed_run_is_resumed_by_the_next(there: Operator, many: Api, cluster: Cluster, engine: str) -> None:
+@pytest.mark.parametrize("on_workers", [True, False])
+def test_a_killed_run_is_resumed_by_the_next(there: Operator, many: Api, cluster: Cluster, *, on_workers: bool) -> None:
     cluster.start_worker(_SMALL)
     code, _ = _during_a_run(there, many, lambda process: process.kill())
     assert code == -signal.SIGKILL
@@ -110,7 +110,9 @@ def test_a_killed_run_is_resumed_by_the_next(there: Operator, many: Api, cluster
     # The task that was under way ends, since nothing waits for its result.
     wait_until(lambda: _is_quiet(many), "the worker to stop")
     assert len(many.requests) - before < 30
-    assert there.sync(GRAMHOUSE_ENGINE=engine)["state"] == "complete"
+    if not on_workers:
+        del there.env["GRAMHOUSE_SCHEDULER"]
+    assert there.sync()["state"] == "complete"
     assert_matches_api(there.ask, many)
     assert _repeated(many) <= 8 + 2 * 2 + 30
 
@@ -132,7 +134,8 @@ def test_a_killed_scheduler_ends_the_run_with_one_line(there: Operator, many: Ap
     assert code == 1
     [line] = [line for line in output.splitlines() if line.startswith("✖")]
     assert "the connection to the Dask scheduler was lost. Saved pages are kept. Fix: " in line
-    assert there.sync(GRAMHOUSE_ENGINE="local")["state"] == "complete"
+    del there.env["GRAMHOUSE_SCHEDULER"]
+    assert there.sync()["state"] == "complete"
     assert_matches_api(there.ask, many)
 
 
@@ -173,9 +176,9 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: Api, cluster: Cl
 
 # Code that a worker runs first, its environment, and why the run refuses it.
 REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
-    "another version": ("task.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, and the run"),
+    "another version": ("piece.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, and the run"),
     "another Python": (
-        "import types; task.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
+        "import types; piece.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
         {},
         "has Python 3.10, and the run has 3.",
     ),
@@ -186,11 +189,10 @@ REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
         "has the address http://127.0.0.1:9, and",
     ),
     "no key": ("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: "),
-    "without the function": ("vars(task).pop('run_task', None)", {}, "cannot run the tasks of gramhouse"),
+    "without the function": ("vars(piece).pop('run_piece', None)", {}, "cannot scan for gramhouse"),
 }
 
 
-# tests/flows/engine/test_flows_dask.py has the end of a run that a worker refuses.
 @pytest.mark.long
 @pytest.mark.parametrize("reason", REFUSED)
 def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
@@ -201,7 +203,7 @@ def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
     refused = there.run("sync", code=2).stderr
     [line] = [line for line in refused.splitlines() if line.startswith("✖")]
     assert why in line
-    assert "tcp://127.0.0.1:" in line or "cannot run" in why
+    assert "tcp://127.0.0.1:" in line or "cannot scan" in why
     assert "Fix: " in line
     assert "another-key" not in refused
     assert {one.account_id for one in many.requests} == {None}
@@ -226,26 +228,17 @@ def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: Api, cluste
     [("tcp://10.0.0.1:8786", "needs TLS"), ("scheduler:8786", "not the address of a Dask scheduler")],
 )
 def test_invalid_options_are_reported_in_one_line(tmp_path: Path, scheduler: str, why: str) -> None:
-    environment = {"BASE_URL": "http://127.0.0.1:9", "API_KEY": KEY, "ENGINE": "dask", "SCHEDULER": scheduler}
+    environment = {"BASE_URL": "http://127.0.0.1:9", "API_KEY": KEY, "SCHEDULER": scheduler}
     operator = OperatorHere(tmp_path, {f"GRAMHOUSE_{name}": value for name, value in environment.items()})
     refused = operator.run("sync", code=2)
     assert (refused.stdout, why in refused.stderr, "Fix:" in refused.stderr) == ("", True, True)
 
 
 @pytest.mark.long
-def test_doctor_counts_the_workers(there: Operator, cluster: Cluster) -> None:
-    assert "and has no worker" in there.run("doctor", code=1).stdout
-    cluster.start_worker()
-    assert "and has 1 worker" in there.run("doctor").stdout
-    there.env["GRAMHOUSE_SCHEDULER"] = "tcp://127.0.0.1:9"
-    assert "does not answer" in there.run("doctor", code=1).stdout
-
-
-@pytest.mark.long
 def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: Api) -> None:
     # A terminal sends the signal to every process of the group.
     with subprocess.Popen(
-        [sys.executable, *_SMALL_RUN, "sync"],
+        [sys.executable, *_SMALL_RUN, "sync", "--workers", "2"],
         env=there.environment(),
         cwd=ROOT,
         stderr=subprocess.PIPE,

@@ -175,16 +175,6 @@ def test_what_the_demo_left_a_full_disk_and_a_damaged_database_are_found(
     assert found["schedules"][1].startswith("gramhouse up (process ")
 
 
-def test_a_scheduler_without_workers_is_a_mistake(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    scheduler = "tls://scheduler:8786"
-    with served(monkeypatch, "sandbox-demo-key"):
-        code, _, err = run_cli("sync", "--scheduler", scheduler)
-        assert (code, "Fix: add --engine dask" in err) == (2, True)
-        monkeypatch.setenv("GRAMHOUSE_SCHEDULER", scheduler)
-        verdict, message = _found(run_cli, 0)["workers"]
-    assert (verdict, message.startswith("GRAMHOUSE_SCHEDULER: not used")) == ("note", True)
-
-
 def _hold(scope: str, until: datetime) -> None:
     with open_state(state_path(Path("data/warehouse.duckdb"))) as state:
         Inbox(state).land([PageCommit(cooldown=ScopeCooldown(scope, until))])
