@@ -14,7 +14,7 @@ from connectors.warehouse.storage.errors import OtherService, SnapshotHides, War
 from flows.cli import SIGNALLED
 from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.streams import drop_output
-from flows.cli.signals import find_stopped, raise_at_signals, stop_raising
+from flows.cli.signals import end_soon, find_stopped, raise_at_signals
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
 from flows.config.release import release
 from flows.reporting.exit_code import ExitCode
@@ -195,7 +195,8 @@ def main() -> None:
     try:
         code = _run(arguments)
     except BaseException as error:  # noqa: BLE001 - what is a bug is raised again
-        stop_raising()
+        if (stopped := find_stopped(error)) is not None:
+            end_soon(stopped)
         try:
             code, message = _say_failure(error, arguments)
         except Exception as bug:

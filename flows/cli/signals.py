@@ -13,6 +13,8 @@ T = TypeVar("T")
 # Seconds after which a signal that the command did not notice is raised again.
 _AGAIN = 2.0
 
+_LAST_WORDS = 1.0
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -49,9 +51,10 @@ def _raise(number: int) -> None:
     raise Stopped(number)
 
 
-def stop_raising() -> None:
-    """Let the command that a signal ended say so without being interrupted again."""
-    signal.setitimer(signal.ITIMER_REAL, 0)
+def end_soon(stopped: Stopped) -> None:
+    """Give a command that a signal ended a moment for its last words: perhaps nobody reads them."""
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(stopped.code))
+    signal.setitimer(signal.ITIMER_REAL, _LAST_WORDS)
 
 
 def _listen(act: Callable[[int], None]) -> None:
