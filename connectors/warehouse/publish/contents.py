@@ -1,28 +1,20 @@
 """The views of schema `main`: those of models/views, with the columns that this warehouse's fields have. No IO."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from connectors.warehouse.merge.registry import Field, Registry, child_table
 from connectors.warehouse.storage.quoting import literal, quoted
+from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType, kind_of, names_kind
 from models.mapping import READING_TYPES, to_pointer
 from models.mapping import Mapping as MediaMapping
 from models.views import CHILDREN, MEDIA, View, views
 
-# Part of the query of every view of children: {items} is a query for the JSON text of each item's list.
-_ELEMENTS = """
-SELECT * EXCLUDE (elements), unnest(elements) AS element,
-    (generate_subscripts(elements, 1) - 1)::INTEGER AS position
-FROM (
-    SELECT
-        account_id, surface, media_id, run_seq,
-        CASE
-            WHEN json_valid({items}) AND json_type({items}) = 'ARRAY' THEN from_json({items}, '["JSON"]')
-        END AS elements
-    FROM core.media
-)
-"""
+_SQL = statements(__name__)
+
+_PART = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,37 +27,30 @@ class Inferred:
 
 
 def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
-    """Return the views of a warehouse in the order in which they can be created.
-
-    `{inferred}` in their queries becomes the columns of fields; the other parts in braces are explained beside them.
-    """
+    """Return the views of a warehouse in the order in which they can be created, with the parts in braces filled."""
     fields = [field for field in registry.values() if field.resource == MEDIA and field.column_name is not None]
     declared = views()
-    items = [*_mapped(mapping, declared[MEDIA]), *_fields(fields, declared[MEDIA])]
+    items = _of_items(mapping, fields, declared[MEDIA])
     content = [one for one in items if one.name not in {field.column_name for field in fields if _is_only_count(field)}]
     types = _content_types(mapping, fields)
-    # By case: the names of a structure, which DuckDB would read in one go too, have none.
+    # By place: the names of a structure, which DuckDB would read in one go too, have no case.
     values = {name: f"TRY_CAST(gh_row.content[{n}] AS {kind})" for n, (name, kind) in enumerate(types.items(), 1)}
     paths = {str(field.column_name): field.path for field in fields}
     of_versions = [replace(one, value=values[paths.get(one.name, one.name)]) for one in content]
+    in_content = {name: values[name] for name in ("media_type", "caption", "permalink", "published_at")}
+    in_content["paths"] = f"[{', '.join(literal(to_pointer((name,))) for name in types)}]"
+    filled = {
+        MEDIA: _fill(declared[MEDIA], items, kind=kind_of(_kind_columns(mapping, fields))),
+        "media_superseded": _fill(declared["media_superseded"], of_versions, **in_content),
+        "media_history": _fill(declared["media_history"], content),
+        "fields": _fill(declared["fields"], (), mapped=_mapped_paths(mapping), counts=_counts(mapping, registry)),
+    }
     lists: dict[str, list[Field]] = {CHILDREN: []}
     for field in fields:
         if FieldType.LIST in field.kinds:
             lists.setdefault(child_table(field.path, mapping), []).append(field)
-    filled = {
-        MEDIA: _with(declared[MEDIA], items, kind=kind_of(_kind_columns(mapping, fields))),
-        "media_superseded": _with(
-            declared["media_superseded"],
-            of_versions,
-            **{name: values[name] for name in ("media_type", "caption", "permalink", "published_at")},
-            # The last one, because paths may have any text.
-            paths=f"[{', '.join(literal(to_pointer((name,))) for name in types)}]",
-        ),
-        "media_history": _with(declared["media_history"], content),
-        "fields": _with(declared["fields"], (), mapped=_mapped_paths(mapping), counts=_counts(mapping, registry)),
-    }
     for name, found in lists.items():
-        filled[name] = _of_children(name, found, mapping, registry)
+        filled[name] = _of_list(name, found, mapping, registry)
     return [filled.get(name, view) for name, view in declared.items()] + [
         view for name, view in filled.items() if name not in declared
     ]
@@ -80,25 +65,27 @@ def create_view(view: View, schema: str = "main") -> Iterator[str]:
         yield f"COMMENT ON COLUMN {name}.{quoted(column)} IS {literal(comment)}"
 
 
-def _with(view: View, inferred: Iterable[Inferred], **parts: str) -> View:
-    added = list(inferred)
-    select = view.select.replace("{inferred}", "".join(f", {one.value} AS {quoted(one.name)}" for one in added))
-    for name, text in parts.items():
-        select = select.replace(f"{{{name}}}", text)
-    return replace(view, select=select, columns={**view.columns, **{one.name: one.comment for one in added}})
+def _fill(view: View, inferred: Sequence[Inferred], **parts: str) -> View:
+    """Return a view with its parts in braces, and with columns in the place of {inferred}."""
+    parts["inferred"] = "".join(f", {one.value} AS {quoted(one.name)}" for one in inferred)
+    columns = {**view.columns, **{one.name: one.comment for one in inferred}}
+    return replace(view, select=_fill_parts(view.select, parts), columns=columns)
 
 
-def _mapped(mapping: MediaMapping, view: View) -> Iterator[Inferred]:
-    for column in mapping.columns:
-        if column.column not in view.columns:
-            yield Inferred(column.column, f"gh_row.{quoted(column.column)}", "Mapped in gramhouse.toml.")
+def _fill_parts(query: str, parts: Mapping[str, str]) -> str:
+    # All at once: names and paths may have braces too.
+    return _PART.sub(lambda part: parts[part[1]], query)
 
 
-def _fields(fields: Iterable[Field], view: View) -> Iterator[Inferred]:
-    for field in fields:
-        name = str(field.column_name)
-        if name not in view.columns:
-            yield Inferred(name, f"gh_row.{quoted(name)}", _origin(field))
+def _of_items(mapping: MediaMapping, fields: Iterable[Field], view: View) -> Sequence[Inferred]:
+    """Return the columns of items that a view does not declare: mapped ones, then those of fields."""
+    columns = {column.column: "Mapped in gramhouse.toml." for column in mapping.columns}
+    columns |= {str(field.column_name): _origin(field) for field in fields}
+    return [
+        Inferred(name, f"gh_row.{quoted(name)}", comment)
+        for name, comment in columns.items()
+        if name not in view.columns
+    ]
 
 
 def _origin(field: Field) -> str:
@@ -123,39 +110,37 @@ def _kind_columns(mapping: MediaMapping, fields: Iterable[Field]) -> Sequence[st
     return [f"gh_row.{quoted(name)}" for name in dict.fromkeys(["media_type", *named])]
 
 
-def _of_children(name: str, lists: Sequence[Field], mapping: MediaMapping, registry: Registry) -> View:
+def _of_list(name: str, lists: Sequence[Field], mapping: MediaMapping, registry: Registry) -> View:
     """Return the view of the elements of a list; of the first of several that an item has."""
     declared = views()[CHILDREN]
     columns = [quoted(str(field.column_name)) for field in lists]
-    items = f"coalesce({', '.join(columns)})" if columns else "NULL::VARCHAR"
-    members = [field for field in registry.values() if field.resource == name and field.column_name is not None]
-    value = "gh_row.element ->> {}"
-    mapped = {column.column: column for column in mapping.child_columns} if name == CHILDREN else {}
-    read = {path for column in mapped.values() for path in column.paths}
-    parts = {
-        column: "coalesce(" + ", ".join(value.format(literal(path)) for path in one.paths) + ")"
-        for column, one in mapped.items()
+    json_text = f"coalesce({', '.join(columns)})" if columns else "NULL::VARCHAR"
+    elements = _fill_parts(_SQL["elements"], {"list": json_text})
+    members = {
+        field.path: Inferred(str(field.column_name), _member([field.path], field.type), _origin(field))
+        for field in registry.values()
+        if field.resource == name and field.column_name is not None
     }
-    inferred = [
-        Inferred(column, f"TRY_CAST({parts[column]} AS {READING_TYPES[one.reading]})", "Mapped in gramhouse.toml.")
-        for column, one in mapped.items()
+    if name != CHILDREN:
+        comment = f"Inferred from the list at {lists[0].path}, one row each."
+        kept = {column: declared.columns[column] for column in (*declared.relation.key, "run_seq")}
+        view = View(name, declared.relation, comment, kept, _SQL["list"])
+        return _fill(view, [*members.values()], elements=elements)
+    values = {one.column: _member(one.paths, READING_TYPES[one.reading]) for one in mapping.child_columns}
+    mapped = [
+        Inferred(column, value, "Mapped in gramhouse.toml.")
+        for column, value in values.items()
         if column not in declared.columns
-    ] + [
-        Inferred(
-            str(member.column_name),
-            f"TRY_CAST({value.format(literal(member.path))} AS {member.type})",
-            _origin(member),
-        )
-        for member in members
-        if member.path not in read
     ]
-    elements = _ELEMENTS.format(items=items)
-    if name == CHILDREN:
-        return _with(declared, inferred, elements=elements, **parts)
-    kept = {column: declared.columns[column] for column in (*declared.relation.key, "run_seq")}
-    select = f"SELECT {', '.join(f'gh_row.{one}' for one in kept)}{{inferred}} FROM ({elements}) AS gh_row"  # noqa: S608
-    comment = f"Inferred from the list at {lists[0].path}, one row each."
-    return _with(View(name, declared.relation, comment, kept, select), inferred)
+    read = {path for one in mapping.child_columns for path in one.paths}
+    others = [member for path, member in members.items() if path not in read]
+    return _fill(declared, [*mapped, *others], elements=elements, **values)
+
+
+def _member(paths: Iterable[str], kind: str) -> str:
+    """Return the expression for the first of some members that an element of a list has."""
+    values = ", ".join(f"gh_row.element ->> {literal(path)}" for path in paths)
+    return f"TRY_CAST(coalesce({values}) AS {kind})"
 
 
 def _mapped_paths(mapping: MediaMapping) -> str:
@@ -167,11 +152,7 @@ def _mapped_paths(mapping: MediaMapping) -> str:
 
 
 def _counts(mapping: MediaMapping, registry: Registry) -> str:
-    """Return the query for the number of items of each field, as one map of resource and path.
-
-    One value that is joined to every field: DuckDB does not compute it unless the column `items` is selected. What is
-    one of several paths of a mapped column cannot be counted.
-    """
+    """Return the query for the number of items of each field; of several paths of a mapped column it is not known."""
     columns = {path: one.column for one in mapping.columns for path in one.paths if len(one.paths) == 1}
     columns |= {path: "media_id" for path in mapping.media_id if len(mapping.media_id) == 1}
     columns |= {one.path: one.column_name for one in registry.values() if one.resource == MEDIA and one.column_name}
@@ -179,4 +160,4 @@ def _counts(mapping: MediaMapping, registry: Registry) -> str:
         f"struct_pack(k := [{literal(MEDIA)}, {literal(path)}], v := count({quoted(column)}))"
         for path, column in columns.items()
     )
-    return f"SELECT map_from_entries([{entries}])::MAP(VARCHAR[], BIGINT) AS items FROM core.media"  # noqa: S608 - quoted
+    return _fill_parts(_SQL["counts"], {"entries": entries})

@@ -19,8 +19,8 @@ GROUP BY run_seq, change ORDER BY change = 'counted', change
 CREATE TEMP TABLE listed AS
 SELECT c.*, m.caption, m.permalink
 FROM changes AS c LEFT JOIN media AS m USING (account_id, surface, media_id)
-WHERE c.run_seq >= getvariable('first_run') AND c.run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
-ORDER BY c.run_seq DESC, change = 'counted', c.changed_at DESC, c.ig_username, surface, media_id, change
+WHERE c.run_seq >= getvariable('first_run') AND c.run_seq IN getvariable('run_seqs') AND c.account_id IN (FROM chosen)
+ORDER BY c.run_seq DESC, c.change = 'counted', c.changed_at DESC, c.ig_username, c.surface, c.media_id, c.change
 LIMIT getvariable('most') -- NULL: all.
 
 -- name: changes

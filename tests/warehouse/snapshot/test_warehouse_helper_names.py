@@ -32,6 +32,7 @@ OTHERWISE: dict[str, tuple[str, ...]] = {
     "fields": (),
     "published": (),
     "changes": ("columns",),
+    "item_events": ("changes",),
     "media_superseded": ("columns",),
     "media_history": ("columns",),
     "freshness": ("stale_for", "age_seconds"),
