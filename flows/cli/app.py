@@ -1,6 +1,7 @@
 """The command line: its commands, and the mapping of errors to a message of one line and an exit code."""
 
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,9 +11,10 @@ from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.storage.errors import OtherService, SnapshotHides, WarehouseBusy, WarehouseError, hint_for
+from flows.cli import SIGNALLED
 from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.streams import drop_output
-from flows.cli.signals import Stopped, ended_by_signals
+from flows.cli.signals import end_soon, find_stopped, raise_at_signals
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
 from flows.config.release import release
 from flows.reporting.exit_code import ExitCode
@@ -75,12 +77,12 @@ def _describe(app: App, name: str) -> None:
 
 
 def _say(error: object) -> str:
-    """Print an error, or as a warning that a signal ended the command; return its text."""
-    from flows.cli.output.terminal import FAIL, WARN, clean, err
+    """Print an error; return its text."""
+    from flows.cli.output.terminal import FAIL, clean, err
 
     for line in str(error).splitlines():
         # Not wrapped: a terminal does this itself, and a log has the complete line.
-        err.print(f"{WARN if isinstance(error, Stopped) else FAIL} {clean(line)}", soft_wrap=True)
+        err.print(f"{FAIL} {clean(line)}", soft_wrap=True)
     return str(error)
 
 
@@ -129,8 +131,8 @@ def _refuse_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
     return _say(message)
 
 
-def _called(arguments: Sequence[str], received: Sequence[int]) -> int:
-    """Run the command line and return its exit code. Raises Stopped for a command that failed after a signal."""
+def _run(arguments: Sequence[str]) -> int:
+    """Run the command line; return the exit code."""
     for argument in arguments:
         try:
             argument.encode()
@@ -139,38 +141,27 @@ def _called(arguments: Sequence[str], received: Sequence[int]) -> int:
     app = build_app()
     if arguments and arguments[0] in COMMANDS:
         _describe(app, arguments[0])
-    try:
-        code = int(app(arguments, print_error=False, exit_on_error=False) or ExitCode.COMPLETE)
-    except Exception:
-        # DuckDB reports a query that a signal interrupted as an error.
-        if received:
-            raise Stopped(received[0]) from None
-        raise
-    if code and received:
-        raise Stopped(received[0])
-    return code
+    return int(app(arguments, print_error=False, exit_on_error=False) or ExitCode.COMPLETE)
 
 
-def _run(arguments: Sequence[str], received: Sequence[int]) -> tuple[int, str | None]:
-    """Run the command line; return the exit code, and the message of a command that ended without a report."""
-    try:
-        return _called(arguments, received), None
-    except CycloptsError as error:
+def _say_failure(error: BaseException, arguments: Sequence[str]) -> tuple[int, str | None]:
+    """Print why a command failed; return the exit code and the message. Raises the error if it is a bug."""
+    if isinstance(error, SystemExit):
+        return int(error.code or 0), None
+    if (stopped := find_stopped(error)) is not None:
+        return stopped.code, _say(stopped)
+    if isinstance(error, CycloptsError):
         return ExitCode.WRONG_USAGE, _refuse_usage(error, arguments)
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         # The reader of the output closed it, such as `head`.
         return ExitCode.FAILED, None
-    except tuple(_EXITS) as error:
-        return next(code for kind, code in _EXITS.items() if isinstance(error, kind)), _say(error_line(error))
-    except RuntimeError as error:
-        # Python's word for a limit of processes, which includes threads; DuckDB and SQLite have no part in it.
-        if "can't start new thread" not in str(error):
-            raise
+    for kind, code in _EXITS.items():
+        if isinstance(error, kind):
+            return code, _say(error_line(error))
+    # Python's word for a limit of processes, which includes threads; DuckDB and SQLite have no part in it.
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return ExitCode.FAILED, _say(f"{error}. {hint_for(error, '')}")
-    except Stopped as stopped:
-        return stopped.code, _say(stopped)
-    except SystemExit as ended:
-        return int(ended.code or 0), None
+    raise error
 
 
 def _end(code: int, *, message: str | None, as_json: bool) -> int:
@@ -199,14 +190,20 @@ def main() -> None:
     notices.addHandler(_Notices())
     as_json = "--json" in arguments or _wants(arguments, "json", "--format", "-f")
 
-    def last_words(stopped: Stopped) -> None:
-        _end(stopped.code, message=_say(stopped), as_json=as_json)
-
-    with ended_by_signals(last_words) as received:
+    code, message = 0, None
+    raise_at_signals()
+    try:
+        code = _run(arguments)
+    except BaseException as error:  # noqa: BLE001 - what is a bug is raised again
+        if (stopped := find_stopped(error)) is not None:
+            end_soon(stopped)
         try:
-            code, message = _run(arguments, received)
-        except Exception as error:
-            _end(ExitCode.FAILED, message=f"Bug in gramhouse: {type(error).__name__}: {error}", as_json=as_json)
+            code, message = _say_failure(error, arguments)
+        except Exception as bug:
+            _end(ExitCode.FAILED, message=f"Bug in gramhouse: {type(bug).__name__}: {bug}", as_json=as_json)
             raise
-        code = _end(code, message=message, as_json=as_json)
+    code = _end(code, message=message, as_json=as_json)
+    if code > SIGNALLED:
+        # Otherwise Python would wait for threads in which DuckDB is busy.
+        os._exit(code)
     sys.exit(code)

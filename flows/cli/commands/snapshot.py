@@ -2,7 +2,6 @@
 
 import sys
 import webbrowser
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,7 +17,7 @@ from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
 from flows.cli.output.table import print_rows
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result
-from flows.cli.signals import ended_at_once
+from flows.cli.signals import find_stopped
 from flows.config.errors import SettingsError
 from flows.config.options import in_order
 from flows.config.settings import Settings, load
@@ -86,10 +85,10 @@ def _run_query(settings: Settings, text: str, style: str, target: Path | None) -
     document = Document() if style == "json" else None
     with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
         try:
-            with into_file(target), ended_at_once(document.stop) if document else nullcontext():
+            with into_file(target):
                 write = document.write if document else WRITERS[style]
                 rows = write(opened.user_query(text, for_json=style in ("json", "jsonl")))
-        except QueryError as error:
+        except (QueryError, RuntimeError, KeyboardInterrupt) as error:
             code, why = _explain_failure(opened, error, with_raw=with_raw)
             err.print(f"{FAIL} {clean(why, newlines=True)}")
             if document:
@@ -100,7 +99,11 @@ def _run_query(settings: Settings, text: str, style: str, target: Path | None) -
     err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
 
 
-def _explain_failure(opened: Snapshot, error: QueryError, *, with_raw: bool) -> tuple[ExitCode, str]:
+def _explain_failure(opened: Snapshot, error: BaseException, *, with_raw: bool) -> tuple[int, str]:
+    if (stopped := find_stopped(error)) is not None:
+        return stopped.code, str(stopped)
+    if not isinstance(error, QueryError):
+        raise error
     if with_raw:
         from connectors.warehouse.queries.raw_media import find_damage
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import msgspec
@@ -20,13 +19,11 @@ from flows.cli.output.terminal import (
     UNLIMITED,
     clean,
     escape_json,
-    failure,
     out,
     print_row,
     without_control_characters,
     write_utf8,
 )
-from flows.cli.signals import Stopped
 from flows.reporting.exit_code import ExitCode
 
 # The rows that a table or box has; the other formats have all.
@@ -166,11 +163,10 @@ class Document:
     """One JSON object, completed however the query ends: `columns`, `rows` and `exit_code`.
 
     If that is not 0, also `state`, `message` and `hint`. Rows are written as they arrive, so an error follows the rows
-    before it. Call it within `ended_at_once`: nothing is raised between text that was written and the note that it was.
+    before it.
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
         self._separator: str | None = None
         self._has_ended = False
 
@@ -187,21 +183,14 @@ class Document:
 
     def end(self, members: dict[str, object]) -> None:
         """Write the last members and a newline; does nothing after the first time."""
-        with self._lock:
-            if not self._has_ended:
-                self._has_ended = True
-                sys.stdout.write(f"{'{' if self._separator is None else '], '}{_text(members)[1:]}\n")
-                sys.stdout.flush()
+        if not self._has_ended:
+            self._has_ended = True
+            sys.stdout.write(f"{'{' if self._separator is None else '], '}{_text(members)[1:]}\n")
+            sys.stdout.flush()
 
     def _put(self, text: str, separator: str) -> None:
-        with self._lock:
-            if not self._has_ended:
-                sys.stdout.write(text)
-                self._separator = separator
-
-    def stop(self, stopped: Stopped) -> None:
-        """Write the end of a query that a signal ended."""
-        self.end(failure(stopped.code, str(stopped)))
+        sys.stdout.write(text)
+        self._separator = separator
 
 
 def _text(value: object) -> str:

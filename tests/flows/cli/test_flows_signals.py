@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM end every command with 130 and 143, whatever it is doing."""
+"""SIGINT, SIGTERM and SIGHUP end every command with 128 plus their number, whatever it is doing."""
 
 import json
 import signal
@@ -16,7 +16,6 @@ from tests import process_state
 from tests.e2e.processes import ROOT, Operator
 from tests.handoff.days import snapshot_of
 
-SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 ENDLESS = "(SELECT count(*) FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1) = 0"
 
 
@@ -69,7 +68,7 @@ def test_a_signal_ends_a_command_in_which_duckdb_is_busy(folder: Path, line: str
         process.kill()
         process.communicate()
     assert process.returncode == code
-    assert err == f"! Stopped by {number.name}. Fix: run the same command again.\n"
+    assert err == f"✖ Stopped by {number.name}. Fix: run the same command again.\n"
     if "--json" in command:
         assert json.loads(out) == {
             "state": "stopped",
@@ -85,23 +84,27 @@ def test_a_signal_ends_a_command_in_which_duckdb_is_busy(folder: Path, line: str
 
 
 BUSY = """
-import asyncio, threading
-from flows.cli.signals import ended_by_signals, run_until_signalled
+import asyncio, os, threading
+from flows.cli.signals import raise_at_signals, run_maintenance, run_until_signalled
 
 async def work():
     print("begun", flush=True)
     # Not even a cancelled event loop ends while one of its threads is busy.
     await asyncio.to_thread(threading.Event().wait)
 
-with ended_by_signals(lambda stopped: print(stopped, flush=True)):
-    run_until_signalled(lambda _: work(){advice})
+raise_at_signals()
+try:
+    {run}
+except KeyboardInterrupt as stopped:
+    print(stopped, flush=True)
+    os._exit(stopped.code)
 """
 
 
 @contextmanager
-def begun(folder: Path, advice: str = "", before: str = "") -> Iterator[subprocess.Popen[str]]:
-    """Start a process that is busy, which has begun; `before` is code that it runs first. It is killed at the end."""
-    process = started(folder, ["-c", f"{before}{BUSY.format(advice=advice)}"])
+def begun(folder: Path, run: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a process that is busy, which has begun. It is killed at the end."""
+    process = started(folder, ["-c", BUSY.format(run=run)])
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
@@ -111,19 +114,33 @@ def begun(folder: Path, advice: str = "", before: str = "") -> Iterator[subproce
         process.communicate()
 
 
-@SIGNALS
-def test_maintenance_that_cannot_be_cancelled_is_ended(folder: Path, number: signal.Signals, code: int) -> None:
-    with begun(folder) as process:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_maintenance_that_cannot_be_cancelled_is_ended(folder: Path, number: signal.Signals) -> None:
+    with begun(folder, "run_maintenance(work())") as process:
         process.send_signal(number)
-        assert process.wait(20) == code
+        assert process.wait(20) == 128 + number
         assert process.stdout is not None
         assert process.stdout.read() == f"Stopped by {number.name}. Fix: run the same command again.\n"
 
 
 def test_a_run_has_time_to_close_until_the_second_signal(folder: Path) -> None:
-    with begun(folder, advice=", lambda: 'Fix: resume.'") as process:
+    with begun(folder, "run_until_signalled(lambda _: work(), lambda: 'Fix: resume.')") as process:
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(3)
+            process.wait(2)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 143
+
+
+def test_a_run_of_a_shell_that_ignores_signals_is_not_ended_by_them(folder: Path) -> None:
+    before = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    process = started(folder, ["-c", before + BUSY.format(run="run_maintenance(work())")])
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    finally:
+        process.kill()
+        process.communicate()
