@@ -2,14 +2,12 @@
 
 import asyncio
 import shutil
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from humanize import naturalsize
 
@@ -23,7 +21,7 @@ from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseErr
 from connectors.warehouse.storage.holder import holder
 from flows.cli.current import current, current_snapshot
 from flows.clock import SystemClock
-from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
+from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
 from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings
 from flows.config.tracker import prefect_api_url
@@ -288,31 +286,17 @@ def _snapshot(settings: Settings) -> Iterator[Finding]:
 
 
 def _prefect(settings: Settings) -> Iterator[Finding]:
-    file = settings.prefect_home / "prefect.db"
-    if file.exists() and not _is_sound(file):
-        fix = "stop `gramhouse up`, move the file away, and start it again; the history of flow runs begins anew"
-        yield bad("Prefect", text=f"{file}, the database of its server, is damaged", fix=fix)
+    from flows.orchestration.processes import check_database, import_prefect
+
+    check_database(settings.prefect_home / "prefect.db")
     if (url := prefect_api_url()) is None:
         yield note("Prefect", text="PREFECT_API_URL is not set: syncs run directly, without Prefect")
         return
-    from flows.orchestration.processes import import_prefect
-
     import_prefect()
     from flows.orchestration.flow_run import check_tracker
 
     asyncio.run(check_tracker())
     yield ok("Prefect", text=f"{url} answers")
-
-
-def _is_sound(file: Path) -> bool:
-    try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            return bool(db.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)])
-    except sqlite3.OperationalError:
-        # Such as a lock that its server holds.
-        return True
-    except sqlite3.DatabaseError:
-        return False
 
 
 def _schedules(settings: Settings) -> Iterator[Finding]:
@@ -342,7 +326,7 @@ _CHECKS: Mapping[str, Callable[[Settings], Iterable[Finding]]] = {
     "schedules": _schedules,
 }
 
-_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ClusterLost, OSError)
+_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ProcessError, ClusterLost, OSError)
 
 
 def list_findings(settings: Settings) -> Iterator[Finding]:

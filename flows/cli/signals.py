@@ -3,7 +3,9 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from flows.cli import SIGNALLED
@@ -55,6 +57,31 @@ def end_soon(stopped: Stopped) -> None:
     """Give a command that a signal ended a moment for its last words: perhaps nobody reads them."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(stopped.code))
     signal.setitimer(signal.ITIMER_REAL, _LAST_WORDS)
+
+
+@contextmanager
+def call_at_signal(act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` on a thread at the first signal in the block: the main thread may be in a library that does not return.
+
+    The handler of the signal runs when it has returned.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing)
+
+    def wait() -> None:
+        if os.read(reading, 1):
+            act()
+
+    waiting = threading.Thread(target=wait, name="signals", daemon=True)
+    waiting.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writing)
+        waiting.join()
+        os.close(reading)
 
 
 def _listen(act: Callable[[int], None]) -> None:

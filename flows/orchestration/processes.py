@@ -126,6 +126,9 @@ def check_database(file: Path) -> None:
     try:
         with closing(sqlite3.connect(file)) as database:
             ((found,),) = database.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.OperationalError:
+        # Such as a lock that a running server holds.
+        return
     except sqlite3.DatabaseError as error:
         found = error
     if found != "ok":

@@ -171,7 +171,7 @@ def test_what_the_demo_left_a_full_disk_and_a_damaged_database_are_found(
     left_over = "GRAMHOUSE_SNAPSHOT: demo/analytics.duckdb is left over from `gramhouse demo`"
     assert found["configuration"][1] == f"{left_over}, beside another warehouse. Fix: unset GRAMHOUSE_SNAPSHOT."
     assert found["disk"][1].startswith("1.0 kB are free in")
-    assert "prefect.db, the database of its server, is damaged. Fix: stop" in run_cli("doctor")[1]
+    assert "prefect.db is damaged (file is not a database). Fix: move it" in run_cli("doctor")[1]
     assert found["schedules"][1].startswith("gramhouse up (process ")
 
 
