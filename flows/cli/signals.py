@@ -61,7 +61,7 @@ def end_soon(stopped: Stopped) -> None:
 
 @contextmanager
 def call_at_signal(act: Callable[[], None]) -> Iterator[None]:
-    """Call `act` on a thread at the first signal in the block: the main thread may be in a library that does not return.
+    """Call `act` on a thread at the first signal in the block: the main thread may be in a library until then.
 
     The handler of the signal runs when it has returned.
     """
