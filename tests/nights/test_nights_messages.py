@@ -8,11 +8,9 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.nights.conftest import Operator
-from tests.nights.marks import COMMANDS
 from tests.nights.service import Answer, Page, Service, failure, is_media, items_of
 
 
-@COMMANDS
 @pytest.mark.parametrize("name", ["what?", "a?b=c", "100 %?"])
 def test_a_question_mark_in_the_folder_is_no_traceback(operator: Operator, name: str) -> None:
     operator.connect(Service(accounts=1, posts=1))
