@@ -82,6 +82,7 @@ def _repeated(many: Api) -> int:
     return len(asked) - len(set(asked))
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_replaced_and_no_clock_of_a_worker_is_read(
     there: Operator, many: Api, cluster: Cluster
 ) -> None:
