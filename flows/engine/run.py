@@ -42,9 +42,6 @@ from models.page_items import post_reader
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import NothingChosen, Selection
 
-# Accounts whose scans are under way, or sleep: each takes about 25 kB.
-_OPEN_ACCOUNTS = 2_000
-
 # The most accounts that are scanned once more: they take memory. And the partitions that settle together.
 _MOST_REPEATED = 1_000
 _SETTLED_AT_ONCE = 1_000
@@ -126,7 +123,6 @@ class Run:
             progress,
         )
         self.batcher = AccountBatcher(request.kind, waits_for_all=request.max_requests is not None)
-        self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS)
         self.to_repeat: list[AccountScan] = []
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
