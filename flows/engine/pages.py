@@ -102,9 +102,9 @@ def _count_landed(run: ScanContext, response: Response) -> None:
 
 
 async def _fetch(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Response:
-    # Without a limit of requests, accounts that were listed together take turns.
-    group = scan.start.number if run.request.max_requests else scan.start.number // _TOGETHER
-    turn: Turn = _FIRST if scan.partition == CATALOGUE else (-(scan.checkpoint.pages // _LONG), group)
+    # Accounts that were listed together take turns.
+    in_turn = -(scan.checkpoint.pages // _LONG), scan.start.number // _TOGETHER
+    turn: Turn = _FIRST if scan.partition == CATALOGUE else in_turn
 
     @asynccontextmanager
     async def slot() -> AsyncIterator[None]:

@@ -471,6 +471,6 @@ def test_stories_are_live_expired_or_unknown(days: Days) -> None:
     days.scan(STORIES, 0, [live, missed, old])
     days.scan(STORIES, 2, [live])
     day = date(2026, 3, 1)
-    assert scans.ask(days.publish(hour=3), "SELECT * EXCLUDE (account_id) FROM stories_by_day") == [
+    assert scans.ask(days.publish(hour=3), "SELECT * EXCLUDE (account_id) FROM stories_by_day ORDER BY day") == [
         ("anna", day - timedelta(days=1), 1, 0, 1, 0, 0), ("anna", day, 2, 1, 0, 0, 1),
     ]  # fmt: skip
