@@ -1,6 +1,6 @@
 """The entry point of the command line: `gramhouse`, or `python -m flows.cli`.
 
-It imports little: until `run`, a signal is a traceback.
+It imports little: until `run`, Ctrl-C is a traceback.
 """
 
 import gc
@@ -9,7 +9,6 @@ import signal
 import sys
 from importlib.abc import MetaPathFinder
 
-from flows.cli import SIGNALLED
 from flows.cli.output.streams import keep_usable
 
 # Optional modules whose import is prevented to save time. DuckDB imports pandas, if it is installed, to check types of
@@ -63,10 +62,9 @@ def prepare_process() -> None:
 
 def run() -> None:
     """Run the command line, and exit with its code."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # Until the command line has its own handlers. A shell's background command ignores SIGINT.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda number, _: os._exit(SIGNALLED + number))
+    # Ctrl-C ends the process, as other signals do. A shell's background command ignores it.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     keep_usable()
     prepare_process()
     from flows.cli.app import main

@@ -1,7 +1,6 @@
 """The command line: its commands, and the mapping of errors to a message of one line and an exit code."""
 
 import logging
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,10 +10,9 @@ from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.storage.errors import OtherService, SnapshotHides, WarehouseBusy, WarehouseError, hint_for
-from flows.cli import SIGNALLED
 from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.streams import drop_output
-from flows.cli.signals import end_soon, find_stopped, raise_at_signals
+from flows.cli.signals import Stopped
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
@@ -148,8 +146,8 @@ def _say_failure(error: BaseException, arguments: Sequence[str]) -> tuple[int, s
     """Print why a command failed; return the exit code and the message. Raises the error if it is a bug."""
     if isinstance(error, SystemExit):
         return int(error.code or 0), None
-    if (stopped := find_stopped(error)) is not None:
-        return stopped.code, _say(stopped)
+    if isinstance(error, Stopped):
+        return error.code, _say(error)
     if isinstance(error, CycloptsError):
         return ExitCode.WRONG_USAGE, _refuse_usage(error, arguments)
     if isinstance(error, BrokenPipeError):
@@ -191,19 +189,12 @@ def main() -> None:
     as_json = "--json" in arguments or _wants(arguments, "json", "--format", "-f")
 
     code, message = 0, None
-    raise_at_signals()
     try:
         code = _run(arguments)
     except BaseException as error:  # noqa: BLE001 - what is a bug is raised again
-        if (stopped := find_stopped(error)) is not None:
-            end_soon(stopped)
         try:
             code, message = _say_failure(error, arguments)
         except Exception as bug:
             _end(ExitCode.FAILED, message=f"Bug in gramhouse: {type(bug).__name__}: {bug}", as_json=as_json)
             raise
-    code = _end(code, message=message, as_json=as_json)
-    if code > SIGNALLED:
-        # Otherwise Python would wait for threads in which DuckDB is busy.
-        os._exit(code)
-    sys.exit(code)
+    sys.exit(_end(code, message=message, as_json=as_json))

@@ -188,7 +188,7 @@ async def _request_pages(
             some = f"{count(len(accounts), 'account')}{' or more' if page.next_cursor else ''}"
             text = f"answers, and the key reaches {some} (correlation id {response.correlation_id})"
             found.append(ok(check, text=text))
-            if page.rejected:
+            if isinstance(page, AccountPage) and page.rejected:
                 text = f"{len(page.rejected)} of {count(page.items, 'record')} on the first page are malformed"
                 fix = "contact the service's support; `gramhouse quarantine` shows them after a sync"
                 make = bad if mostly_rejected(len(page.rejected), page.items) else note

@@ -7,8 +7,9 @@ from contextlib import aclosing, suppress
 
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
+from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
-from flows.engine.batches import Batch, ListedAccount
+from flows.engine.batches import FULL_BATCH, Batch, ListedAccount
 from flows.engine.pages import scan_pages
 from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
@@ -47,17 +48,20 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     async with fail_fast_group() as group:
         for account_scan in batch.again:
             await _start(run, account_scan, done, group)
-        async for account_scan in _read_starts(run, due):
-            await _start(run, account_scan, done, group)
+        for first in range(0, len(due), FULL_BATCH):
+            if run.requests.are_spent:
+                break
+            async for account_scan in _read_starts(run, due[first : first + FULL_BATCH]):
+                await _start(run, account_scan, done, group)
     return done
 
 
 async def _start(run: Run, account: AccountScan, done: Counter[str], group: TaskGroup) -> None:
     # Acquired before the task is created, so that waiting accounts cost no memory.
-    await run.open_accounts.acquire()
+    await run.requests.open_accounts.acquire()
     scan = run.resources.scan_account or scan_account
     scanning = group.create_task(scan(run, account, done))
-    scanning.add_done_callback(lambda _: run.open_accounts.release())
+    scanning.add_done_callback(lambda _: run.requests.open_accounts.release())
 
 
 async def scan_account(run: Run, account: AccountScan, done: Counter[str]) -> None:
@@ -103,7 +107,7 @@ def _why_not(account: ListedAccount, *, scan_expired: bool) -> tuple[OutcomeKind
 async def _read_starts(run: Run, accounts: Sequence[tuple[int, ListedAccount]]) -> AsyncIterator[AccountScan]:
     """Yield accounts, with their numbers in the run, and what their scans must know from the warehouse."""
     warehouse, account_ids = run.resources.warehouse, [one.account_id for _, one in accounts]
-    checkpoints = await warehouse.checkpoints(account_ids, run.request.kind)
+    checkpoints = await warehouse.read_state(read_checkpoints, account_ids, run.request.kind)
     closed = await warehouse.read(read_closed_scans, account_ids)
     for first in range(0, len(accounts), _KNOWN_AT_ONCE):
         some = accounts[first : first + _KNOWN_AT_ONCE]

@@ -16,7 +16,7 @@ from models.partition import CATALOGUE, Partition, media
 _SHARE = 80
 
 # The size of a batch if more accounts are known at once, as in a backfill.
-_FULL_BATCH = 250
+FULL_BATCH = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Batch:
 class AccountBatcher:
     """Divides listed accounts into batches, and knows which of their partitions have no outcome yet.
 
-    An account that is listed more than once is scanned once per run. If the batcher `waits_for_all`, the first batch
-    begins when all accounts are listed.
+    An account that is listed more than once is scanned once per run. If the batcher `waits_for_all`, they are one
+    batch, which begins when all are listed: then they are scanned in their order.
     """
 
     def __init__(self, kind: RunKind = "sync", *, waits_for_all: bool = False) -> None:
@@ -105,7 +105,7 @@ class AccountBatcher:
     def take(self) -> Batch | None:
         """Return the next batch, or None if there are not enough accounts for one yet."""
         share = self.listed // _SHARE
-        enough, most = max(1, share), max(_FULL_BATCH, share)
+        enough, most = max(1, share), self.listed if self._waits_for_all else max(FULL_BATCH, share)
         if len(self.waiting) < (1 if self._is_closed else enough) or (self._waits_for_all and not self._is_closed):
             return None
         first = self.listed - len(self.waiting) + 1

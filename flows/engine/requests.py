@@ -14,6 +14,9 @@ from connectors.source.request_rate import RequestRate
 from flows.reporting.progress import Progress, notices
 from models.clock import Clock
 
+# Accounts whose scans are under way, or sleep: each takes about 25 kB.
+_OPEN_ACCOUNTS = 2_000
+
 # A shorter sleep would not advance a clock.
 _LEAST_SLEEP = 1e-6
 
@@ -101,6 +104,9 @@ class Requests:
 
     At most `concurrency` are in flight, at the rate that the service allows, and `most` in all. In an outage one at a
     time asks; after `max_wait` seconds of it the run stops.
+
+    `open_accounts` is held for each account that is scanned. If the run may only make `most` requests, these are as
+    many accounts as requests in flight, so that those that come first are asked first, however long landing takes.
     """
 
     def __init__(
@@ -114,6 +120,7 @@ class Requests:
         progress: Progress,
     ) -> None:
         self.pacer = Pacer(rate, clock)
+        self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if most is None else concurrency)
         self._slots = RequestSlots(concurrency)
         self._most = most
         self._max_wait = max_wait
@@ -131,6 +138,9 @@ class Requests:
     async def sleep(self, seconds: float) -> None:
         """Let a scan sleep before its next request; it ends when there is none left for it."""
         self._check_left()
+        if self._most is not None:
+            # Another account is scanned meanwhile.
+            self.open_accounts.release()
         sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
         self._asleep.add(sleeping)
         self._progress.waiting = len(self._asleep)
@@ -140,6 +150,8 @@ class Requests:
             sleeping.cancel()
             self._asleep.discard(sleeping)
             self._progress.waiting = len(self._asleep)
+            if self._most is not None:
+                await self.open_accounts.acquire()
         self._check_left()
         sleeping.result()
 

@@ -42,9 +42,6 @@ from models.release import release
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import NothingChosen, Selection
 
-# Accounts whose scans are under way, or sleep: each takes about 25 kB.
-_OPEN_ACCOUNTS = 2_000
-
 # The most accounts that are scanned once more: they take memory. And the partitions that settle together.
 _MOST_REPEATED = 1_000
 _SETTLED_AT_ONCE = 1_000
@@ -72,7 +69,7 @@ class RunResources:
     new_id: Callable[[], str]
     bucket: "SnapshotBucket | None" = None
     rate: RequestRate = field(default_factory=RequestRate)
-    progress: Progress | None = None
+    progress: Progress = field(default_factory=Progress)
     scan_account: "ScanAccount | None" = None
 
 
@@ -88,7 +85,6 @@ class Run:
         self,
         request: RunRequest,
         resources: RunResources,
-        progress: Progress,
         clock: SteadyClock,
         run_id: str,
         at: datetime,
@@ -103,14 +99,14 @@ class Run:
         self.at = at
         self.resumed = resumed
         self.incremental = incremental
-        self.progress = progress
+        self.progress = resources.progress
         self.requests = Requests(
             concurrency=request.settings.concurrency,
             rate=resources.rate,
             most=request.max_requests,
             max_wait=request.settings.max_wait,
             clock=clock,
-            progress=progress,
+            progress=self.progress,
         )
         self.scanning = ScanContext(
             request,
@@ -123,10 +119,9 @@ class Run:
             clock,
             resources.random,
             resources.new_id,
-            progress,
+            self.progress,
         )
         self.batcher = AccountBatcher(request.kind, waits_for_all=request.max_requests is not None)
-        self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS)
         self.to_repeat: list[AccountScan] = []
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
@@ -220,7 +215,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
 
     Raises WarehouseUnusable, also if the clock is behind, OtherService, SelectionError and NothingChosen.
     """
-    warehouse, progress = resources.warehouse, resources.progress or Progress()
+    warehouse, progress = resources.warehouse, resources.progress
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
     selected = None if request.selection is None else await _selected(request, request.selection, warehouse)
@@ -244,7 +239,6 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     run = Run(
         request,
         resources,
-        progress,
         clock,
         run_id,
         now,

@@ -1,10 +1,7 @@
-"""Exports the snapshot: each table and view as a Parquet file, in a folder that replaces the export before."""
+"""Exports the snapshot: each table and view as a Parquet file in a folder."""
 
-import fcntl
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,12 +14,13 @@ import pyarrow.parquet as pq
 from connectors.warehouse.queries.raw_media import find_damage
 from connectors.warehouse.queries.reader import Setting, Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import sync
-from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseBusy, WarehouseUnusable, first_line
+from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseUnusable, first_line
 from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
 
 # Every file of an export has this key in its metadata.
 _MARK = "gramhouse"
+
 
 # For what DuckDB cannot keep in memory.
 _SPILL = ".spill"
@@ -56,42 +54,63 @@ class Export:
 
 
 def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> Export:
-    """Write every table and view of the snapshot to a folder; an earlier export is replaced whole.
+    """Write every table and view of the snapshot to a folder; files of an earlier export are replaced or deleted.
 
     `with_raw` adds `raw_versions`, every version of every item exactly as it came. The warehouse is not opened, so a
-    sync may run at the same time.
+    sync may run at the same time. All files are written before the first one is renamed to its place.
 
     Raises SnapshotMissing; WarehouseUnusable when the snapshot or the raw store cannot be read, or when the folder
-    cannot be written or has other files than those of an export; WarehouseBusy when another export is writing to it.
-    The folder is then unchanged.
+    cannot be written or has another file in the place of one of the export. The earlier export is then unchanged.
     """
-    with _replace(folder) as draft:
-        # The SQL of views comes from the file: it must not read or write anywhere else.
-        settings: dict[str, Setting] = {
-            "temp_directory": str(draft / _SPILL),
-            "allowed_directories": [f"{draft}/"],
-            "memory_limit": "1GB",
-        }
-        with open_snapshot(snapshot, with_raw=with_raw, as_published=True, settings=settings) as opened:
-            try:
-                [(published_at, version)] = opened.query("SELECT snapshot_at, version FROM main.published").rows
-            except (SnapshotUnreadable, ValueError) as error:
-                raise WarehouseUnusable(
-                    f"{snapshot} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT."
-                ) from error
-            names = [(one["name"], one["kind"]) for one in opened.relations()]
-            try:
-                written = [_write(opened, draft, name, kind, str(version)) for name, kind in sorted(names)]
-                if with_raw:
-                    written.append(_write(opened, draft, "raw_versions", "raw", str(version)))
-            except duckdb.Error as error:
-                if with_raw:
-                    find_damage(opened.db)
-                raise WarehouseUnusable(
-                    f"cannot export to {folder}: {first_line(error)}. The previous export is unchanged."
-                    " Fix: free space, or publish again with `gramhouse publish`."
-                ) from error
-        return Export(published_at, tuple(written))
+    # If the folder is a symbolic link, its target is written to.
+    target = real(folder)
+    draft = target.with_name(f".{target.name}.exporting")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # What an export that was killed has left.
+        shutil.rmtree(draft, ignore_errors=True)
+        # Fails for a link, which would lead elsewhere.
+        draft.mkdir()
+        try:
+            exported = _write_all(snapshot, draft, folder, with_raw=with_raw)
+            _put_in_place(draft, target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise WarehouseUnusable(
+            f"cannot export to {folder}: {error.strerror or error}. Fix: free space, or choose a folder that can be"
+            " written."
+        ) from error
+    return exported
+
+
+def _write_all(snapshot: Path, draft: Path, folder: Path, *, with_raw: bool) -> Export:
+    # The SQL of views comes from the file: it must not read or write anywhere else.
+    settings: dict[str, Setting] = {
+        "temp_directory": str(draft / _SPILL),
+        "allowed_directories": [f"{draft}/"],
+        "memory_limit": "1GB",
+    }
+    with open_snapshot(snapshot, with_raw=with_raw, as_published=True, settings=settings) as opened:
+        try:
+            [(published_at, version)] = opened.query("SELECT snapshot_at, version FROM main.published").rows
+        except (SnapshotUnreadable, ValueError) as error:
+            raise WarehouseUnusable(
+                f"{snapshot} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT."
+            ) from error
+        names = [(one["name"], one["kind"]) for one in opened.relations()]
+        try:
+            written = [_write(opened, draft, name, kind, str(version)) for name, kind in sorted(names)]
+            if with_raw:
+                written.append(_write(opened, draft, "raw_versions", "raw", str(version)))
+        except duckdb.Error as error:
+            if with_raw:
+                find_damage(opened.db)
+            raise WarehouseUnusable(
+                f"cannot export to {folder}: {first_line(error)}. Fix: free space, or publish again with"
+                " `gramhouse publish`."
+            ) from error
+    return Export(published_at, tuple(written))
 
 
 def _write(opened: Snapshot, draft: Path, name: str, kind: str, version: str) -> ExportedTable:
@@ -109,70 +128,28 @@ def _write(opened: Snapshot, draft: Path, name: str, kind: str, version: str) ->
     return ExportedTable(name, kind, rows, path.stat().st_size)
 
 
-@contextmanager
-def _replace(folder: Path) -> Iterator[Path]:
-    """Yield a folder to write to, which replaces `folder` if the block succeeds."""
-    # If the folder is a symbolic link, its target is replaced.
-    target = real(folder)
-    workshop = target.with_name(f".{target.name}.exporting")
-    draft = workshop / "files"
-    try:
-        _check(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _held(target.parent):
-            try:
-                # What an export that was killed has left.
-                shutil.rmtree(workshop, ignore_errors=True)
-                # Fails for a link, which would lead elsewhere.
-                workshop.mkdir()
-                draft.mkdir()
-                yield draft
-                shutil.rmtree(draft / _SPILL, ignore_errors=True)
-                sync(draft)
-                _check(target)
-                if target.exists():
-                    target.rename(workshop / "before")
-                draft.rename(target)
-                sync(target.parent)
-            finally:
-                shutil.rmtree(workshop, ignore_errors=True)
-    except OSError as error:
-        raise WarehouseUnusable(
-            f"cannot export to {folder}: {error.strerror or error}. The previous export is unchanged."
-            " Fix: free space, or choose a folder that can be written."
-        ) from error
-
-
-@contextmanager
-def _held(parent: Path) -> Iterator[None]:
-    """Lock the folder in which exports are made and replaced; a process that ends releases the lock."""
-    handle = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise WarehouseBusy(f"Another export is writing to {parent}. Fix: wait until it has finished.") from None
-    finally:
-        os.close(handle)
-
-
-def _check(folder: Path) -> None:
-    """Raise WarehouseUnusable unless the folder is free, empty, or an export without other files."""
-    if not os.path.lexists(folder):
-        return
-    if not folder.is_dir():
-        raise WarehouseUnusable(f"cannot export to {folder}: it is a file. Fix: choose a folder.")
-    for path in sorted(folder.iterdir()):
-        if not _is_exported(path):
+def _put_in_place(draft: Path, folder: Path) -> None:
+    """Rename all files to their places, and delete those of an earlier export that this one lacks."""
+    folder.mkdir(exist_ok=True)
+    made = {path.name for path in draft.glob("*.parquet")}
+    for name in made:
+        if os.path.lexists(folder / name) and not _is_exported(folder / name):
             raise WarehouseUnusable(
-                f"cannot export to {folder}: {path.name} is not part of a gramhouse export."
-                " Fix: move it away, or choose another folder."
+                f"cannot export to {folder}: {name} is not part of a gramhouse export. Fix: move it away, or choose"
+                " another folder."
             )
+    for name in made:
+        (draft / name).replace(folder / name)
+    for path in folder.glob("*.parquet"):
+        if path.name not in made and _is_exported(path):
+            path.unlink()
+    sync(folder)
 
 
 def _is_exported(path: Path) -> bool:
-    if path.is_symlink() or path.suffix != ".parquet":
+    if path.is_symlink():
         return False
-    with suppress(OSError, pa.ArrowException):
+    try:
         return _MARK.encode() in (pq.read_metadata(path).metadata or {})
-    return False
+    except (OSError, pa.ArrowException):
+        return False

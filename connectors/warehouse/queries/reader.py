@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from connectors.warehouse.queries.user_query import TEXT, as_json, cast, check_reading
+from connectors.warehouse.queries.user_query import as_json_texts, as_texts, check_reading, embed
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, SnapshotUnreadable, WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal, quoted
@@ -87,9 +87,9 @@ class Snapshot:
     def user_query(self, text: str, *, for_json: bool = False) -> Stream:
         """Run a user's query if it only reads.
 
-        Every value is DuckDB's text; with `for_json` it is what `as_json` makes of it. Of columns with the same name,
-        all but the first are renamed as in a DuckDB table: `a`, `a_1`. Raises QueryError, also while the batches are
-        read.
+        Every value is DuckDB's text; with `for_json` it is what JSON has (`as_json_texts`). Of columns with the same
+        name, all but the first are renamed as in a DuckDB table: `a`, `a_1`. Raises QueryError, also while the batches
+        are read.
         """
         try:
             check_reading(self.db, text)
@@ -98,28 +98,25 @@ class Snapshot:
                 raise QueryError("The query is empty.")
             # A projection renames the columns.
             unique = relation.project("*")
-            shown = [as_json(kind) if for_json else TEXT for kind in unique.types]
-            rows = cast(unique, shown)
+            rows, is_json = as_json_texts(unique) if for_json else (as_texts(unique), [False] * len(unique.columns))
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
         batches = (
-            [tuple(to.value(value) for to, value in zip(shown, row, strict=True)) for row in batch]
+            [
+                tuple(embed(value) if embedded else value for value, embedded in zip(row, is_json, strict=True))
+                for row in batch
+            ]
             for batch in _batches(rows)
         )
         return Stream(tuple(unique.columns), tuple(str(kind) for kind in unique.types), batches)
 
 
 def _batches(rows: DuckDBPyRelation) -> Iterator[list[tuple[Any, ...]]]:
-    while True:
-        try:
-            batch = rows.fetchmany(_BATCH)
-        except duckdb.Error as error:
-            raise QueryError(str(error)) from error
-        except (OverflowError, ValueError) as error:
-            raise QueryError(f"A value cannot be represented in Python ({error}). Fix: cast it to VARCHAR.") from error
-        if not batch:
-            return
-        yield batch
+    try:
+        while batch := rows.fetchmany(_BATCH):
+            yield batch
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from error
 
 
 def _as_sql(setting: Setting) -> str:

@@ -1,11 +1,8 @@
 """User queries on the snapshot: statements that only read, with every value as text or as JSON can express it."""
 
-import math
 import re
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import msgspec
 from duckdb import DuckDBPyConnection, DuckDBPyRelation, StatementType, token_type, tokenize
@@ -29,24 +26,11 @@ _RAW = re.compile(r"\braw_(media|versions)\b", re.IGNORECASE)
 _CALL = re.compile(r'"?(\w+)"?\s*', re.ASCII)
 _NAMES = {token_type.identifier, token_type.keyword}
 
-_NUMBERS = {
+# What JSON has values for. Anything else is text, as DuckDB writes it, because a JSON number may lose digits.
+_JSON_TYPES = {
     "boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint",
-    "uhugeint",
+    "uhugeint", "float", "double", "list", "array", "map", "struct",
 }  # fmt: skip
-
-
-class Shown(NamedTuple):
-    """How values are shown: the SQL type to cast them to, and the conversion of the resulting Python values."""
-
-    sql: str
-    convert: Callable[[Any], object] | None = None
-
-    def value(self, value: Any) -> object:  # noqa: ANN401 - a value of any type
-        """Return a value of the SQL type as it is shown."""
-        return value if value is None or self.convert is None else self.convert(value)
-
-
-TEXT = Shown("VARCHAR")
 
 
 def mentions_raw_media(query: str) -> bool:
@@ -67,62 +51,35 @@ def check_reading(db: DuckDBPyConnection, query: str) -> None:
             raise QueryError(f"{name[1].lower()} does not read the snapshot and is not allowed.")
 
 
-def cast(relation: DuckDBPyRelation, shown: Sequence[Shown]) -> DuckDBPyRelation:
-    """Return the relation with each column cast to its type."""
-    columns = enumerate(zip(relation.columns, shown, strict=True), 1)
-    return relation.project(", ".join(f"CAST(#{index} AS {to.sql}) AS {quoted(name)}" for index, (name, to) in columns))
+def as_texts(rows: DuckDBPyRelation) -> DuckDBPyRelation:
+    """Return the rows with every value as DuckDB's text."""
+    return rows.project(", ".join(f"#{n}::VARCHAR AS {quoted(name)}" for n, name in enumerate(rows.columns, 1)))
 
 
-def as_json(kind: DuckDBPyType) -> Shown:
-    """Return how values of a type are shown in JSON.
+def as_json_texts(rows: DuckDBPyRelation) -> tuple[DuckDBPyRelation, Sequence[bool]]:
+    """Return the rows with every value as text, and whether that of each column is JSON, which `embed` reads.
 
-    Numbers, lists, structs, maps and JSON stay what they are. Anything else is text: instants in ISO 8601, infinite
-    numbers and NaN by name, other values as DuckDB writes them.
+    Numbers, lists, structs, maps and JSON stay what they are. Anything else is text, and instants are in ISO 8601.
     """
+    values, is_json = zip(*(_json_text(f"#{n}", kind) for n, kind in enumerate(rows.types, 1)), strict=True)
+    columns = zip(values, rows.columns, strict=True)
+    return rows.project(", ".join(f"{value} AS {quoted(name)}" for value, name in columns)), is_json
+
+
+def _json_text(column: str, kind: DuckDBPyType) -> tuple[str, bool]:
     if str(kind) == "JSON" or kind.id == "variant":
-        return Shown("JSON", _embedded)
-    if kind.id in _NUMBERS:
-        return Shown(str(kind))
-    if kind.id in {"float", "double"}:
-        return Shown(str(kind), _number)
+        return f"{column}::JSON::VARCHAR", True
+    # Members without names would all be one member.
+    if kind.id in _JSON_TYPES and not (kind.id == "struct" and any(not name for name, _ in kind.children)):
+        return f"to_json({column})::VARCHAR", True
     if kind.id == "timestamp with time zone":
-        return Shown(str(kind), _instant)
-    if kind.id in {"list", "array"}:
-        [(_, item), *_] = _inner(kind)
-        return Shown(f"{item.sql}[]", lambda items: [item.value(each) for each in items])
-    if kind.id == "map":
-        [_, (_, item)] = _inner(kind)
-        return Shown(f"MAP(VARCHAR, {item.sql})", lambda items: {key: item.value(items[key]) for key in items})
-    if kind.id == "struct" and all(name for name, _ in kind.children):
-        fields = dict(_inner(kind))
-        inner = ", ".join(f"{quoted(name)} {field.sql}" for name, field in fields.items())
-        return Shown(f"STRUCT({inner})", lambda row: {name: fields[name].value(row[name]) for name in fields})
-    return TEXT
+        return rf"regexp_replace({column}::VARCHAR, '^([-\d]+) ([\d:.]+)\+00$', '\1T\2+00:00')", False
+    return f"{column}::VARCHAR", False
 
 
-def _inner(kind: DuckDBPyType) -> list[tuple[str, Shown]]:
-    # An array has its length as another child.
-    return [(name, as_json(child)) for name, child in kind.children if isinstance(child, DuckDBPyType)]
-
-
-def _embedded(text: str) -> object:
+def embed(text: str | None) -> object:
     """Return JSON text to be embedded unchanged but for its spaces; text that is not strict JSON stays text."""
     try:
-        return msgspec.Raw(msgspec.json.format(text, indent=0))
+        return None if text is None else msgspec.Raw(msgspec.json.format(text, indent=0))
     except (msgspec.MsgspecError, RecursionError):
         return text
-
-
-def _number(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _instant(value: datetime | str) -> str:
-    # What Python cannot represent is text already; infinite instants are Python's extremes, without a time zone.
-    if isinstance(value, str):
-        return value
-    if value.tzinfo is None:
-        return "infinity" if value.year > 1 else "-infinity"
-    return value.isoformat()

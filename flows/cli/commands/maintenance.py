@@ -1,5 +1,6 @@
 """`gramhouse publish`, `gramhouse rebuild`, `gramhouse compact` and `gramhouse forget`."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,6 @@ from humanize import naturalsize
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, WARN, ask, clean, err, failure, print_json, print_result
-from flows.cli.signals import run_maintenance
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
@@ -36,7 +36,7 @@ def publish(
     from flows.engine.upkeep import publish_now
 
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
-    size = run_maintenance(publish_now(settings, may_show=show_hidden))
+    size = asyncio.run(publish_now(settings, may_show=show_hidden))
     document = {"snapshot": settings.snapshot, "snapshot_bytes": size}
     print_result(document, [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."], as_json=as_json)
 
@@ -58,7 +58,7 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
     from flows.engine.upkeep import compact_now
 
     settings = load(warehouse=warehouse)
-    run_maintenance(wait_for_turn(settings, "gramhouse compact"))
+    asyncio.run(wait_for_turn(settings, "gramhouse compact"))
     sizes = compact_now(settings, now=SystemClock().now())
     before, after, raw = naturalsize(sizes.before), naturalsize(sizes.after), sizes.raw
     lines = [f"Compacted {clean(settings.warehouse)}: {before} before, {after} now."]
@@ -88,10 +88,10 @@ def rebuild(
     from flows.engine.upkeep import count_paths_now, rebuild_now
 
     if dry_run:
-        paths = run_maintenance(count_paths_now(settings))
+        paths = asyncio.run(count_paths_now(settings))
         print_result({"items": paths.items, "paths": paths.counts}, _paths(settings, paths), as_json=as_json)
         return
-    done, size = run_maintenance(rebuild_now(settings, force=force))
+    done, size = asyncio.run(rebuild_now(settings, force=force))
     items, columns = count(done.paths.items, "item"), count(done.columns, "column")
     imported, outdated, left = (count(each, "record") for each in (done.imported, done.outdated, done.quarantined))
     lines = {
@@ -120,7 +120,7 @@ def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
 
     if not sys.stdin.isatty():
         raise SettingsError("Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes.")
-    run_maintenance(wait_for_turn(settings, ACTIVITY))
+    asyncio.run(wait_for_turn(settings, ACTIVITY))
     found, items = find_now(settings, account)
     what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
     if not ask(f"Erase {what} everywhere? This cannot be undone."):
@@ -161,7 +161,7 @@ def _lines(receipt: "Receipt") -> Iterator[str]:
 def _undo(settings: Settings, account: str, *, as_json: bool) -> None:
     from flows.engine.forgetting import undo_now
 
-    if not run_maintenance(undo_now(settings, account)):
+    if not asyncio.run(undo_now(settings, account)):
         raise SettingsError(
             f"'{account}' is not the id of a forgotten account. Fix: give the account's id; its name is not kept."
         )
@@ -198,5 +198,5 @@ def forget(
     chosen = account if yes else _confirmed(settings, account, as_json=as_json)
     from flows.engine.forgetting import forget_now
 
-    receipt = run_maintenance(forget_now(settings, chosen))
+    receipt = asyncio.run(forget_now(settings, chosen))
     print_result(_document(receipt), _lines(receipt), as_json=as_json)

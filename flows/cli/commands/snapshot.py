@@ -17,7 +17,6 @@ from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
 from flows.cli.output.table import print_rows
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result
-from flows.cli.signals import call_at_signal, find_stopped
 from flows.config.errors import SettingsError
 from flows.config.options import in_order
 from flows.config.settings import Settings, load
@@ -85,11 +84,10 @@ def _run_query(settings: Settings, text: str, style: str, target: Path | None) -
     document = Document() if style == "json" else None
     with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
         try:
-            # DuckDB has one thread here, which returns to Python only when the query has ended.
-            with call_at_signal(opened.db.interrupt), into_file(target):
+            with into_file(target):
                 write = document.write if document else WRITERS[style]
                 rows = write(opened.user_query(text, for_json=style in ("json", "jsonl")))
-        except (QueryError, RuntimeError, KeyboardInterrupt) as error:
+        except QueryError as error:
             code, why = _explain_failure(opened, error, with_raw=with_raw)
             err.print(f"{FAIL} {clean(why, newlines=True)}")
             if document:
@@ -100,11 +98,7 @@ def _run_query(settings: Settings, text: str, style: str, target: Path | None) -
     err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
 
 
-def _explain_failure(opened: Snapshot, error: BaseException, *, with_raw: bool) -> tuple[int, str]:
-    if (stopped := find_stopped(error)) is not None:
-        return stopped.code, str(stopped)
-    if not isinstance(error, QueryError):
-        raise error
+def _explain_failure(opened: Snapshot, error: QueryError, *, with_raw: bool) -> tuple[int, str]:
     if with_raw:
         from connectors.warehouse.queries.raw_media import find_damage
 

@@ -5,12 +5,10 @@ import io
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -21,7 +19,6 @@ from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
-from tests import process_state
 from tests.cli_runner import Cli
 from tests.flows.cli.test_flows_cli import REQUIRED, answer_of
 
@@ -145,68 +142,6 @@ def test_json_and_csv_lose_no_character_in_any_encoding(
     assert written.isascii() is (encoding != "utf-8")
     rows = [*csv.reader(answer("csv").decode().splitlines())]
     assert rows == [["ñ", "j", "c", "ñ_1"], ["é😀", '{"k": "😀"}', "\u202e", "2"]]
-
-
-ENDLESS = "SELECT count(*) AS a FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1"
-# One call of a function, in which DuckDB does not look for an interruption.
-UNINTERRUPTED = "SELECT list_sum(list_transform(range(300000000), x -> x % 7)) AS a"
-
-
-@contextmanager
-def queried(question: str, snapshot: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Start a query in a process, whose output is not buffered; kill it at the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "query", "--json", question, "--snapshot", str(snapshot)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-ROWS = "FROM range(10000000000)"
-
-
-@pytest.mark.parametrize(
-    ("question", "rows", "number"),
-    [
-        (ENDLESS, 0, signal.SIGINT),
-        (UNINTERRUPTED, 0, signal.SIGTERM),
-        pytest.param(ROWS, 2, signal.SIGINT, marks=pytest.mark.long),
-        # A signal may cut a write in two: then the object is not complete.
-        pytest.param(ROWS, 2, signal.SIGTERM, marks=pytest.mark.xfail(strict=False)),
-    ],
-)
-def test_a_query_that_a_signal_ends_is_one_object_at_once(
-    snapshot: Path, question: str, rows: int, number: signal.Signals
-) -> None:
-    code = 128 + number
-    with queried(question, snapshot) as process:
-        assert process.stdout is not None
-        begun = b"".join(process.stdout.read(1) for _ in range(200)) if rows else b""
-        if not rows:
-            process_state.wait_for_cpu_use(process.pid)
-        process.send_signal(number)
-        out, err = process.communicate(timeout=240)
-    found = json.loads(begun + out)
-    assert (process.returncode, found["exit_code"], found["state"]) == (code, code, "stopped")
-    assert found.get("rows", [])[:rows] == [{"range": row} for row in range(rows)]
-    assert b"Traceback" not in err
-
-
-def test_a_query_whose_output_is_not_read_is_ended_by_a_signal(snapshot: Path) -> None:
-    with queried(ROWS, snapshot) as process:
-        assert process.stdout is not None
-        process.stdout.read(1)
-        process_state.wait_for_full_pipe(process.stdout.fileno())
-        process.send_signal(signal.SIGINT)
-        assert process.wait(5) == 130
 
 
 def test_a_bug_is_one_object_and_a_traceback(

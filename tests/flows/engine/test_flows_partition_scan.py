@@ -449,8 +449,6 @@ async def _killed_two_days_ago(folder: Path, service: ListedApi) -> None:
     service.clock.days(2)
 
 
-# Fails in a whole run on a busy machine, and not alone.
-@pytest.mark.xfail(strict=False)
 async def test_the_failure_of_an_old_scan_is_kept_although_it_begins_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -458,7 +456,7 @@ async def test_the_failure_of_an_old_scan_is_kept_although_it_begins_again(
     await _killed_two_days_ago(tmp_path, service)
     unreadable = [TWO_LISTS] * TRIES
     service.spoil = lambda page: unreadable.pop() if unreadable else page
-    with caplog.at_level(logging.WARNING, "flows.engine.scan"):
+    with caplog.at_level(logging.WARNING, "flows.engine.pages"):
         report, _ = await _run(tmp_path, service)
     assert (report.state, unreadable) == (RunState.COMPLETE, [])
     [(_, *found)] = stored(tmp_path, _QUARANTINE)
