@@ -164,7 +164,7 @@ def test_only_the_settings_read_the_environment() -> None:
     ]
     # The command line's process chooses Arrow's allocator, which is possible nowhere else. obstore reads variables of
     # the clouds, and panics at some values, which the bucket refuses.
-    config = ["flows/config/setting_sources.py", "flows/config/settings.py", "flows/config/tracker.py"]
+    config = [f"flows/config/{name}.py" for name in ("prefect_environment", "setting_sources", "settings")]
     assert found == ["flows/cli/__main__.py", *config, "connectors/buckets/snapshot_bucket.py"]
 
 
