@@ -14,9 +14,9 @@ from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
-from flows.config.release import release
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
+from models.release import release
 from models.selection import SelectionError
 
 # Errors that are the user's to fix, with messages of one line; the first class that matches decides.

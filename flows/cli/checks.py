@@ -22,9 +22,9 @@ from connectors.warehouse.storage.holder import holder
 from flows.cli.current import current, current_snapshot
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
+from flows.config.prefect_environment import prefect_api_url
 from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings
-from flows.config.tracker import prefect_api_url
 from flows.engine.publishing import publication
 from flows.engine.resources import check_clock, check_places, unwritable_folders
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY

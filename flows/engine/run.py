@@ -22,7 +22,6 @@ from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids,
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
-from flows.config.release import release
 from flows.engine.batches import AccountBatcher, Batch, ListedAccount
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
@@ -39,6 +38,7 @@ from models.identity import service_refusal
 from models.incremental import Incremental, least_age
 from models.page_commit import PageCommit
 from models.page_items import post_reader
+from models.release import release
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import NothingChosen, Selection
 

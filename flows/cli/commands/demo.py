@@ -26,7 +26,8 @@ from flows.cli.output.query import print_table
 from flows.cli.output.terminal import DONE, clean, err, out
 from flows.clock import ContinuedClock, SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import check_variables, environment, load
+from flows.config.prefect_environment import environment
+from flows.config.settings import check_variables, load
 from flows.orchestration.processes import free_port, import_prefect, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count

@@ -15,8 +15,8 @@ from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out, print_check
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
+from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import Settings, check_variables, load
-from flows.config.tracker import prefect_api_url
 from flows.orchestration.processes import (
     PREFECT_CLIENT,
     REPORT_PATH,
@@ -167,7 +167,7 @@ def sandbox(
 
     The key is `sandbox-demo-key`. POST /_sandbox/day advances the data by one day.
 
-    Days, rate limits and faults can be changed while it runs: see docs/sandbox.md.
+    Days, rate limits and faults can be changed while it runs: see docs/commands.md.
     """
     check_variables()
     from connectors.sandbox.http.app import Sandbox
