@@ -8,8 +8,6 @@ from itertools import count
 from threading import Thread
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
-
 from connectors.sandbox.http.replies import PageRequest, Reply
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.server import Api, OddReply
@@ -32,7 +30,7 @@ def failure(status: int, code: str, *headers: tuple[bytes, bytes]) -> Reply:
 
 
 class Service(Api):
-    """An API whose `respond` a test sets; `asked` are the valid requests, `headers` those of all requests."""
+    """An API whose `respond` a test sets; `asked` are the valid requests."""
 
     def __init__(self, accounts: int = 2, posts: int = 12, stories: int = 0, first_day: int = 0) -> None:
         super().__init__(
@@ -40,12 +38,6 @@ class Service(Api):
         )
         self.respond: Callable[[PageRequest, Page], Answer] = lambda _request, _page: None
         self.asked: list[PageRequest] = []
-        self.headers: list[dict[str, str]] = []
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
-        await super().__call__(scope, receive, send)
 
     async def answer(self, request: PageRequest) -> Reply:
         self.asked.append(request)
