@@ -20,13 +20,15 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "demo": Command("Start", "demo", "Run everything on this machine: a sandbox API, Prefect, a sync, a query.", ""),
+    "demo": Command(
+        "Start", "demo", "Run everything on this machine: a sandbox API, syncs, a snapshot, a first look.", ""
+    ),
     "init": Command("Start", "configuration", "Write a gramhouse.toml in which every setting is explained.", ""),
     "config": Command(
         "Start", "configuration", "Print each setting with its value and where it is set; the key is masked.", "--json"
     ),
     "doctor": Command("Start", "doctor", "Check configuration, API, warehouse, snapshot, Prefect: one line each.", ""),
-    "sandbox": Command("Start", "serving", "Serve API v1 on this machine with generated data.", "--accounts 200"),
+    "sandbox": Command("Start", "demo", "Serve API v1 on this machine with generated data.", "--accounts 200"),
     "sync": Command(
         "Operate", "sync", "Sync all that the API key can see, and publish a snapshot.", "--surface stories"
     ),
