@@ -46,9 +46,9 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "runs": Command("Operate", "listing", "List recent runs: what they landed and how they ended.", "--last 5"),
     "query": Command("Read", "snapshot", "Run a SQL query on the snapshot, even during a sync.", '"FROM runs LIMIT 5"'),
-    "changes": Command("Read", "changes", "List what the last run, or the runs since then, found.", "--since 2d"),
+    "changes": Command("Read", "history", "List what the last run, or the runs since then, found.", "--since 2d"),
     "explain": Command(
-        "Read", "explain", "Show what is known of an item or account, in order of time.", "paper.market"
+        "Read", "history", "Show what is known of an item or account, in order of time.", "paper.market"
     ),
     "describe": Command("Read", "snapshot", "List the snapshot's tables and views, or the columns of one.", "media"),
     "export": Command("Read", "snapshot", "Export the snapshot as Parquet files.", "parquet"),

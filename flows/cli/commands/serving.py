@@ -73,7 +73,7 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
 
 def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
-    from flows.cli.checks import check_api
+    from flows.cli.commands.doctor import check_api
 
     for found in check_api(settings) if settings.credentials is None else ():
         print_check(found)

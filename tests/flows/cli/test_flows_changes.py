@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.commands import changes as module
+from flows.cli.commands import history as module
 from flows.cli.options import since_time
 from flows.config.errors import SettingsError
 from models.partition import CATALOGUE, Partition, media

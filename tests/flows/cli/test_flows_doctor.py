@@ -23,7 +23,7 @@ from connectors.state.database import open_state, open_state_read_only, state_pa
 from connectors.state.inbox import Inbox
 from connectors.state.progress import read_cooldowns
 from connectors.warehouse.storage.holder import hold
-from flows.cli import checks
+from flows.cli.commands import doctor as checks
 from flows.config.settings import Settings
 from models.page_commit import PageCommit, ScopeCooldown
 from tests.api.faults import Action, Rule
