@@ -59,9 +59,8 @@ def _print_change(change: Mapping[str, Any]) -> None:
         name = _difference(change["old_ig_username"], change["new_ig_username"])
     what = join(" ", (name, change.get("surface"), change.get("media_id")))
     columns = change.get("columns")
-    changed = (
-        _differences(change.get("values") or {}) or _WITHOUT_COLUMNS if columns == [] else ", ".join(columns or ())
-    )
+    names = _WITHOUT_COLUMNS if columns == [] else ", ".join(columns or ())
+    changed = _differences(change.get("values") or {}) or names
     caption = one_line(change.get("caption") or "", _BESIDE)
     print_row(f"  {change['change']:<8}", clean(join("  ", (what, caption, change.get("permalink"), changed))))
 

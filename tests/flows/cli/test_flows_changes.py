@@ -137,12 +137,6 @@ def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:
     assert "2  like_count: 1 → 5\n" in out
 
 
-def test_runs_shows_the_number_of_each_run(changes: Cli) -> None:
-    titles, *rows = changes("runs")[1].splitlines()
-    assert titles.split()[0] == "seq"
-    assert [row.split()[0] for row in rows] == ["3", "2", "1"]
-
-
 def test_since_selects_the_runs_that_began_since_then(changes: Cli) -> None:
     for since, runs in (("26h", [3, 2]), ("1d", [3]), ("60m", []), ("2026-03-01", [3, 2, 1])):
         assert [run["seq"] for run in found(changes, "--since", since)["runs"]] == runs

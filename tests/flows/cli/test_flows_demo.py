@@ -1,6 +1,4 @@
 import asyncio
-import errno
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -48,14 +46,3 @@ def test_a_damaged_time_of_the_first_day_is_reported_in_one_line(tmp_path: Path,
     (tmp_path / "first_day").write_bytes(content)
     with pytest.raises(SettingsError, match=r"first_day is damaged\. Fix: delete .*, or choose another --folder\."):
         first_day(tmp_path, days=28, now=NOW)
-
-
-def test_a_full_disk_leaves_no_time_of_the_first_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr("os.fsync", full)
-        with pytest.raises(OSError, match="No space left"):
-            first_day(tmp_path, days=28, now=NOW)
-    assert list(tmp_path.iterdir()) == []
