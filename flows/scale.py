@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from connectors.source.errors import client_error
 from flows.clock import new_id
 from flows.config.errors import ClusterLost, SettingsError
-from flows.config.release import release
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.piece import Piece, Scanned, Share, describe_terms, run_piece
@@ -27,6 +26,7 @@ from flows.engine.run import Run, ScanAccount
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import AccountScan, Scan, Start, begin_scan, failed_outcome
 from models.page_commit import PageCommit
+from models.release import release
 
 if TYPE_CHECKING:
     from connectors.source.request_rate import RequestRate

@@ -5,7 +5,7 @@ never causes the whole page to be rejected.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -15,17 +15,7 @@ from pydantic_core import from_json, to_json
 
 from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, cursor_of, located
 from models.page_commit import RejectedRecord
-from models.partial_json import (
-    Unreadable,
-    checked_members,
-    count_elements,
-    elements,
-    has_marks,
-    mark_bytes,
-    repair,
-    show_marks,
-    unmark_bytes,
-)
+from models.partial_json import Unreadable, checked_members, count_elements, elements, repair
 from models.text import one_line
 
 MAX_ACCOUNTS = 50
@@ -71,9 +61,9 @@ class AccountPage:
 class MediaPage:
     """One page of the media list (API 4.2). Its items are not decoded; `items` is their number.
 
-    `received` are its bytes as the API sent them, without the API key around its items. `body` has the items, with null
-    for each of the `rejected` ones, which are not UTF-8. With a `cursor_fault` there is no `next_cursor`, although the
-    list may not end with this page.
+    `received` are its bytes as the API sent them, without the API key around its items. `body` has the items, with a
+    text for each one that is not UTF-8. With a `cursor_fault` there is no `next_cursor`, although the list may not end
+    with this page.
     """
 
     items: int
@@ -81,7 +71,6 @@ class MediaPage:
     unknown_fields: frozenset[str]
     received: bytes
     body: str
-    rejected: tuple[RejectedRecord, ...] = ()
     cursor_fault: CursorFault | None = None
 
 
@@ -135,14 +124,6 @@ def read_account_page(body: bytes, hide: Hide = bytes) -> AccountPage:
     invalid.
     """
     text = body.removeprefix(_BYTE_ORDER_MARK)
-    try:
-        return _account_page(text, text, hide)
-    except (Unreadable, UnicodeDecodeError):
-        marked = mark_bytes(text)
-    return _account_page(repair(marked), marked, hide)
-
-
-def _account_page(text: bytes, marked: bytes, hide: Hide) -> AccountPage:
     page = checked_members(text)
     if missing := {"items", "next_cursor"} - page.keys():
         raise Unreadable(f"it has no {min(missing)}")
@@ -160,72 +141,60 @@ def _account_page(text: bytes, marked: bytes, hide: Hide) -> AccountPage:
         tuple(record for record in records if isinstance(record, RejectedRecord)),
         cursor,
         frozenset(unknown - {"items", "next_cursor"}),
-        _received(text, marked, page["items"], hide),
+        _received(text, page["items"], hide),
         tuple(raw),
     )
 
 
-def _received(text: bytes, marked: bytes, items: bytes, hide: Hide) -> bytes:
+def _received(text: bytes, items: bytes, hide: Hide) -> bytes:
     """Return a page as it was received, but what is around its list of items as `hide` returns it."""
-    begin = text.index(items)
-    end = begin + len(items)
-    return unmark_bytes(hide(marked[:begin]) + marked[begin:end] + hide(marked[end:]))
+    before, _, after = text.partition(items)
+    return hide(before) + items + hide(after)
 
 
 def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide = bytes) -> MediaPage:
     """Parse a page of media, whose shape is not published (API 4.2). `paths` says where its list and cursor are.
 
-    Items with bytes that are not UTF-8 are `rejected`. What is around the list of items is received as `hide` returns
-    it. Raises Unreadable if the page is not JSON, or its list of items is not found.
+    What is around the list of items is received as `hide` returns it. Raises Unreadable if the page is not JSON, or its
+    list of items is not found.
     """
     text = body.removeprefix(_BYTE_ORDER_MARK)
-    try:
-        return _media_page(text, text, paths, hide, may_have_marks=False)
-    except (Unreadable, UnicodeDecodeError):
-        marked = mark_bytes(text)
-    return _media_page(repair(marked), marked, paths, hide, may_have_marks=True)
-
-
-def _media_page(text: bytes, marked: bytes, paths: PagePaths, hide: Hide, *, may_have_marks: bool) -> MediaPage:
     items, cursor, others = located(text, paths)
-    received = _received(text, marked, items, hide)
     fault = cursor if isinstance(cursor, CursorFault) else None
     next_cursor = cursor if isinstance(cursor, str) else None
-    if not may_have_marks:
-        page = _page_of(items, next_cursor)
-        return MediaPage(count_elements(items), next_cursor, others, received, page, (), fault)
-    raw = elements(items)
-    rejected = tuple(_not_utf8(position, one) for position, one in enumerate(raw) if has_marks(one))
-    page = _page_of(_without_marked(raw), next_cursor)
-    return MediaPage(len(raw), next_cursor, others, received, page, rejected, fault)
+    page = '{"items":' + _readable(items) + ',"next_cursor":' + to_json(next_cursor).decode() + "}"
+    return MediaPage(count_elements(items), next_cursor, others, _received(text, items, hide), page, fault)
 
 
-def _without_marked(records: Sequence[bytes]) -> bytes:
-    return b"[" + b",".join(b"null" if has_marks(one) else one for one in records) + b"]"
+def _readable(items: bytes) -> str:
+    """Return a list as text; an element that is not UTF-8 becomes a JSON text, which is no item."""
+    try:
+        return items.decode()
+    except UnicodeDecodeError:
+        return f"[{','.join(map(_element, elements(items)))}]"
 
 
-def _page_of(items: bytes, cursor: str | None) -> str:
-    return (b'{"items":' + items + b',"next_cursor":' + to_json(cursor) + b"}").decode()
-
-
-def _not_utf8(position: int, raw: bytes, account_id: str | None = None) -> RejectedRecord:
-    return RejectedRecord(position, _NOT_UTF8, show_marks(raw), account_id)
+def _element(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return to_json(raw.decode(errors="backslashreplace")).decode()
 
 
 def _account(position: int, raw: bytes) -> Account | RejectedRecord:
+    payload = raw.decode(errors="backslashreplace")
     try:
-        value: Any = from_json(raw, allow_inf_nan=False)
+        value: Any = from_json(repair(raw).decode(errors="replace"), allow_inf_nan=False)
     except ValueError as error:
-        return RejectedRecord(position, one_line(str(error)), show_marks(raw))
-    if has_marks(raw):
+        return RejectedRecord(position, one_line(str(error)), payload)
+    if payload.encode() != raw:
         account_id = value.get("id") if isinstance(value, dict) else None
         is_valid = isinstance(account_id, str) and re.fullmatch(UUID, account_id)
-        return _not_utf8(position, raw, account_id if is_valid else None)
+        return RejectedRecord(position, _NOT_UTF8, payload, account_id if is_valid else None)
     try:
         return Account.model_validate(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-    payload = raw.decode()
     reason = one_line("; ".join(": ".join([*map(str, at["loc"]), at["msg"]]) for at in details))
     wrong = [at["loc"] for at in details]
     if not isinstance(value, dict) or ("id",) in wrong:

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from models.mapping import to_keys
-from models.partial_json import REPLACED, Unreadable, checked_members, elements, has_marks, members
+from models.partial_json import Unreadable, checked_members, elements, members
 
 MAX_CURSOR = 1024
 
@@ -144,9 +144,11 @@ def located(body: bytes, paths: PagePaths) -> tuple[bytes, str | CursorFault | N
 
 def cursor_of(raw: bytes) -> str | CursorFault | None:
     """Return the value of a page's `next_cursor`, or why it is no cursor."""
-    if has_marks(raw) or REPLACED in raw:
+    try:
+        cursor = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Its bytes are not UTF-8, or it has half of a character.
         return CursorFault("cursor_invalid", "next_cursor is not UTF-8")
-    cursor = msgspec.json.decode(raw.decode())
     if cursor is None:
         return None
     if cursor == "":

@@ -1,22 +1,14 @@
-"""Splits objects and lists into their values without decoding these, and replaces bytes that are not UTF-8. No IO."""
+"""Splits objects and lists into their values, which keep their bytes, whether or not these can be decoded. No IO."""
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 # What precedes the value of a member: its key, and punctuation.
 _KEY = re.compile(rb"[{, \t\r\n]*" + _STRING + rb"[ \t\r\n]*:[ \t\r\n]*", re.DOTALL)
-
-# A byte that is not UTF-8, 0x80 and above, as Python decodes it, and in its place a character that no text has.
-_MARKS = {0xDC00 + byte: 0x10FF00 + byte for byte in range(0x80, 0x100)}
-_UNMARKED = {mark: byte for byte, mark in _MARKS.items()}
-_MARK = re.compile("[\U0010ff80-\U0010ffff]")
-_MARK_BYTES = "\U0010ffff".encode()[:2]
-
-# U+FFFD for half a surrogate pair, spelled as no program does, so that a cursor that was changed by it is recognized.
-REPLACED = rb"\uFFfd"
 
 # Every escape is matched, so that the second backslash of `\\` is never taken for the start of an escape.
 _ESCAPE = re.compile(
@@ -27,6 +19,7 @@ _ESCAPE = re.compile(
 _ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])
+_Parts = TypeVar("_Parts", dict[str, msgspec.Raw], list[msgspec.Raw])
 
 
 class Unreadable(ValueError):  # noqa: N818 - named after the condition
@@ -37,78 +30,66 @@ class Unreadable(ValueError):  # noqa: N818 - named after the condition
 
 
 def elements(text: bytes) -> Sequence[bytes]:
-    """Return the elements of a list as JSON texts. Raises Unreadable."""
-    return list(map(bytes, _split(text)))
+    """Return the elements of a list as they are written, also those that are not UTF-8. Raises Unreadable."""
+    raws, readable = _split(_list, text)
+    found = list(map(bytes, raws))
+    if readable is text:
+        return found
+    own, end = [], 0
+    for raw in found:
+        begin = readable.index(raw, end)
+        end = begin + len(raw)
+        own.append(text[begin:end])
+    return own
 
 
 def count_elements(text: bytes) -> int:
     """Return the number of elements of a list. Raises Unreadable."""
-    return len(_split(text))
-
-
-def _split(text: bytes) -> Sequence[msgspec.Raw]:
-    try:
-        return _list.decode(text)
-    except _ERRORS:
-        raise Unreadable("neither the page nor its list of items is JSON") from None
+    return len(_split(_list, text)[0])
 
 
 def members(text: bytes) -> Mapping[str, bytes]:
-    """Return the values of an object as JSON texts by their keys; the last one of duplicate keys counts.
+    """Return the values of an object as repaired JSON texts by their keys; the last one of duplicate keys counts.
 
     Raises Unreadable.
     """
-    try:
-        return {name: bytes(raw) for name, raw in _object.decode(text).items()}
-    except _ERRORS:
-        raise Unreadable("it is not a JSON object") from None
+    return {name: bytes(raw) for name, raw in _split(_object, text)[0].items()}
 
 
 def checked_members(text: bytes) -> Mapping[str, bytes]:
-    """Return the values of an object as JSON texts by their keys. Raises Unreadable, also for duplicate keys."""
-    found, end = members(text), 0
-    for value in found.values():
-        key = _KEY.match(text, end)
+    """Return the values of an object as they are written, by their keys. Raises Unreadable, also for duplicate keys."""
+    raws, readable = _split(_object, text)
+    found, end = {}, 0
+    for name, raw in raws.items():
+        key = _KEY.match(readable, end)
         # Of duplicate keys, one value is not found, or its key is left at the end.
-        if key is None or not text.startswith(value, key.end()):
+        if key is None or not readable.startswith(bytes(raw), key.end()):
             raise Unreadable("it contains a duplicate key")
-        end = key.end() + len(value)
-    if text[end:].strip(b"{}, \t\r\n"):
+        end = key.end() + len(raw)
+        found[name] = text[key.end() : end]
+    if readable[end:].strip(b"{}, \t\r\n"):
         raise Unreadable("it contains a duplicate key")
     return found
 
 
-def mark_bytes(text: bytes) -> bytes:
-    """Return a text in which marks stand for bytes that are not UTF-8; a text without any is returned as it is."""
+def _split(decoder: msgspec.json.Decoder[_Parts], text: bytes) -> tuple[_Parts, bytes]:
+    """Return the parts of a text, and the text in which they were found: `text` itself, or as `repair` returns it."""
     try:
-        text.decode()
-    except UnicodeDecodeError:
-        return text.decode(errors="surrogateescape").translate(_MARKS).encode()
-    return text
-
-
-def unmark_bytes(text: bytes) -> bytes:
-    """Return a text with bytes in place of their marks."""
-    if not has_marks(text):
-        return text
-    return text.decode().translate(_UNMARKED).encode(errors="surrogateescape")
-
-
-def has_marks(text: bytes) -> bool:
-    """Return whether a text has marks of `mark_bytes`."""
-    return _MARK_BYTES in text and _MARK.search(text.decode()) is not None
+        return decoder.decode(text), text
+    except _ERRORS:
+        repaired = repair(text)
+    try:
+        return decoder.decode(repaired), repaired
+    except _ERRORS:
+        what = "it is not a JSON object" if decoder is _object else "neither the page nor its list of items is JSON"
+        raise Unreadable(what) from None
 
 
 def repair(body: bytes) -> bytes:
     r"""Replace unpaired surrogate escapes (such as the `\ud83d` of a truncated emoji) by U+FFFD, which is as long."""
     if b"\\ud" not in body and b"\\uD" not in body:
         return body
-    return _ESCAPE.sub(lambda escape: REPLACED if escape[1] else escape[0], body)
-
-
-def show_marks(text: bytes) -> str:
-    r"""Return a text in which marks of `mark_bytes` are shown as \x and two hexadecimal digits."""
-    return _MARK.sub(lambda mark: f"\\x{ord(mark[0]) - 0x10FF00:02x}", text.decode())
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], body)
 
 
 def exact_text(text: bytes) -> str:

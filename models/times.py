@@ -29,13 +29,10 @@ _RFC_2822 = re.compile(
 )
 
 # Seconds, milliseconds and microseconds since 1970, with the number of decimals to a microsecond, by the number of
-# digits. These lengths are the years 1973 to 2286; other numbers may be years, dates or identifiers.
-_SINCE_1970 = re.compile(r"(?P<sign>-?)(?P<whole>[1-9]\d*)(?:\.(?P<fraction>\d+))?", re.ASCII)
-_DECIMALS = {9: 6, 10: 6, 12: 3, 13: 3, 15: 0, 16: 0}
+# digits. These lengths are the years 2001 to 2286; other numbers may be years, dates or identifiers.
+_SINCE_1970 = re.compile(r"([1-9]\d*)(?:\.(\d+))?", re.ASCII)
+_DECIMALS = {10: 6, 13: 3, 16: 0}
 _TOO_LARGE = 10**16
-
-# Such milliseconds may also be a date, hours and minutes.
-_DATE_AND_MINUTES = re.compile(r"(\d{8})(\d{4})", re.ASCII)
 
 # As they follow a time of 19 characters. They are listed, because `fromisoformat` accepts +03:60.
 _UTC_ZONES = frozenset({"Z", "+0000", "+00:00"})
@@ -49,7 +46,7 @@ def time_of(value: object) -> datetime | None:
         text = value
     elif type(value) is int and value in FREQUENT_SECONDS:
         return datetime.fromtimestamp(value, UTC)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and -_TOO_LARGE < value < _TOO_LARGE:
+    elif isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _TOO_LARGE:
         text = repr(value).removesuffix(".0")
     else:
         return None
@@ -78,31 +75,11 @@ def _read(text: str) -> datetime | None:
         found = parsedate_to_datetime(text)
         is_real = match["weekday"] is None or match["weekday"].lower() == _WEEKDAYS[found.weekday()]
         return _in_utc(found) if is_real else None
-    if match := _SINCE_1970.fullmatch(text):
-        return _since_1970(match)
+    if (match := _SINCE_1970.fullmatch(text)) and (decimals := _DECIMALS.get(len(match[1]))) is not None:
+        fraction = (match[2] or "").ljust(decimals, "0")[:decimals] or "0"
+        return _EPOCH + timedelta(microseconds=int(match[1]) * 10**decimals + int(fraction))
     return None
 
 
 def _in_utc(found: datetime) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-
-
-def _since_1970(match: re.Match[str]) -> datetime | None:
-    whole, decimals = match["whole"], _DECIMALS.get(len(match["whole"]))
-    may_be_date = _DATE_AND_MINUTES.fullmatch(whole)
-    if decimals is None or (may_be_date and _is_time(f"{may_be_date[1]}T{may_be_date[2]}")):
-        return None
-    distance = timedelta(microseconds=int(whole) * 10**decimals + _digits(match["fraction"], decimals))
-    return _EPOCH - distance if match["sign"] else _EPOCH + distance
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return _read(text) is not None
-    except (ValueError, OverflowError):
-        return False
-
-
-def _digits(fraction: str | None, decimals: int) -> int:
-    """Return the first digits of a fraction as an integer."""
-    return int((fraction or "").ljust(decimals, "0")[:decimals] or 0)

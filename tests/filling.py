@@ -36,7 +36,7 @@ class Scan:
 def opened(warehouse: Path) -> Iterator[Files]:
     """Open a warehouse with its state; create them if necessary."""
     with (
-        lock_state(warehouse, "gramhouse sync", now=at(0), pause=lambda _: None) as state,
+        lock_state(warehouse, "gramhouse sync", now=at(0)) as state,
         open_pair(state, warehouse) as files,
     ):
         yield files

@@ -56,10 +56,11 @@ def load_or_create(folder: Path, accounts: int, posts: int, style: Style = Style
 
 
 def copy_to(source: RunFolder, folder: Path) -> RunFolder:
-    """Copy a warehouse, its raw store and its snapshot into a folder."""
+    """Copy a warehouse, its state, its raw store and its snapshot into a folder."""
     copy = RunFolder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source.warehouse, copy.warehouse)
+    for suffix in ("", ".state.sqlite"):
+        shutil.copyfile(f"{source.warehouse}{suffix}", f"{copy.warehouse}{suffix}")
     shutil.copyfile(source.snapshot, copy.snapshot)
     shutil.copytree(source.raw, copy.raw)
     # Otherwise the pending writes would slow down the first candidate.

@@ -5,7 +5,6 @@ import ssl
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Final, Self
 from urllib.parse import quote
@@ -24,6 +23,7 @@ from connectors.source.redaction import Redaction
 from connectors.source.transport import open_transport
 from models.clock import Clock
 from models.media_page import DEFAULT_PATHS, PagePaths
+from models.release import release
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
@@ -82,7 +82,7 @@ class ApiClient:
                 "Accept": "application/json",
                 "Accept-Encoding": "gzip",
                 "Cache-Control": "no-cache",
-                "User-Agent": f"gramhouse/{_release()}",
+                "User-Agent": f"gramhouse/{release()}",
             }
         )
         self._redaction = Redaction(api_key)
@@ -185,10 +185,3 @@ def _decompress(body: bytes, codings: Sequence[str], most: int) -> bytes:
             if len(body) > most:
                 raise BodyTooLarge(f"the limit is {most} bytes")
     return body
-
-
-def _release() -> str:
-    try:
-        return version("gramhouse")
-    except PackageNotFoundError:
-        return "unreleased"

@@ -19,8 +19,6 @@ ACCOUNTS: Final = "accounts.list"
 MAX_LIMIT: Final = 50
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
-# Excludes the comma within an HTTP date, which precedes the day and month.
-_BETWEEN_WAITS = re.compile(r",(?!\s*[0-9]{1,2}[ -][A-Za-z]{3})")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 # Later than the last date of the calendar, and a number that JSON and durations can hold.
 _LONGEST = 1e13
@@ -151,21 +149,14 @@ def read_correlation_id(headers: Mapping[str, str]) -> str | None:
 def read_retry_after(value: str, now: datetime, date: str = "") -> float | None:
     """Return the seconds to wait according to a Retry-After header (API 8), or None if it is invalid or over.
 
-    The value is a number of seconds or an HTTP date, which is compared with the response's Date header, `date`, or
-    without one with `now` (aware). The service and a proxy may both have set the header: the longest wait counts.
+    The service and a proxy may both have set the header: the longest wait counts. A gateway may send an HTTP date,
+    which is compared with the response's Date header, `date`, or without one with `now` (aware).
     """
-    clock = _http_date(date) or now
-    waits = [_one_retry_after(part.strip(), clock) for part in _BETWEEN_WAITS.split(value)]
-    return max((wait for wait in waits if wait >= 0), default=None)
-
-
-def _one_retry_after(text: str, clock: datetime) -> float:
-    """Return the seconds to wait; negative if the text is neither a number nor a date, or a date in the past."""
-    if not _SECONDS.fullmatch(text):
-        until = _http_date(text)
-        return (until - clock).total_seconds() if until else -1.0
     # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
-    return min(float(text), _LONGEST)
+    waits = [min(float(part), _LONGEST) for part in map(str.strip, value.split(",")) if _SECONDS.fullmatch(part)]
+    if not waits and (until := _http_date(value)) is not None:
+        waits = [(until - (_http_date(date) or now)).total_seconds()]
+    return max((wait for wait in waits if wait >= 0), default=None)
 
 
 def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:

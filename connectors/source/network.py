@@ -1,6 +1,5 @@
 """How the service is reached according to the environment: through which proxy, and with which certificates."""
 
-import ipaddress
 import re
 import ssl
 from base64 import b64encode
@@ -62,20 +61,10 @@ def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str
 
 
 def _is_direct(host: str, port: int, environ: Mapping[str, str]) -> bool:
-    exceptions = re.split(r"[\s,]+", _first(_NO_PROXY, environ)[1].lower())
-    return is_loopback(host) or any(_covers(each, host, port) for each in exceptions)
-
-
-def _covers(entry: str, host: str, port: int) -> bool:
-    """Return whether an entry of NO_PROXY covers a host: `*`, a domain or address, with a port or not, or a network."""
-    try:
-        if ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip("[]"), strict=False):
-            return True
-    except ValueError:
-        pass
-    domain, name = entry.removeprefix("*").strip("."), f"[{host}]" if ":" in host else host
-    is_named = bool(domain) and any(f".{each}".endswith(f".{domain}") for each in (name, f"{name}:{port}"))
-    return entry == "*" or is_named
+    """Return whether NO_PROXY covers a host: `*`, or a domain or an address, with a port or not."""
+    entries = [entry.strip(".") for entry in re.split(r"[\s,]+", _first(_NO_PROXY, environ)[1].lower())]
+    covered = tuple(f".{entry}" for entry in entries if entry)
+    return is_loopback(host) or "*" in entries or any(f".{each}".endswith(covered) for each in (host, f"{host}:{port}"))
 
 
 def _proxy(environ: Mapping[str, str]) -> Proxy | None:

@@ -42,7 +42,7 @@ _OPTIONS = Group("Options", sort_key=len(GROUPS))
 
 
 def _version() -> str:
-    from flows.config.release import release
+    from models.release import release
 
     return f"gramhouse {release()}"
 

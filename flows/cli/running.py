@@ -16,9 +16,9 @@ from flows.cli.output.terminal import DATED, clean, err, keep_exit_code, line_ti
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions, SyncOptions
+from flows.config.prefect_environment import prefect_api_url
 from flows.config.setting_sources import exposed
 from flows.config.settings import Settings
-from flows.config.tracker import prefect_api_url
 from flows.engine.resources import open_resources
 from flows.engine.retrying import Retry, repeat
 from flows.engine.run_request import RunRequest

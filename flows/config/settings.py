@@ -63,12 +63,18 @@ def _scheduler(address: str) -> str:
 
 def check_cron(expression: str) -> str:
     """Return a cron expression of five fields unchanged. Raises ValueError if it is invalid or never due."""
+    fields = expression.split()
     try:
-        is_due = len(expression.split()) == _CRON_FIELDS and next(CronSim(expression, datetime.now(UTC)), None)
+        is_due = len(fields) == _CRON_FIELDS and next(CronSim(expression, datetime.now(UTC)), None)
     except CronSimError:
         is_due = None
     if not is_due:
         raise ValueError("it is not a valid cron expression; use five fields, such as 15 2 * * *")
+    _, _, day, _, weekday = fields
+    if re.search(r"\b(\d+)-\1\b", expression) or ("*" not in (day, weekday) and "*" in day + weekday):
+        raise ValueError(
+            "cron programs read it differently; use no range from a number to itself, and a day or a weekday"
+        )
     return expression
 
 
@@ -364,40 +370,3 @@ def find_warehouse(chosen: Map[str, object]) -> Path:
         return TypeAdapter(DatabaseFile).validate_python(found)
     except (SettingsError, ValidationError):
         return Path(default)
-
-
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
-
-# What httpx can parse: SOCKS would need another library, and anything else ends the process with a traceback.
-_PROXY = re.compile(r"(https?://)?([^\s/@?#\[\]]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?/?", re.ASCII | re.IGNORECASE)
-_EXCEPTION = re.compile(r"[\w.*-]+(:\d{1,5})?|\d+(\.\d+){3}/\d+|[\da-f:.]+", re.ASCII | re.IGNORECASE)
-
-
-def _without_proxies() -> dict[str, str]:
-    """Return the changes with which Prefect's client reaches this machine directly, whatever proxies are set.
-
-    Names in lower case have precedence for Prefect's client. It ignores an empty value, while the client of the service
-    then reads the name in upper case (connectors/source/network.py), so that it still reports a proxy that it needs.
-    """
-    found = {name: os.environ.get(name) or os.environ.get(name.upper(), "") for name in (*_PROXIES, "no_proxy")}
-    if not any(found[name] for name in _PROXIES):
-        return {}
-    exceptions = [entry for entry in re.split(r"[\s,]+", found["no_proxy"]) if _EXCEPTION.fullmatch(entry)]
-    changes = {"no_proxy": ",".join([*exceptions, "127.0.0.1", "localhost", "::1"])}
-    for name in _PROXIES:
-        if not _PROXY.fullmatch(found[name]):
-            changes |= {name: "", name.upper(): found[name]}
-    return changes
-
-
-def environment(**changes: str) -> dict[str, str]:
-    """Return this process's environment with changes, for a Python process that it starts.
-
-    PYTHONSAFEPATH is set because the current folder may have modules with our names, such as a package `models`.
-    """
-    return {**os.environ, **_without_proxies(), "PYTHONSAFEPATH": "1", **changes}
-
-
-def set_environment(changes: Map[str, str]) -> None:
-    """Change this process's environment, which Prefect reads when it is imported, and which child processes inherit."""
-    os.environ.update({**_without_proxies(), **changes})

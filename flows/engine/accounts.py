@@ -7,6 +7,7 @@ from contextlib import aclosing, suppress
 
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
+from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
 from flows.engine.batches import FULL_BATCH, Batch, ListedAccount
 from flows.engine.pages import scan_pages
@@ -106,7 +107,7 @@ def _why_not(account: ListedAccount, *, scan_expired: bool) -> tuple[OutcomeKind
 async def _read_starts(run: Run, accounts: Sequence[tuple[int, ListedAccount]]) -> AsyncIterator[AccountScan]:
     """Yield accounts, with their numbers in the run, and what their scans must know from the warehouse."""
     warehouse, account_ids = run.resources.warehouse, [one.account_id for _, one in accounts]
-    checkpoints = await warehouse.checkpoints(account_ids, run.request.kind)
+    checkpoints = await warehouse.read_state(read_checkpoints, account_ids, run.request.kind)
     closed = await warehouse.read(read_closed_scans, account_ids)
     for first in range(0, len(accounts), _KNOWN_AT_ONCE):
         some = accounts[first : first + _KNOWN_AT_ONCE]

@@ -1,6 +1,7 @@
 """Opens the files that belong together, the state, the warehouse and the raw store, under one lock."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,14 +72,14 @@ def open_existing_state(warehouse: Path) -> Iterator[State | None]:
 
 
 @contextmanager
-def lock_state(warehouse: Path, activity: str, *, now: datetime, pause: Callable[[float], None]) -> Iterator[State]:
+def lock_state(warehouse: Path, activity: str, *, now: datetime) -> Iterator[State]:
     """Hold the warehouse's lock, and open the state for writing.
 
     Raises WarehouseBusy, which names the holder, and WarehouseUnusable, also if the state's warehouse is missing.
     """
     since = now.isoformat(timespec="seconds")
     with (
-        hold(warehouse, activity, since=since, pause=pause),
+        hold(warehouse, activity, since=since, pause=time.sleep),
         explained_state(),
         open_state(state_path(real(warehouse))) as state,
     ):

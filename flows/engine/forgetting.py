@@ -1,7 +1,6 @@
 """Forgets an account: erases it from the warehouse, the raw store, the snapshot, the report and the bucket."""
 
 import asyncio
-import time
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,7 +47,7 @@ class Receipt:
 
 def _locked(settings: Settings, now: datetime) -> AbstractContextManager[State]:
     check_exists(settings.warehouse)
-    return lock_state(settings.warehouse, ACTIVITY, now=now, pause=time.sleep)
+    return lock_state(settings.warehouse, ACTIVITY, now=now)
 
 
 def _opened(settings: Settings, state: State) -> AbstractContextManager[Files]:

@@ -10,6 +10,7 @@ from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest, Response
 from connectors.source.errors import ApiError
 from connectors.source.retry import Send
 from connectors.state.forgotten import read_forgotten
+from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_listed_accounts, read_closed_scans, read_statuses
 from flows.engine.batches import ListedAccount
 from flows.engine.pages import scan_pages
@@ -35,7 +36,7 @@ async def list_accounts(run: Run) -> Outcome | None:
     received, so they never land. Return the outcome, or None if the run has made as many requests as it may.
     """
     warehouse, surfaces = run.resources.warehouse, run.request.surfaces
-    last = (await warehouse.checkpoints([""])).get(CATALOGUE)
+    last = (await warehouse.read_state(read_checkpoints, [""])).get(CATALOGUE)
     if run.request.accept_removals:
         # The user confirms the present catalogue, not what an interrupted run listed of it.
         last = None

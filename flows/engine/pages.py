@@ -148,8 +148,11 @@ def _follow(scan: Scan, response: Response, posts: Sequence[Post]) -> None:
         raise client_error(response.operation, CACHED_ANSWER, why, correlation_id=response.correlation_id)
     if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
         raise client_error(response.operation, fault.code, fault.message, correlation_id=response.correlation_id)
-    of_items = identities(page.body, posts) if isinstance(page, MediaPage) else [one.id for one in page.accounts]
-    scan.guard.follow(response, [*of_items, *(record.payload for record in page.rejected)])
+    if isinstance(page, MediaPage):
+        records = identities(page.body, posts)
+    else:
+        records = [*(one.id for one in page.accounts), *(one.payload for one in page.rejected)]
+    scan.guard.follow(response, records)
 
 
 def _may_end(scan: Scan, fault: CursorFault) -> bool:
@@ -168,8 +171,7 @@ def _advance(run: ScanContext, scan: Scan, response: Response, posts: Sequence[P
         run_id=run.run_id,
         next_cursor=page.next_cursor,
         items=page.items,
-        # An item that is not JSON is null in the body, so that it is a post without an id.
-        rejected=sum(post.media_id is None for post in posts) or len(page.rejected),
+        rejected=sum(post.media_id is None for post in posts) if isinstance(page, MediaPage) else len(page.rejected),
         token_expired=start.token_expired,
         at=at,
         repeated_pages=scan.guard.repeated,

@@ -19,7 +19,6 @@ from connectors.source.errors import Failure
 from connectors.source.request_rate import RequestRate
 from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.errors import SettingsError
-from flows.config.release import release
 from flows.config.settings import Settings, load
 from flows.engine.pages import scan_pages
 from flows.engine.requests import Requests, StopRun
@@ -29,6 +28,7 @@ from flows.reporting.progress import Progress
 from models.mapping import Mapping as MediaMapping
 from models.page_commit import PageCommit
 from models.page_items import post_reader
+from models.release import release
 
 # The bounds of a piece: bytes of pages, and seconds. It leaves sleeps of more than MOST_SLEEP seconds to the run.
 MOST_BYTES = 16 * 1024 * 1024

@@ -10,9 +10,9 @@ from connectors.warehouse.publish.publish import Publication
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_id
-from flows.config.release import release
 from flows.config.settings import Settings
 from flows.engine.warehouse import Warehouse
+from models.release import release
 
 if TYPE_CHECKING:
     from connectors.buckets.snapshot_bucket import SnapshotBucket

@@ -231,5 +231,5 @@ async def open_resources(
                 random=random.SystemRandom().random,
                 new_id=new_id,
                 rate=RequestRate(settings.requests_per_second, AT_FIRST),
-                progress=progress,
+                progress=progress or Progress(),
             )

@@ -22,7 +22,6 @@ from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids,
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
-from flows.config.release import release
 from flows.engine.batches import AccountBatcher, Batch, ListedAccount
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
@@ -39,6 +38,7 @@ from models.identity import service_refusal
 from models.incremental import Incremental, least_age
 from models.page_commit import PageCommit
 from models.page_items import post_reader
+from models.release import release
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import NothingChosen, Selection
 
@@ -69,7 +69,7 @@ class RunResources:
     new_id: Callable[[], str]
     bucket: "SnapshotBucket | None" = None
     rate: RequestRate = field(default_factory=RequestRate)
-    progress: Progress | None = None
+    progress: Progress = field(default_factory=Progress)
     scan_account: "ScanAccount | None" = None
 
 
@@ -85,7 +85,6 @@ class Run:
         self,
         request: RunRequest,
         resources: RunResources,
-        progress: Progress,
         clock: SteadyClock,
         run_id: str,
         at: datetime,
@@ -100,14 +99,14 @@ class Run:
         self.at = at
         self.resumed = resumed
         self.incremental = incremental
-        self.progress = progress
+        self.progress = resources.progress
         self.requests = Requests(
             concurrency=request.settings.concurrency,
             rate=resources.rate,
             most=request.max_requests,
             max_wait=request.settings.max_wait,
             clock=clock,
-            progress=progress,
+            progress=self.progress,
         )
         self.scanning = ScanContext(
             request,
@@ -120,7 +119,7 @@ class Run:
             clock,
             resources.random,
             resources.new_id,
-            progress,
+            self.progress,
         )
         self.batcher = AccountBatcher(request.kind, waits_for_all=request.max_requests is not None)
         self.to_repeat: list[AccountScan] = []
@@ -216,7 +215,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
 
     Raises WarehouseUnusable, also if the clock is behind, OtherService, SelectionError and NothingChosen.
     """
-    warehouse, progress = resources.warehouse, resources.progress or Progress()
+    warehouse, progress = resources.warehouse, resources.progress
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
     selected = None if request.selection is None else await _selected(request, request.selection, warehouse)
@@ -240,7 +239,6 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     run = Run(
         request,
         resources,
-        progress,
         clock,
         run_id,
         now,

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 SCOPE_DENIED = "api_scope_denied"
 
 
-class StepFailed(Exception):  # noqa: N818 - the run goes on
-    """A step whose outcome is a failure, so that whoever tracks it shows it as one; the run goes on."""
-
-
 class Scans:
     """Starts steps of a run as tasks of a group."""
 
@@ -35,8 +31,6 @@ class Scans:
     async def _carry_out(self, step: Awaitable[Any]) -> None:
         try:
             await step
-        except StepFailed:
-            pass
         except StopRun as stop:
             self._stop(stop)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -183,7 +182,7 @@ def compact_now(settings: Settings, *, now: datetime) -> Compacted:
     keep = None if settings.keep_raw is None else timedelta(days=settings.keep_raw)
     check_exists(path)
     before = size_of(path)
-    with lock_state(path, activity, now=now, pause=time.sleep) as state:
+    with lock_state(path, activity, now=now) as state:
         state.read(say_unfinished)
         state.read(check_clock, now=now)
         opening = open_pair(

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,19 +13,16 @@ from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from connectors.state.database import SqlConnection
 from connectors.state.identity import read_salt
 from connectors.state.inbox import count_landings
-from connectors.state.progress import read_checkpoints
 from connectors.state.published import read_published
 from connectors.warehouse.merge.landed import OUTCOME_BYTES
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.publish.publish import Publication, StateRows, publish
 from connectors.warehouse.storage.connection import Database, checkpoint, explained, transaction
 from flows.engine.files import Files, explained_state, lock_state, open_pair
-from models.checkpoint import Checkpoint, RunKind
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
 from models.media_page import DEFAULT_PATHS, PagePaths
 from models.page_commit import PageCommit
-from models.partition import Partition
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,7 +72,7 @@ class Warehouse:
     when the disk or DuckDB fails; committed data is kept.
     """
 
-    def __init__(self, files: Files, landing: _Worker, merging: _Worker, *, merge_bytes: int) -> None:
+    def __init__(self, files: Files, landing: _Worker, merging: _Worker) -> None:
         self.recovered_runs = files.recovered_runs
         """The ids of the runs whose pages a killed process had landed, and which opening merged."""
         self.path = files.path
@@ -88,7 +84,6 @@ class Warehouse:
         self._files = files
         self._landing = landing
         self._merging = merging
-        self._merge_bytes = merge_bytes
         # Of what has landed since the last merge began.
         self._waiting_bytes = 0
         self._merged = MergeStats()
@@ -118,7 +113,7 @@ class Warehouse:
                     failure = error
                 else:
                     self._waiting_bytes += sum(map(_size, landings))
-                    if self._waiting_bytes >= self._merge_bytes and self._merge_under_way is None:
+                    if self._waiting_bytes >= _MERGE_BYTES and self._merge_under_way is None:
                         self._merge_under_way = asyncio.create_task(self._merge_landed())
                 for _, durable in batch:
                     if durable.cancelled():
@@ -136,7 +131,7 @@ class Warehouse:
     async def _make_room(self) -> None:
         """Wait for the running merge if a full batch has landed during it, so that a slow disk slows down the scans."""
         under_way = self._merge_under_way
-        if under_way is not None and (under_way.done() or self._waiting_bytes >= self._merge_bytes):
+        if under_way is not None and (under_way.done() or self._waiting_bytes >= _MERGE_BYTES):
             await self._merge_has_ended()
 
     async def _merge_landed(self) -> None:
@@ -184,15 +179,6 @@ class Warehouse:
         """Run `work(db, ...)`, which begins its own transactions, while no merge runs; raise if one failed."""
         await self._merge_has_ended()
         return await self._landing.do(lambda db: work(db, *args, **kwargs))
-
-    async def checkpoints(
-        self, account_ids: Collection[str], run_kind: RunKind = "sync"
-    ) -> Mapping[Partition, Checkpoint]:
-        """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one.
-
-        The catalogue's account is "".
-        """
-        return await self.read_state(read_checkpoints, account_ids, run_kind)
 
     async def read_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction that reads the state."""
@@ -246,8 +232,6 @@ async def open_warehouse(
     activity: str,
     *,
     now: datetime,
-    merge_bytes: int = _MERGE_BYTES,
-    pause: Callable[[float], None] = time.sleep,
     raw: Path | None = None,
     mapping: MediaMapping = BUILT_IN,
     paths: PagePaths = DEFAULT_PATHS,
@@ -268,10 +252,10 @@ async def open_warehouse(
         )
 
         def enter() -> Warehouse:
-            state = stack.enter_context(lock_state(path, activity, now=now, pause=pause))
+            state = stack.enter_context(lock_state(path, activity, now=now))
             files = stack.enter_context(open_pair(state, path, raw=raw, mapping=mapping, paths=paths))
             sibling = _Worker(path, files.db.cursor(), merging)
-            return Warehouse(files, _Worker(path, files.db, landing), sibling, merge_bytes=merge_bytes)
+            return Warehouse(files, _Worker(path, files.db, landing), sibling)
 
         try:
             warehouse = await loop.run_in_executor(landing, enter)

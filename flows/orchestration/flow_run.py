@@ -27,7 +27,7 @@ from connectors.warehouse.storage.errors import (
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.options import BackfillOptions, SyncOptions
-from flows.config.tracker import prefect_api_url
+from flows.config.prefect_environment import prefect_api_url
 from flows.engine.resources import open_resources
 from flows.engine.retrying import DELAYS, Retry, repeat
 from flows.engine.run_request import RunRequest

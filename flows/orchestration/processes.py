@@ -1,7 +1,6 @@
 """The first import of Prefect, which reads its settings, and its server as a child process of `up` and `demo`."""
 
 import io
-import re
 import socket
 import sqlite3
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from flows.config.errors import ProcessError, SettingsError
-from flows.config.settings import environment, set_environment
+from flows.config.prefect_environment import environment, set_environment
 from models.text import one_line
 
 # The path at which the server shows the HTML report.
@@ -25,9 +24,6 @@ REPORT_PATH = "/gramhouse/report"
 
 _PATIENCE = 90.0
 _PAUSE = 0.2
-
-# The last line of a Python traceback.
-_ERROR = re.compile(r"[\w.]+(Error|Exception): \S")
 
 # How long Prefect's server keeps its history: 30 days, unless the environment says otherwise.
 HISTORY = {
@@ -155,10 +151,9 @@ class PrefectServer:
             time.sleep(_PAUSE)
 
     def error(self, what: str) -> ProcessError:
-        """Return an exception with the most useful lines of the log: the last error, or else the last few lines."""
-        lines = [line.strip() for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()]
-        errors = [line for line in lines if _ERROR.match(line)]
-        output = " / ".join(errors[-1:] or [line for line in lines if line][-3:]) or "nothing"
+        """Return an exception with the last lines of the log."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        output = " / ".join([line.strip() for line in lines if line.strip()][-3:]) or "nothing"
         return ProcessError(f"Prefect's server {what}. The end of {self.log}: {output}")
 
 

@@ -82,11 +82,8 @@ _INTERNAL = frozenset(
 # What statements of the merge call their own columns, beside those of fields.
 _OF_MERGES = frozenset(
     {
-        *("n", "row", "seq", "began_seq", "received_at", "position", "listing", "counts", "before", "content_before"),
+        *("n", "row", "seq", "began_seq", "received_at", "position", "item", "counts", "before", "content_before"),
         *("is_new", "is_content", "is_changed", "is_last", "is_same_id", "is_missed", "is_removed"),
-        *("stored_counts", "stored_hash", "stored_time", "stored_permalink", "stored_run_seq"),
-        *("first_at", "first_by", "present_from", "last_changed_at", "last_content_at", "changed_by", "landed"),
-        *("placed", "is_first"),
     }
 )
 

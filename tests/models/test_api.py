@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from models.api import read_account_page, read_error, read_media_page
 from models.media_page import DEFAULT_PATHS, PagePaths
-from models.page_commit import RejectedRecord
-from models.partial_json import Unreadable, elements, members, repair
+from models.partial_json import Unreadable, checked_members, elements, repair
 
 CONTRACT = Path(__file__).parents[1] / "contract"
 ACCOUNT: dict[str, Any] = {
@@ -28,7 +27,7 @@ def page(*items: object, cursor: object = None, **more: object) -> bytes:
 
 
 def raw_items(body: str) -> list[bytes]:
-    return list(elements(members(body.encode())["items"]))
+    return list(elements(checked_members(body.encode())["items"]))
 
 
 @pytest.mark.parametrize("path", sorted(CONTRACT.glob("200_accounts*.json")), ids=lambda path: path.stem)
@@ -106,34 +105,21 @@ def test_a_page_that_is_not_json_is_malformed(read: Callable[[bytes], object], i
         read(b'{"items":[' + item + b'],"next_cursor":null}')
 
 
-# Records with bytes that are not UTF-8, each with the text that quarantine stores.
-NOT_UTF8 = {
-    b'{"id":"2","c":"\xe9"}': '{"id":"2","c":"\\xe9"}',
-    b'{"id":"2","c":"\xed\xa0\xbd"}': '{"id":"2","c":"\\xed\\xa0\\xbd"}',
-    b'{"id":"\xff"}': '{"id":"\\xff"}',
-    b'"\xc0\xaf"': '"\\xc0\\xaf"',
-}
+@pytest.mark.parametrize(
+    "raw", [b'{"id":"2","c":"\xe9"}', b'{"id":"2","c":"\xed\xa0\xbd"}', b'{"id":"\xff"}', b'"\xc0\xaf"']
+)
+def test_a_media_item_that_is_not_utf_8_becomes_a_text_and_its_page_keeps_its_bytes(raw: bytes) -> None:
+    body = b'{"items":[{"id":"\xc3\xa9"}, ' + raw + b' ,{"id":"3"}],"next_cursor":"on"}'
+    read = read_media_page(body)
+    assert (read.items, read.next_cursor, read.cursor_fault, read.received) == (3, "on", None, body)
+    first, text, last = json.loads(read.body)["items"]
+    assert (first, text, last) == ({"id": "é"}, raw.decode(errors="backslashreplace"), {"id": "3"})
 
 
-@pytest.mark.parametrize("raw", NOT_UTF8, ids=repr)
-def test_a_media_item_that_is_not_utf_8_is_rejected_alone(raw: bytes) -> None:
-    read = read_media_page(b'{"items":[{"id":"\xc3\xa9"}, ' + raw + b' ,{"id":"3"}],"next_cursor":"on"}')
-    assert (read.items, read.next_cursor, read.cursor_fault) == (3, "on", None)
-    assert raw_items(read.body) == ['{"id":"é"}'.encode(), b"null", b'{"id":"3"}']
-    assert read.rejected == (RejectedRecord(1, "The record has bytes that are not UTF-8.", NOT_UTF8[raw]),)
-
-
-def test_half_an_emoji_is_replaced() -> None:
-    read = read_media_page(rb'{"items":[{"id":"2","c":"\ud83d \ud83d\ude00"}],"next_cursor":null}')
-    assert json.loads(read.body)["items"] == [{"id": "2", "c": "\ufffd 😀"}]
-    assert read.rejected == ()
-
-
-def test_an_integer_of_any_length_is_json_whatever_else_is_on_the_page() -> None:
-    long = b'{"id":"2","n":' + b"7" * 5_000 + b"}"
-    read = read_media_page(b'{"items":[{"id":1},' + long + b'],"next_cursor":null}')
-    assert read.rejected == ()
-    assert raw_items(read.body) == [b'{"id":1}', long]
+def test_half_a_character_hides_nothing_and_an_integer_may_have_any_length() -> None:
+    half, long = rb'{"id":"2","c":"\ud83d \ud83d\ude00"}', b'{"id":"2","n":' + b"7" * 5_000 + b"}"
+    read = read_media_page(b'{"items":[{"id":1}, ' + half + b"," + long + b'],"next_cursor":null}')
+    assert raw_items(read.body) == [b'{"id":1}', half, long]
 
 
 def test_an_account_that_is_not_utf_8_is_rejected_alone_with_its_id() -> None:

@@ -10,10 +10,7 @@ from models.partial_json import (
     checked_members,
     elements,
     exact_text,
-    has_marks,
-    mark_bytes,
     members,
-    show_marks,
 )
 
 JSON = st.recursive(
@@ -56,26 +53,22 @@ def test_a_duplicate_key_of_an_object_is_found(pairs: list[tuple[str, bytes]]) -
         checked_members(text)
 
 
+@pytest.mark.parametrize(
+    "odd", [rb'{"a": "\ud83d"}', rb'["\ude00", "\ud83d"]', b'{"\xff": 1}', b'"\xed\xa0\xbd"', b"7" * 5000]
+)
+def test_values_that_cannot_be_decoded_keep_their_bytes(odd: bytes) -> None:
+    parts = [b"1", odd, rb'"\ud83d\ude00"', odd]
+    text = b"[" + b", ".join(parts) + b"]"
+    assert elements(text) == parts
+    assert checked_members(b'{"a": ' + text + rb', "b":' + odd + b"}") == {"a": text, "b": odd}
+
+
 @pytest.mark.parametrize("text", [b"", b"1", b"{}", b"[", b"[1}", b'["\\"]', b"[1]]", b"[1,]", b"[NaN]", b"x[1]"])
 def test_text_that_is_not_json_is_no_list_and_no_object(text: bytes) -> None:
     with pytest.raises(Unreadable):
         elements(text)
     with pytest.raises(Unreadable):
         members(b"{1:2}" if text == b"{}" else text)
-
-
-@given(st.text().filter(lambda text: not has_marks(text.encode())))
-def test_a_text_without_other_bytes_is_not_marked(text: str) -> None:
-    assert mark_bytes(text.encode()) == text.encode()
-
-
-@pytest.mark.parametrize(
-    ("raw", "shown"),
-    [(b"caf\xe9", "caf\\xe9"), (b"\xed\xa0\xbd!", "\\xed\\xa0\\xbd!"), ("é".encode() + b"\x80", "é\\x80")],
-)
-def test_bytes_that_are_not_utf_8_are_marked_and_shown(raw: bytes, shown: str) -> None:
-    assert has_marks(mark_bytes(raw))
-    assert show_marks(mark_bytes(raw)) == shown
 
 
 @given(st.binary() | st.lists(st.sampled_from([b"\\", b"x41", b"\0", b"\xff", b"a"])).map(b"".join))

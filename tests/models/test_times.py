@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -51,9 +51,6 @@ READ: list[tuple[Any, datetime]] = [
     ("1767323045123", AT.replace(microsecond=123_000)),
     (1767323045123456, AT.replace(microsecond=123_456)),
     ("1767323045123456", AT.replace(microsecond=123_456)),
-    (946684800, datetime(2000, 1, 1, tzinfo=UTC)),
-    (946684800000, datetime(2000, 1, 1, tzinfo=UTC)),
-    (-1767323045, datetime(1970, 1, 1, tzinfo=UTC) - timedelta(seconds=1767323045)),
     ("9999-12-29T23:59:59.999999Z", datetime(9999, 12, 29, 23, 59, 59, 999_999, UTC)),
     ("0001-01-02", datetime(1, 1, 2, tzinfo=UTC)),
 ]
@@ -92,8 +89,8 @@ NOT_READ: list[Any] = [
     *("", " ", "null", "now", "today", "epoch", "infinity", "-infinity", "NaN", "March 1st", "12h", "1e9"),
     *(True, False, None, [1767323045], {"at": 1767323045}, 1.5, 0, -1, 2026, 86400, "0", "-0"),
     *(float("nan"), float("inf"), float("-inf"), 1e30, 10**30, -(10**30), 2**63, "99999999999999999999", "9" * 5000),
-    *(12345678901, 20260102030405, "20260102030405", 202601020304, "202601020304", -20260102, "+1767323045"),
-    *("01767323045", "1767323045,5", "1.767.323.045", "0x69571b25"),
+    *(12345678901, 20260102030405, "20260102030405", 202601020304, "202601020304", 946684800, -1767323045),
+    *("+1767323045", "01767323045", "1767323045,5", "1.767.323.045", "0x69571b25"),
 ]
 
 

@@ -17,36 +17,20 @@ HOSTILE = (
     f"</style></title></textarea></script><script>{OWNED}</script>",
     f"<img src=x onerror={OWNED}>",
     f'"><svg onload="{OWNED}"><a href="',
-    f"' onmouseover='{OWNED}' x='",
     f"javascript:{OWNED}",
     f'https://a.example/"onclick="{OWNED}',
-    "https://a.example/<script>",
-    f"data:text/html,<script>{OWNED}</script>",
     "<!-- --><![CDATA[ ]]> <?x ?> <!doctype html>",
     f"&lt;script&gt;{OWNED}&lt;/script&gt; &#60;b&#62; &amp;amp;",
-    "<iframe src=https://evil.example></iframe><link rel=stylesheet href=https://evil.example/x.css>",
     '<meta http-equiv=refresh content="0;url=https://evil.example">',
     "<style>*{background:url(https://evil.example/x.png)}</style>",
-    "<base href=https://evil.example/><form action=https://evil.example><input>",
     "}} {{ }} ${x} %s {0} \\u003cscript\\u003e",
     "\u202egnp.exe\u2066 \u2028 \x1b[31m nul \x01 \x7f \ufeff",
     "</bdi></td></tr></table></section>",
 )
 
 # These values decide which rows are shown, so they are kept.
-_KEPT = {
-    "account_id",
-    "surface",
-    "status",
-    "state",
-    "kind",
-    "outcome",
-    "resource",
-    "removal",
-    "metric",
-    "run_id",
-    "media_id",
-}
+_KEPT = {"account_id", "surface", "media_id", "run_id", "status", "state", "kind", "outcome"}
+_KEPT |= {"resource", "removal", "metric"}
 
 
 def hostile(db: duckdb.DuckDBPyConnection) -> None:

@@ -7,12 +7,10 @@ import pytest
 
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
-from flows.reporting.for_prefect import markdown
 from flows.reporting.message import to_json
 from flows.reporting.page.page import MARK
 from models.runs import RunState
 from tests.api.listed import ListedApi
-from tests.flows.reports import report
 from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
@@ -45,11 +43,3 @@ async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(
     assert line.startswith("The report was not updated: ")
     assert "Fix:" in line
     assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
-def test_prefects_page_links_the_report_or_names_its_file() -> None:
-    made = report(report=Path("data/report.html"))
-    assert "Report with charts" not in markdown(report())
-    assert "Report with charts: `data/report.html`" in markdown(made)
-    linked = markdown(made, "https://x.example/r.html")
-    assert "[Report with charts](https://x.example/r.html)" in linked

@@ -1,6 +1,5 @@
 """An API that echoes the key in every response, and runs that fail in every way: the key is never written."""
 
-import base64
 import json
 import os
 import signal
@@ -80,8 +79,7 @@ def _page(items: object, cursor: object = None) -> str:
 
 def _answers(key: str, path: str) -> dict[str, bytes]:
     """Return what the API answers, by the way in which it goes wrong."""
-    encoded = f"{base64.b64encode(key.encode()).decode()} {key.encode().hex()}"
-    echo = f"you sent Authorization: {key} ({encoded}) to {path}"
+    echo = f"you sent Authorization: {key} to {path}"
     http, forbidden = partial(_http, key), _error("api_forbidden", echo)
     traced, later = f"X-Correlation-ID: {next(_TRACES):026}", "Retry-After: 7200"
     issues = {"issues": [{"code": key, "path": [1]}]}

@@ -144,7 +144,6 @@ def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -
         ("86400000", 86400000.0),
         ("9" * 20, 1e13),
         ("Thu, 01 Jan 2026 12:01:30 -0000", 90.0),
-        ("Thu Jan  1 12:01:30 2026, 5", 90.0),
         ("Thu, 01 Jan 2026 12:00:00 GMT", 0.0),
         ("Thu, 99 Jan 2026 11:59:59 GMT", None),
         ("٣", None),
@@ -153,11 +152,3 @@ def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -
 def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) -> None:
     """tests/conformance has the frequent forms."""
     assert read_retry_after(value, NOW) == seconds
-
-
-def test_a_date_is_measured_by_the_clock_that_wrote_it() -> None:
-    later = "Thu, 01 Jan 2026 15:00:00 GMT"
-    assert refused(503, date="Thu, 01 Jan 2026 14:59:00 GMT", retry_after=later).retry_after == 60
-    assert refused(503, date="garbage", retry_after=later).retry_after == 3 * 3600
-    assert refused(503, retry_after=later).retry_after == 3 * 3600
-    assert refused(503).retry_after is None

@@ -89,23 +89,19 @@ def test_loopback_is_never_reached_through_a_proxy(url: str) -> None:
     [
         (SERVICE, "*", True),
         (SERVICE, "example.com", True),
-        (SERVICE, ".example.com", True),
-        (SERVICE, "API.Example.COM.", True),
+        (SERVICE, ".Example.COM", True),
         (SERVICE, "a.example b.example\texample.com", True),
         (SERVICE, "a.example,,example.com,", True),
-        (SERVICE, "api.example.com:8443", False),
         (f"{SERVICE}:8443", "api.example.com:8443", True),
+        (SERVICE, "api.example.com:8443", False),
         (SERVICE, "ple.com", False),
         (SERVICE, "example.com.evil.example", False),
+        (SERVICE, "10.0.0.0/8", False),
         (SERVICE, ". : [ ] / % -", False),
-        (SERVICE, "fe80::/10,10.0.0.0/8,::,[::1]:443,1/2/3,10.0.0.0/99", False),
-        ("https://10.1.2.3", "10.0.0.0/8", True),
-        ("https://[fe80::1]", "fe80::/10", True),
-        ("https://[fe80::1]", "[fe80::1]:443", True),
-        ("https://[fe80::1]", "10.0.0.0/8,fd00::/8", False),
+        ("https://10.1.2.3", "10.1.2.3", True),
     ],
 )
-def test_no_proxy_lists_domains_addresses_and_networks(url: str, exceptions: str, *, is_direct: bool) -> None:
+def test_no_proxy_lists_domains_and_addresses(url: str, exceptions: str, *, is_direct: bool) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         assert (_proxy(url, {"ALL_PROXY": "http://proxy:1", name: exceptions}) is None) is is_direct
 

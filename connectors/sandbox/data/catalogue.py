@@ -9,8 +9,7 @@ from connectors.sandbox.contract import ACTIVE, POSTS, STORIES, TOKEN_EXPIRED, U
 from connectors.sandbox.data.draw import Draw
 from connectors.sandbox.data.identity import Identity
 from connectors.sandbox.data.items import Item, graph
-from connectors.sandbox.data.posts import Posts
-from connectors.sandbox.data.stories import Stories
+from connectors.sandbox.data.posts import Posts, Stories
 from connectors.sandbox.data.words import username
 from connectors.sandbox.settings import SandboxSettings
 

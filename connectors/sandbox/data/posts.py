@@ -1,4 +1,4 @@
-"""The posts of an account: each is computed from its number and the day."""
+"""The posts and stories of an account: each is computed from its number and the day."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -6,11 +6,11 @@ from typing import NamedTuple
 from connectors.sandbox.data.draw import Draw
 from connectors.sandbox.data.identity import SEQUENCES, Identity
 from connectors.sandbox.data.items import DAY, Child, Item
-from connectors.sandbox.data.words import post_caption
+from connectors.sandbox.data.words import post_caption, story_caption
 from connectors.sandbox.settings import SandboxSettings
 
-_ACCOUNT, _POST = 20, 21
-_SURFACE = 0
+_ACCOUNT, _POST, _COUNT, _STORY = 20, 21, 30, 31
+_POSTS, _STORIES = 0, 1
 _OLDEST = 10 * 365 * DAY
 _LONGEST_GAP = 2 * DAY
 
@@ -27,6 +27,9 @@ _KINDS = (
     *((("CAROUSEL_ALBUM", "FEED"),) * 4),
 )
 _CHILD_KINDS = ("IMAGE", "IMAGE", "IMAGE", "VIDEO")
+
+# A day's stories have the sequences from day * 256 on, so that later ones always have higher sequences.
+_MOST_A_DAY = 256
 
 
 def _is_shown(fate: int, since: int) -> bool:
@@ -99,7 +102,7 @@ class Posts:
 
     def _post(self, position: int, sequence: int, day: int, timeline: Timeline) -> tuple[Item, bool]:
         fate, words, edit, kind, appeal, second, parts, flags = self._draw.eight(_POST, position, sequence)
-        number = self._identity.item_number(position, _SURFACE, sequence)
+        number = self._identity.item_number(position, _POSTS, sequence)
         born = timeline.day_of(sequence)
         published = timeline.published(sequence, born, second)
         is_edited = edit % 16 == 0 and day - born > edit // 16 % 20
@@ -126,3 +129,31 @@ class Posts:
             children,
         )
         return item, _is_shown(fate, day - born)
+
+
+class Stories:
+    """The surface ``stories``: each exists for 24 hours, so every day has different ones."""
+
+    def __init__(self, settings: SandboxSettings, draw: Draw, identity: Identity) -> None:
+        self._settings = settings
+        self._draw = draw
+        self._identity = identity
+
+    def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
+        """Yield the stories of this day that are older than ``sequence``, newest first."""
+        many = self._draw.one(_COUNT, position, day) % (2 * self._settings.stories + 1)
+        first = day * _MOST_A_DAY
+        begins = self._settings.first_day + (day - 1) * DAY
+        for older in range(min(first + many, sequence) - 1, first - 1, -1):
+            words, kind, second, appeal, *_ = self._draw.eight(_STORY, position, older)
+            slot = DAY // many
+            yield Item(
+                older,
+                self._identity.item_id(self._identity.item_number(position, _STORIES, older)),
+                "VIDEO" if kind % 3 == 0 else "IMAGE",
+                "STORY",
+                story_caption(words),
+                begins + (older - first) * slot + second % slot,
+                likes=appeal % 60,
+                comments=0,
+            )

@@ -14,9 +14,8 @@ from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, MEDIA_KEY_
 from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Account, Catalogue
 from connectors.sandbox.data.draw import Draw
 from connectors.sandbox.http.checks import account_of, read_query
-from connectors.sandbox.http.control import PREFIX, control_app
 from connectors.sandbox.http.cursors import Cursors
-from connectors.sandbox.http.faults import Fault, take_fault
+from connectors.sandbox.http.faults import PREFIX, Fault, control_app, take_fault
 from connectors.sandbox.http.keys import Credential, find_credential
 from connectors.sandbox.http.limits import RateLimiter
 from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource

@@ -14,7 +14,7 @@ from models.item import Items, read_decoded, read_items
 from models.mapping import Mapping
 from models.media_page import PagePaths, located
 from models.page_commit import RejectedRecord
-from models.partial_json import Unreadable, elements, exact_text, mark_bytes, repair, unmark_bytes
+from models.partial_json import Unreadable, elements, exact_text
 from models.record import decode_record
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -105,7 +105,8 @@ def read_records(batch: Sequence[LandedPage], paths: PagePaths) -> Records:
         body = page.body.removeprefix(_BYTE_ORDER_MARK)
         try:
             if page.partition.account_id:
-                raws, others = _split(body, paths)
+                items, _, others = located(body, paths)
+                raws = elements(items)
                 records.sizes.append(len(raws))
                 records.raws.extend(raws)
                 records.page_of.extend([number] * len(raws))
@@ -119,24 +120,6 @@ def read_records(batch: Sequence[LandedPage], paths: PagePaths) -> Records:
             reason = f"The page cannot be read: {error}."
             records.rejected.append(Rejected(page, None, reason, exact_text(page.body), digest, hides_an_id=True))
     return records
-
-
-def _split(body: bytes, paths: PagePaths) -> tuple[Sequence[bytes], frozenset[str]]:
-    """Return the items of a page, and its other keys. Raises Unreadable."""
-    try:
-        items, _, others = located(body, paths)
-        return elements(items), others
-    except (Unreadable, UnicodeDecodeError):
-        # Half of a character in one item must not hide the others, and each keeps its own bytes.
-        marked = mark_bytes(body)
-        readable = repair(marked)
-    items, _, others = located(readable, paths)
-    found, at = [], readable.index(items)
-    for raw in elements(items):
-        at = readable.index(raw, at)
-        found.append(unmark_bytes(marked[at : at + len(raw)]))
-        at += len(raw)
-    return found, others
 
 
 def _read_catalogue_page(records: Records, page: LandedPage, body: bytes) -> None:

@@ -14,9 +14,6 @@ _SQL = statements(__name__)
 NAMES = "account_id, lower(ig_username), lower(public_id)"
 """All that names an account, as columns of `accounts`. Ids are stored in lower case."""
 
-# The most unknown accounts that the message names, to keep it readable.
-_MOST_NAMED = 5
-
 
 def as_name(typed: str) -> str:
     """Return as it is in NAMES what a person typed: an id, a name (also with an @) or a public id, in any case."""
@@ -57,29 +54,18 @@ def _find_named(db: DuckDBPyConnection, accounts: Sequence[str]) -> list[str]:
     if not typed:
         return []
     found: Mapping[str, list[str]] = dict(db.execute(_SQL["find"].format(names=NAMES), [[*typed]]).fetchall())
-    if wrong := {text: found.get(name) for name, text in typed.items() if len(found.get(name, ())) != 1}:
-        names = db.execute("SELECT ig_username FROM core.accounts WHERE removed_at IS NULL").fetchall()
-        raise SelectionError(_message(wrong, [str(name) for (name,) in names]))
+    for name, text in typed.items():
+        ids = found.get(name)
+        if ids is not None and len(ids) == 1:
+            continue
+        if ids is None:
+            names = db.execute("SELECT ig_username FROM core.accounts WHERE removed_at IS NULL").fetchall()
+            near = nearest(name, [str(one) for (one,) in names])
+            what = f"There is no account '{one_line(text)}' in the warehouse. {near}"
+        else:
+            what = f"'{one_line(text)}' {'is the name of more than one account' if ids else 'left the catalogue'}. "
+        raise SelectionError(f"{what}Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones.")
     return [account_id for (account_id,) in found.values()]
-
-
-def _message(wrong: Mapping[str, list[str] | None], names: Sequence[str]) -> str:
-    shown = [(f"'{one_line(text)}'", found) for text, found in wrong.items()][:_MOST_NAMED]
-    absent = [text for text, found in shown if found is None]
-    several = [text for text, found in shown if found]
-    gone = [text for text, found in shown if found == []]
-    parts = [
-        *([f"there is no account {' or '.join(absent)} in the warehouse"] if absent else ()),
-        *([f"more than one account is named {' or '.join(several)}"] if several else ()),
-        *([f"{' and '.join(gone)} left the catalogue"] if gone else ()),
-        *([f"and {len(wrong) - _MOST_NAMED:,} more are unknown"] if len(wrong) > _MOST_NAMED else ()),
-    ]
-    what = ", ".join(parts)
-    meant = "".join(nearest(as_name(text), names) for text, found in wrong.items() if found is None)
-    return (
-        f"{what[0].upper()}{what[1:]}. {meant}Fix: `gramhouse accounts` lists all with their ids, and a sync finds new"
-        " ones."
-    )
 
 
 def _refuse_catalogue(db: DuckDBPyConnection) -> None:

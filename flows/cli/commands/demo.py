@@ -205,7 +205,7 @@ def sandbox(
 
     The key is `sandbox-demo-key`. POST /_sandbox/day advances the data by one day.
 
-    Days, rate limits and faults can be changed while it runs: see docs/sandbox.md.
+    Days, rate limits and faults can be changed while it runs: see docs/commands.md.
     """
     check_variables()
     from connectors.sandbox.http.app import Sandbox

@@ -27,9 +27,9 @@ from flows.cli.options import AsJson
 from flows.cli.output.terminal import ask, describe_check, print_check, print_json
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
+from flows.config.prefect_environment import prefect_api_url
 from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings, load
-from flows.config.tracker import prefect_api_url
 from flows.engine.publishing import publication
 from flows.engine.resources import check_clock, check_places, unwritable_folders
 from flows.reporting.exit_code import ExitCode
@@ -194,7 +194,7 @@ async def _request_pages(
             some = f"{count(len(accounts), 'account')}{' or more' if page.next_cursor else ''}"
             text = f"answers, and the key reaches {some} (correlation id {response.correlation_id})"
             found.append(ok(check, text=text))
-            if page.rejected:
+            if isinstance(page, AccountPage) and page.rejected:
                 text = f"{len(page.rejected)} of {count(page.items, 'record')} on the first page are malformed"
                 fix = "contact the service's support; `gramhouse quarantine` shows them after a sync"
                 make = bad if mostly_rejected(len(page.rejected), page.items) else note

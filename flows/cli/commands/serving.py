@@ -12,8 +12,8 @@ from flows.cli.options import LogFormat, number
 from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out, print_check
 from flows.config.errors import SettingsError
+from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import Settings, load
-from flows.config.tracker import prefect_api_url
 from flows.orchestration.processes import (
     PREFECT_CLIENT,
     REPORT_PATH,

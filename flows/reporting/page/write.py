@@ -11,11 +11,11 @@ from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line, hint_for
 from connectors.warehouse.storage.paths import real
 from flows.config.errors import SettingsError
-from flows.config.release import release
 from flows.reporting.page.page import MARK, Page, make_page
 from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS
 from models.feeds import SURFACES
+from models.release import release
 
 
 def is_report(path: Path) -> bool:

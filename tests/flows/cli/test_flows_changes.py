@@ -19,7 +19,7 @@ from tests.warehouse.days import BEN, POSTS, Days, Item, account, ask, at, opene
 ONE: Item = {"id": "1", "caption": "one", "like_count": 1, "permalink": "https://p.example/1/"}
 TWO: Item = {"id": "2", "like_count": 1, "children": [{"id": "c"}]}
 
-QUESTIONS = Path(__file__).parents[3] / "docs/questions.md"
+ANALYST = Path(__file__).parents[3] / "docs/analyst.md"
 
 
 def run(
@@ -91,8 +91,8 @@ def test_unfinished_runs_before_the_last_one_are_listed_with_it(
         return [(each["run_seq"], each["media_id"]) for each in found(run_cli)["changes"]]
 
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
-    # As docs/questions.md has it.
-    [query] = re.findall(r"SELECT ig_username, surface, media_id, change, columns[^`]*", QUESTIONS.read_text("utf-8"))
+    # As docs/analyst.md has it.
+    [query] = re.findall(r"SELECT ig_username, surface, media_id, change, columns[^`]*", ANALYST.read_text("utf-8"))
     changed: Item = ONE | {"caption": "changed"}
     with opened_days(tmp_path) as days:
         run(days, 0, (CATALOGUE, [account()]), (POSTS, [ONE, TWO]), state=RunState.INTERRUPTED)

@@ -24,10 +24,6 @@ def column(name: str, columns: tuple[ColumnMapping, ...]) -> ColumnMapping:
     return next(column for column in columns if column.column == name)
 
 
-def test_the_default_mapping_is_the_built_in_one() -> None:
-    assert load().media_mapping() == BUILT_IN
-
-
 def test_the_example_in_the_docs_works_as_described() -> None:
     example = (DOCS / "mapping.md").read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
     assert tomllib.loads(example)
@@ -43,13 +39,6 @@ def test_the_example_in_the_docs_works_as_described() -> None:
     assert mapping.columns[-1] == ColumnMapping("alt_text", Reading.TEXT, ("/accessibility/label",))
     assert column("media_url", mapping.child_columns).paths[0] == "/src"
     assert len(mapping.columns) == len(BUILT_IN.columns) + 1
-
-
-def test_a_path_named_twice_is_tried_once_at_its_first_place() -> None:
-    say('[mapping.columns.caption]\npaths = ["$.text", "/text", "$.caption"]')
-    caption = column("caption", load().media_mapping().columns)
-    assert caption.paths[:2] == ("/text", "/caption")
-    assert len(set(caption.paths)) == len(caption.paths)
 
 
 def test_ignored_fields_may_be_named_in_three_ways() -> None:

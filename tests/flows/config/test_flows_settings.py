@@ -1,6 +1,5 @@
 """Settings: each from environment and file, one line for every invalid value, and never the key in a message."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -8,11 +7,10 @@ from urllib.request import proxy_bypass
 
 import httpx
 import pytest
-from pydantic import SecretStr
 
 from flows.config.errors import SettingsError
-from flows.config.settings import Settings, environment, load
-from flows.config.tracker import prefect_api_url
+from flows.config.prefect_environment import environment, prefect_api_url
+from flows.config.settings import Settings, load
 
 SECRET = "canary-51e2"
 
@@ -59,54 +57,28 @@ NUMBERS = [
 PATHS = ("api_key_file", "prefect_home", "raw", "report", "snapshot", "warehouse")
 
 # A setting, a value, and a part of the line that refuses it. Addresses are not shown: they may hold a secret.
+CHANGE = "Fix: change it, or remove it."
 WRONG = [
     ("base_url", "http://api.example.com", "use https"),
     ("base_url", "https://user:pass@x", ""),
-    ("base_url", f"https://{SECRET}@api.example.com", ""),
     ("base_url", f"http://api.example.com/?key={SECRET}", ""),
-    (
-        "base_url",
-        "127.0.0.1:8801",
-        "this machine with http://. Fix: change it, or remove it.",
-    ),
+    ("base_url", "127.0.0.1:8801", f"this machine with http://. {CHANGE}"),
     ("base_url", "https://a.example/api/v1/x", "continues after /api/v1. Fix: remove /x."),
-    (
-        "base_url",
-        "a-key-that-is-no-address",
-        "or for this machine with http://. Fix: change it, or remove it.",
-    ),
-    ("warehouse", "/", ""),
-    ("snapshot", ".", ""),
-    ("snapshot", "ftp://x/s.duckdb", ""),
     ("snapshot", "s3://bucket", ""),
-    ("api_key_file", "/", ""),
-    ("report_url", "report.html", "it is not a web address"),
-    ("report_url", "ftp://x.example/", "it is not a web address"),
     ("report_url", "https://x.example/) [y](z", "it is not a web address"),
     ("nightly", "at two", ""),
-    ("mapping", '{"media_id": ["id"]}', ""),
-    ("mapping", '{"columns": {"media_id": {"paths": ["$.a"]}}}', ""),
     ("mapping", '{"ignore": ["$."]}', ""),
     ("hide", "caption:hsh", ""),
     ("concurrency", "0", "it must be a whole number from 1 to 256 (got '0'). Fix: change it; the default is 16."),
-    ("concurrency", "257", "it must be a whole number from 1 to 256 (got '257')"),
-    ("page_size", "0", "it must be a whole number from 1 to 50 (got '0')"),
     ("max_wait", "inf", "it must be a number from 0 to 31622400 (got 'inf'). Fix: change it; the default is 3600."),
     ("stale_after", "0", "a number above 0, at most 31622400 (got '0'). Fix: change it; the default is 129600."),
-    ("keep_raw", "soon", "it must be a whole number from 1 to 36525 (got 'soon'). Fix: change it, or remove it."),
+    ("keep_raw", "soon", f"it must be a whole number from 1 to 36525 (got 'soon'). {CHANGE}"),
     ("scan_expired", "maybe", "it must be true or false (got 'maybe'). Fix: change it; the default is false."),
-    ("requests_per_second", "0", "it must be a number"),
-    ("resume_within", "inf", "it must be a number"),
     ("sync_mode", "sometimes", ""),
-    ("full_refresh_every", "0", "it must be a whole number from 1"),
-    ("full_refresh_budget", "0", "it must be a whole number from 1"),
-    ("keep_runs", "0", "it must be a whole number from 1"),
-    ("time_zone", "Mars/Olympus", ""),
     ("time_zone", SECRET, ""),
-    ("prefect_port", "0", "it must be a whole number from 1"),
-    *((name, value, ": it must be ") for name in NUMBERS for value in ("9" * 30, "-1")),
+    *((name, "9" * 30, ": it must be ") for name in NUMBERS),
     *((name, "~nosuchuser/a.b", "the home directory ~nosuchuser does not exist") for name in PATHS),
-    *((name, "a\udcff", ": it is not UTF-8. Fix: ") for name in Settings.model_fields),
+    ("notify", "a\udcff", ": it is not UTF-8. Fix: "),
 ]
 
 
@@ -120,18 +92,14 @@ def test_every_setting_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize(("name", "given", "read"), RIGHT)
-@pytest.mark.parametrize("around", ["{}", "\ufeff{}\r\n"])
-def test_a_setting_comes_from_the_environment(
-    monkeypatch: pytest.MonkeyPatch, name: str, given: object, read: object, around: str
+def test_a_setting_comes_from_the_environment_or_the_file(
+    monkeypatch: pytest.MonkeyPatch, name: str, given: object, read: object
 ) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", around.format(given))
-    assert _plain(getattr(load(), name)) == read
-
-
-@pytest.mark.parametrize(("name", "given", "read"), RIGHT)
-def test_a_setting_comes_from_the_file(name: str, given: object, read: object) -> None:
     value = str(given).lower() if isinstance(given, bool) else repr(given)
     Path("gramhouse.toml").write_text(f"{name} = {value}\n", encoding="utf-8")
+    assert _plain(getattr(load(), name)) == read
+    Path("gramhouse.toml").unlink()
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", f"\ufeff{given}\r\n")
     assert _plain(getattr(load(), name)) == read
 
 
@@ -180,13 +148,10 @@ def test_a_file_may_have_a_byte_order_mark_and_line_ends_of_windows() -> None:
 @pytest.mark.parametrize(
     ("content", "output"),
     [
-        (b"page_size = ", "^gramhouse.toml is not valid TOML. Fix: correct the file"),
         (b"page_size = x\n", r"^gramhouse.toml is not valid TOML \(line 1\). Fix: correct the file"),
-        (b"\xff\xfe", "^gramhouse.toml is not valid TOML. Fix:"),
         (b"concurrency = " + b"9" * 5000, "^gramhouse.toml is not valid TOML. Fix:"),
         (b"hide = " + b"[" * 5000, "^gramhouse.toml is not valid TOML. Fix:"),
         (b"pagesize = 1", "pagesize: unknown setting; did you mean page_size"),
-        (b'warehouse = "a\\u0000b"', "gramhouse.toml, line 1: warehouse: it is not a file name"),
         (b"api_key = 123456", "gramhouse.toml, line 1: api_key: "),
         (None, "gramhouse.toml cannot be read: Is a directory. Fix:"),
     ],
@@ -202,19 +167,11 @@ def test_an_invalid_file_is_reported_in_one_line(content: bytes | None, output: 
     assert "123456" not in str(raised.value)
 
 
-AROUND = [("", "\n"), ("\ufeff", "\r\n"), ("\n\n", "\u00a0\u200b\n")]
-
-
-@pytest.mark.parametrize(("before", "after"), AROUND)
-def test_the_key_is_used_without_what_is_around_it(
-    before: str, after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("before", "after"), [("", "\n"), ("\ufeff", "\r\n"), ("\n\n", "\u00a0\u200b\n")])
+def test_the_key_is_used_without_what_is_around_it(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
     around = f"{before}{SECRET}{after}"
-    (tmp_path / "key").write_bytes(around.encode())
-    assert load(api_key_file=tmp_path / "key").key().get_secret_value() == SECRET
-    assert load(api_key=SecretStr(around)).key().get_secret_value() == SECRET
-    Path("gramhouse.toml").write_text(f"api_key = {json.dumps(around)}\n", encoding="utf-8")
-    assert load().key().get_secret_value() == SECRET
+    Path("key").write_bytes(around.encode())
+    assert load(api_key_file=Path("key")).key().get_secret_value() == SECRET
     monkeypatch.setenv("GRAMHOUSE_API_KEY", around)
     assert load().key().get_secret_value() == SECRET
     # The value of another setting is not shown if it contains the key.
@@ -224,41 +181,26 @@ def test_the_key_is_used_without_what_is_around_it(
     assert SECRET not in str(raised.value)
 
 
-@pytest.mark.parametrize("key", [f"{SECRET}\n{SECRET}", "k\u00e9y"])
-@pytest.mark.parametrize("source", ["GRAMHOUSE_API_KEY", "GRAMHOUSE_API_KEY_FILE", "gramhouse.toml, line 1: api_key"])
-def test_a_key_that_cannot_be_sent_is_one_line_that_names_its_source(
-    key: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "key").write_text(key, encoding="utf-8")
-    if source == "GRAMHOUSE_API_KEY":
-        monkeypatch.setenv(source, key.replace("\0", "\x01"))
-    elif source == "GRAMHOUSE_API_KEY_FILE":
-        monkeypatch.setenv(source, str(tmp_path / "key"))
-    else:
-        Path("gramhouse.toml").write_text(f"api_key = {json.dumps(key)}\n", encoding="utf-8")
-    with pytest.raises(SettingsError) as raised:
-        load().key()
-    assert str(raised.value).startswith(f"{source}: the ")
-    assert len(str(raised.value).splitlines()) == 1
-    assert SECRET not in str(raised.value)
-
-
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "is empty.* Fix: set it to "),
-        (b"\xff", "it is not text.* Fix: set it to "),
+        (f"{SECRET}\n{SECRET}".encode(), "GRAMHOUSE_API_KEY_FILE: the API key .* Fix: set it to the key alone"),
         (SECRET.encode("utf-16-le"), "invalid in a header.* Fix: set it to "),
         (SECRET.encode("latin-1") + b"\xe9", "it is not text in UTF-8.* Fix: set it to "),
+        (b"", "is empty.* Fix: set it to "),
         (None, "cannot be read .* Fix: set it to a text file"),
     ],
 )
-def test_a_key_file_without_a_key_is_reported_in_one_line(tmp_path: Path, content: bytes | None, why: str) -> None:
+def test_a_key_file_without_a_key_is_one_line_that_does_not_show_it(
+    monkeypatch: pytest.MonkeyPatch, content: bytes | None, why: str
+) -> None:
     if content is not None:
-        (tmp_path / "key").write_bytes(content)
-    for path in (tmp_path / "key", *([tmp_path] if content is None else [])):
-        with pytest.raises(SettingsError, match=why):
-            load(api_key_file=path).key()
+        Path("key").write_bytes(content)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY_FILE", "key")
+    with pytest.raises(SettingsError, match=why) as raised:
+        load().key()
+    assert len(str(raised.value).splitlines()) == 1
+    assert SECRET not in str(raised.value)
 
 
 def test_a_missing_setting_is_named() -> None:
@@ -288,18 +230,9 @@ def test_a_mistyped_variable_is_refused_with_the_nearest_name(
     assert SECRET not in str(raised.value)
 
 
-def test_kubernetes_service_variables_are_not_settings(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, value in {
-        "SERVICE_HOST": "10.0.0.1",
-        "SERVICE_PORT": "80",
-        "SERVICE_PORT_HTTP": "80",
-        "PORT": "tcp://10.0.0.1:80",
-        "PORT_80_TCP": "tcp://10.0.0.1:80",
-        "PORT_80_TCP_ADDR": "10.0.0.1",
-        "UI_PORT_80_TCP_PROTO": "tcp",
-    }.items():
+def test_kubernetes_service_variables_are_not_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "UI_PORT_80_TCP_PROTO")
+    for name, value in dict.fromkeys(names, "tcp://10.0.0.1:80").items():
         monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
     load()
     monkeypatch.setenv("GRAMHOUSE_PORT", "80")
@@ -323,7 +256,6 @@ path = ["$.likes"]
 """
 
 
-CHANGE = "Fix: change it, or remove it."
 NO_PAGE_SIZE = "it must be a whole number from 1 to 50 (got '51'). Fix: change it; the default is 50."
 
 
@@ -347,18 +279,6 @@ def test_an_invalid_value_is_reported_with_its_source(monkeypatch: pytest.Monkey
         load()
     with pytest.raises(SettingsError, match=r"^--page-size: .* \(got '0'\)\. Fix: "):
         load(page_size=0)
-
-
-def test_the_mapping_in_the_environment_replaces_that_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("gramhouse.toml").write_text(
-        '[mapping]\nmedia_id = ["$.a"]\n[mapping.columns.likes]\npaths = ["$.b"]\n', encoding="utf-8"
-    )
-    given = '{"media_id": ["$.c"], "columns": {"views": {"paths": ["$.d"]}}}'
-    monkeypatch.setenv("GRAMHOUSE_MAPPING", given)
-    mapping = load().mapping
-    assert mapping is not None
-    assert (len(mapping.media_id), "c" in mapping.media_id[0]) == (1, True)
-    assert set(mapping.columns) == {"views"}
 
 
 def test_only_settings_with_a_value_count_as_set(monkeypatch: pytest.MonkeyPatch) -> None:

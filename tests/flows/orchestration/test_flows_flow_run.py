@@ -13,7 +13,6 @@ from connectors.state.runs import last_command
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
-from flows.orchestration import flow_run
 from flows.orchestration.credentials import ApiCredentials
 from flows.orchestration.flow_run import Caller, call_flow
 from flows.publish import publish
@@ -103,21 +102,6 @@ async def test_an_invalid_query_is_a_one_line_error(
     duckdb.connect("other.duckdb").close()
     await run(backfill, BackfillOptions(everything=True, dry_run=True))
     assert shown(tracker)[:2] == ("FAILED", "Failed")
-
-
-async def test_an_error_of_the_machine_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[str] = []
-
-    async def notified(text: str) -> None:
-        sent.append(text)
-
-    monkeypatch.setattr(flow_run, "notify_failure", notified)
-    state = await flow_run.end_flow_run(PermissionError(13, "Permission denied", "data"))
-    assert (state.is_failed(), state.message) == (
-        True,
-        "data: Permission denied. Fix: check path, permissions and disk.",
-    )
-    assert sent == [state.message]
 
 
 async def test_address_and_key_may_be_a_block(

@@ -1,4 +1,4 @@
-"""The page and the events sent to Prefect; errors of Prefect do not affect the run."""
+"""Errors of Prefect do not affect the run."""
 
 import logging
 from pathlib import Path
@@ -14,53 +14,23 @@ from tests.runs import synced
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> AsyncMock:
-    page = AsyncMock()
-    monkeypatch.setattr(telling, "acreate_markdown_artifact", page)
-    return page
-
-
-@pytest.fixture
-def event(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    event = Mock()
-    monkeypatch.setattr(telling, "emit_event", event)
-    return event
-
-
-async def test_a_run_is_reported_with_its_page_and_its_events(tmp_path: Path, page: AsyncMock, event: Mock) -> None:
-    await notify(await synced(tmp_path, ListedApi(expired=frozenset({1}))))
-    sent = [call.kwargs for call in event.call_args_list]
-    assert [each["event"] for each in sent][:2] == ["gramhouse.run.complete", "gramhouse.tokens"]
-    assert all(each["resource"]["prefect.resource.id"].startswith("gramhouse.run.") for each in sent)
-    assert all(each["payload"]["sentence"] for each in sent)
-    [written] = page.call_args_list
-    assert (written.kwargs["key"], bool(written.kwargs["description"])) == ("gramhouse-run", True)
-    assert "`user_1`" in str(written)
-
-
-async def test_an_error_of_reporting_is_logged(
-    tmp_path: Path, page: AsyncMock, event: Mock, caplog: pytest.LogCaptureFixture
+async def test_an_error_of_prefect_is_logged_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    page.side_effect = ConnectionError("away")
-    report = await synced(tmp_path, ListedApi())
+    page, event = AsyncMock(side_effect=ConnectionError("away")), Mock()
+    monkeypatch.setattr(telling, "acreate_markdown_artifact", page)
+    monkeypatch.setattr(telling, "emit_event", event)
+    report = await synced(tmp_path, ListedApi(expired=frozenset({1})))
     with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
         await notify(report)
+        # The events are sent before the page, which fails.
+        names = ["gramhouse.run.complete", "gramhouse.tokens"]
+        assert [call.kwargs["event"] for call in event.call_args_list][:2] == names
+        assert page.call_args.kwargs["key"] == "gramhouse-run"
+        event.side_effect = TimeoutError
+        await notify_failure("the warehouse is no file")
+    assert event.call_args.kwargs["event"] == "gramhouse.run.failed"
     assert caplog.messages == [
-        "Prefect did not receive the run's page (away); the run is recorded in the warehouse."
-    ]  # fmt: skip
-    # The events are sent before the page, which fails.
-    assert event.call_args_list[0].kwargs["event"] == "gramhouse.run.complete"
-
-
-async def test_a_failure_is_reported_and_an_error_of_the_report_is_ignored(
-    event: Mock, caplog: pytest.LogCaptureFixture
-) -> None:
-    event.side_effect = [None, TimeoutError]
-    with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
-        for _ in range(2):
-            await notify_failure("the warehouse is no file")
-    assert {call.kwargs["event"] for call in event.call_args_list} == {"gramhouse.run.failed"}
-    assert caplog.messages == [
-        "Prefect did not receive the failure event (TimeoutError); the run is recorded in the warehouse."
+        "Prefect did not receive the run's page (away); the run is recorded in the warehouse.",
+        "Prefect did not receive the failure event (TimeoutError); the run is recorded in the warehouse.",
     ]

@@ -33,7 +33,6 @@ DENIED = failure(OutcomeKind.DENIED, scans=5, usernames=("anna", "ben"))
 DEFERRED = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START + timedelta(hours=2))
 LONG = failure(OutcomeKind.DEFERRED, "rate_limited", resume_after=START + timedelta(days=2))
 STOP = failure(OutcomeKind.FAILED, "api_unauthorized", detail="Authentication required.")
-MISSING = Finding("accounts_missing", ACTION, "30 accounts are missing", "check the key")
 ANNA = {"ig_username": "anna", "surface": "posts", "removals_undecided_since": START, "complete_at": START}
 MANY = [*tokens("anna"), *tokens("ben", "carl", is_new=False)]
 REJECTED = [{"reason": "no id.", "records": 9}, {"reason": "other", "records": 3}]
@@ -83,7 +82,6 @@ def test_the_error_that_stopped_a_run_is_first() -> None:
             ACTION,
             "3 access tokens expired, 1 of them newly (anna, ben and 1 more). Fix",
         ),
-        ({"renewed": tokens("dora")}, "token_renewed", INFORMATION, "1 access token renewed: syncs fetch the media"),
         (
             stale("anna", "ben"),
             "stale",
@@ -91,7 +89,6 @@ def test_the_error_that_stopped_a_run_is_first() -> None:
             "2 of 100 accounts: posts not refreshed within 1 d 12 h; the oldest is",
         ),
         ({"undecided": [ANNA]}, "removals_undecided", ACTION, "no missing items of 1 account were marked as removed"),
-        ({"full_overdue": [ANNA]}, "full_overdue", ACTION, "the last full scan of the posts of 1 account is more than"),
         (
             {"recent": [{}], "gaps": [ANNA]},
             "gap",
@@ -110,15 +107,6 @@ def test_the_error_that_stopped_a_run_is_first() -> None:
 def test_the_state_of_the_data(data: dict[str, Any], code: str, severity: Severity, begin: str) -> None:
     [(found_code, found_severity, text)] = found(data)
     assert (found_code, found_severity, text[: len(begin)]) == (code, severity, begin)
-
-
-def test_findings_are_sorted_by_severity_and_the_cause_of_a_partial_run_is_first() -> None:
-    noted, read = Finding("values_not_cast", WARNING, "Two", "look"), Finding("accounts_removed", INFORMATION, "One")
-    changes: dict[str, Any] = {"warnings": (noted, read, MISSING), "mapping_pending": True, "restarted": 2}
-    codes = [code for code, *_ in found({"expired": tokens("anna")}, **changes)]
-    assert codes == [
-        "accounts_missing", "token_expired", "mapping_pending", "values_not_cast", "restarted", "accounts_removed"
-    ]  # fmt: skip
 
 
 def _trouble(asked: Asked) -> Action | None:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from markdown_it import MarkdownIt
 
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
-from flows.reporting.for_prefect import events, failure_event, markdown
+from flows.reporting.for_prefect import events, markdown
 from flows.reporting.words import code, plain
 from models.findings import Finding, Severity
 from models.runs import OutcomeKind, RunState
@@ -20,16 +20,11 @@ def _heads(text: str) -> list[str]:
     return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
 
 
-def test_a_page_of_a_run_without_findings() -> None:
-    page = markdown(report())
-    assert page.startswith(
+def test_a_page_has_findings_by_severity_with_their_fix_and_the_runs_before() -> None:
+    assert markdown(report()).startswith(
         "## Complete: nothing needs attention\n\nsync 2026-03-01 02:15 UTC: 100 accounts listed; 300 pages,"
         " 12,000 records landed; media: 40 new, 7 changed; scans: 100 complete; took 42 min.\n\n| scans"
     )
-    assert _heads(page) == ["Complete: nothing needs attention"]
-
-
-def test_a_page_has_findings_by_severity_with_their_fix_and_the_runs_before() -> None:
     outcomes = [("", "complete", 1), ("posts", "denied", 3), ("posts", "deferred", 1)]
     scans = [dict(zip(("surface", "outcome", "scans"), each, strict=True)) for each in outcomes]
     many = tokens(*(f"user_{n}" for n in range(99_000)))
@@ -93,9 +88,6 @@ def test_the_event_of_a_run_has_its_labels_numbers_and_findings() -> None:
     assert (event.payload["items"], event.payload["media"]["added"]) == (12_000, 40)
     assert event.payload["findings"] == [asdict(missing) | {"accounts": []}]
     assert event.payload["resumed"][0]["run_id"] == "run-0"
-    asked = (report(), report(selected="stories"), report(kind="backfill", selected="anna: posts"))
-    scopes = [events(each)[0].labels["gramhouse.scope"] for each in asked]
-    assert scopes == ["everything", "some", "chosen"]
 
 
 def test_events_are_small_and_name_what_they_are_about() -> None:
@@ -114,14 +106,6 @@ def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
     assert [each.name for each in message] == ["gramhouse.retry", "gramhouse.tokens"]
     assert message[0].payload["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 access token newly expired")
     assert [each.name for each in events(failed)] == ["gramhouse.run.failed", "gramhouse.tokens", "gramhouse.stale"]
-
-
-def test_a_run_without_a_report_emits_a_failure_without_a_scope() -> None:
-    message = failure_event("data/warehouse.duckdb cannot be opened:\nit is `no` DuckDB file")
-    assert (message.name, "gramhouse.scope" in message.labels) == ("gramhouse.run.failed", False)
-    assert message.payload["sentence"] == (
-        "A run ended without a report: data/warehouse.duckdb cannot be opened: it is 'no' DuckDB file"
-    )
 
 
 def test_external_values_contain_no_mentions_links_or_templates() -> None:

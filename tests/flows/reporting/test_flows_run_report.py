@@ -156,7 +156,6 @@ RUNS = [
 @pytest.mark.parametrize(
     ("runs", "hour"),
     [
-        pytest.param(["a"], 1, id="the first run"),
         pytest.param(["c", "b"], 2, id="c resumes b"),
         pytest.param(["c"], 2, id="no other run has reported the findings of b"),
         pytest.param(["e"], 4, id="nor those of d"),

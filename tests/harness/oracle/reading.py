@@ -151,7 +151,7 @@ def count_of(value: object) -> int | None:
 def time_of(value: object) -> datetime | None:
     """Read a time, written as ISO 8601 with a zone, or as seconds or milliseconds since 1970."""
     text = text_of(value) or ""
-    if re.fullmatch(r"\d{9,10}|\d{12,13}", text):
+    if re.fullmatch(r"[1-9](\d{9}|\d{12})", text):
         return datetime.fromtimestamp(int(text) / (1000 if len(text) > 10 else 1), UTC)
     if not _INSTANT.fullmatch(text):
         return None

@@ -1,5 +1,4 @@
 import errno
-import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -127,11 +126,11 @@ def test_a_full_disk_leaves_the_old_snapshot_and_no_draft(
 ) -> None:
     days.publish(snapshot)
 
-    def full(*_: object) -> int:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "copy_file_range", full, raising=False)
+        patch.setattr(publishing, "copy_file", full)
         message = refusal(lambda: days.publish(snapshot, 501))
         assert str(snapshot) in message
         assert "No space left on device" in message

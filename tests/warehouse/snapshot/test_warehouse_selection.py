@@ -86,21 +86,13 @@ def test_accounts_are_found_by_id_or_username_in_any_case_each_once_by_name(ask_
 HINT = ". Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones."
 
 
-NOT_THERE: list[tuple[tuple[str, ...], str]] = [
+NOT_THERE = [
     (("abc",), "There is no account 'abc' in the warehouse"),
-    (
-        (ANNA, "it's", "@x\n; DROP TABLE core.accounts"),
-        "There is no account 'it's' or '@x ; DROP TABLE core.accounts' in the warehouse",
-    ),
-    (("x", GONE), f"There is no account 'x' in the warehouse, '{GONE}' left the catalogue"),
-    (
-        tuple("zyxwvut"),
-        "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse, and 2 more are unknown",
-    ),
-    (tuple("zyxwv"), "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse"),
+    ((ANNA, "@x\n; DROP TABLE core.accounts"), "There is no account '@x ; DROP TABLE core.accounts' in the warehouse"),
+    ((GONE, "x"), f"'{GONE}' left the catalogue"),
     # The public id of all of them.
-    (("K3XW9QBT5MZA",), "More than one account is named 'K3XW9QBT5MZA'"),
-]  # fmt: skip
+    (("K3XW9QBT5MZA",), "'K3XW9QBT5MZA' is the name of more than one account"),
+]
 
 
 def test_unknown_accounts_are_named_with_a_hint(ask_for: Chooser) -> None:
