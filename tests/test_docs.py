@@ -135,21 +135,6 @@ def test_old_posts_that_still_grow_are_those_that_gained_in_the_last_28_days() -
     assert rows == [("anna", "grows", "like_count", 30), ("anna", "seen since", "like_count", 1)]
 
 
-def test_each_promise_names_tests_that_exist() -> None:
-    tables = {"docs/reliability.md": "tests", "SECURITY.md": "tests/security"}
-    named = [
-        (name, folder)
-        for page, folder in tables.items()
-        for row in (ROOT / page).read_text(encoding="utf-8").splitlines()
-        for name in re.findall(r"`([\w/]*test_\w+\.py)`", row)
-        if row.startswith("|")
-    ]
-    assert len(named) > 60
-    assert [
-        name for name, folder in named if not {(ROOT / name).exists(), (ROOT / folder / name).exists()} & {True}
-    ] == []
-
-
 def test_the_data_dictionary_agrees_with_the_declarations() -> None:
     assert (ROOT / "docs/data-dictionary.md").read_text(encoding="utf-8") == dictionary(), "run `make docs`"
 
