@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.commands import changes as module
+from flows.cli.commands import history as module
 from flows.cli.options import since_time
 from flows.config.errors import SettingsError
 from models.partition import CATALOGUE, Partition, media
@@ -135,12 +135,6 @@ def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:
     out = changes("changes", "--since-run", "2", "--values")[1]
     assert "/1/  caption: one → two, like_count: 1 → 2\n" in out
     assert "2  like_count: 1 → 5\n" in out
-
-
-def test_runs_shows_the_number_of_each_run(changes: Cli) -> None:
-    titles, *rows = changes("runs")[1].splitlines()
-    assert titles.split()[0] == "seq"
-    assert [row.split()[0] for row in rows] == ["3", "2", "1"]
 
 
 def test_since_selects_the_runs_that_began_since_then(changes: Cli) -> None:
