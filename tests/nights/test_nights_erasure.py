@@ -186,3 +186,18 @@ def test_no_name_that_an_account_ever_had_is_shown_if_names_are_hashed(operator:
     assert operator.count("core.account_periods", "attribute = 'ig_username'") == 2
     shown = operator.shown()
     assert [name for name in names if name in shown] == []
+
+
+def test_a_finding_about_a_forgotten_account_is_erased(operator: Operator) -> None:
+    service = operator.connect(Service(accounts=2, posts=1))
+    one = service.ids("active")[1]
+
+    def twice(request: PageRequest, page: Page) -> Answer:
+        again = [{**each, "status": "token_expired"} for each in page["items"] if each["id"] == one]
+        return None if request.account else {**page, "items": [*page["items"], *again]}
+
+    service.respond = twice
+    assert operator.sync().code == 3
+    assert one in str(operator.ask("SELECT record_id FROM core.scan_findings"))
+    assert operator.run("forget", one, "--yes").code == 0
+    assert one not in operator.shown()

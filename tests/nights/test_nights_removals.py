@@ -49,6 +49,8 @@ def test_accounts_that_two_nights_do_not_list_wait_for_a_person(operator: Operat
     assert operator.run("status").code == 3
     assert operator.sync("--surface", "posts", "--accept-removals").code == 0
     assert operator.count("accounts", REMOVED) == 21
+    # They keep the names that they had.
+    assert operator.count("core.account_periods", "attribute = 'ig_username' AND valid_to IS NOT NULL") == 0
 
 
 def second_account(page: Page, **changes: Any) -> Page:  # noqa: ANN401 - fields of an account
