@@ -52,7 +52,7 @@ LONGEST = (
     "test_store_kills",
     "test_security_forget",
 )
-ON_PREFECT = ("test_e2e_foreign_pages", "test_e2e_up", "test_flows_flow_run", "test_flows_serving")
+ON_PREFECT = ("test_e2e_foreign_pages", "test_e2e_up", "test_flows_flow_run")
 _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}
 
 
