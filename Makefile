@@ -29,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, Prefect, syncs of 28 days, a query.
+demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, syncs of 28 days, a first look.
 	@$(BIN)/gramhouse demo --days 28
 
 up: $(VENV)/.runtime ## Prefect server with its UI and the scheduled runs; stop with Ctrl-C.

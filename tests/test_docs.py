@@ -17,19 +17,18 @@ from flows.cli.commands import demo
 from flows.orchestration.serving import read_described
 from models.views import views
 from tests import settings_table
-from tests.dictionary import pages
+from tests.dictionary import page as dictionary
 from tests.handoff.days import snapshot_of
 from tests.report.snapshots import rewritten
 
 ROOT = Path(__file__).parents[1]
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+OPERATOR = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # What asks for trouble, and what asks for more posts than a small sandbox has.
 MAY_BE_EMPTY = ("stale_accounts AS s", "posts >= 20")
-QUESTIONS = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
 SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
-SQL_EXAMPLES = (ROOT / "docs/sql-examples.md").read_text(encoding="utf-8")
-QUERIES = list(dict.fromkeys(re.findall(r"```sql\n(.*?)```", README + SQL_EXAMPLES + QUESTIONS, re.DOTALL)))
+ANALYST = (ROOT / "docs/analyst.md").read_text(encoding="utf-8")
+QUERIES = list(dict.fromkeys(re.findall(r"```sql\n(.*?)```", README + ANALYST, re.DOTALL)))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -43,7 +42,7 @@ def test_the_table_of_settings_agrees_with_the_declarations() -> None:
 
 @pytest.mark.parametrize("name", views())
 def test_every_table_and_view_is_among_the_sql_examples(name: str) -> None:
-    table = SQL_EXAMPLES[SQL_EXAMPLES.index("| table or view |") : SQL_EXAMPLES.index("Times are TIMESTAMPTZ in")]
+    table = ANALYST[ANALYST.index("| table or view |") : ANALYST.index("Times are TIMESTAMPTZ in")]
     assert f"`{name}`" in table
 
 
@@ -65,7 +64,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_example_for_sqlalchemy_prints_the_likes_of_each_account(
     snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [code] = re.findall(r"```python\n(.*?)```", SQL_EXAMPLES, re.DOTALL)
+    [code] = re.findall(r"```python\n(.*?)```", ANALYST, re.DOTALL)
     # A copy, because DuckDB opens a file only once with other settings.
     own = shutil.copy(snapshot, tmp_path / "analytics.duckdb")
     exec(code.replace("data/analytics.duckdb", str(own)), {})
@@ -136,24 +135,8 @@ def test_old_posts_that_still_grow_are_those_that_gained_in_the_last_28_days() -
     assert rows == [("anna", "grows", "like_count", 30), ("anna", "seen since", "like_count", 1)]
 
 
-def test_each_promise_names_tests_that_exist() -> None:
-    tables = {"docs/reliability.md": "tests", "SECURITY.md": "tests/security"}
-    named = [
-        (name, folder)
-        for page, folder in tables.items()
-        for row in (ROOT / page).read_text(encoding="utf-8").splitlines()
-        for name in re.findall(r"`([\w/]*test_\w+\.py)`", row)
-        if row.startswith("|")
-    ]
-    assert len(named) > 60
-    assert [
-        name for name, folder in named if not {(ROOT / name).exists(), (ROOT / folder / name).exists()} & {True}
-    ] == []
-
-
 def test_the_data_dictionary_agrees_with_the_declarations() -> None:
-    for name, text in pages().items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, "run `make docs`"
+    assert (ROOT / "docs/data-dictionary.md").read_text(encoding="utf-8") == dictionary(), "run `make docs`"
 
 
 def test_only_the_settings_read_the_environment() -> None:
@@ -173,7 +156,7 @@ def test_only_the_settings_read_the_environment() -> None:
 def test_every_alert_is_explained() -> None:
     alerts = [automation["name"].removeprefix("gramhouse: ") for automation in read_described("automations.yaml")]
     assert len(alerts) > 5
-    assert [alert for alert in alerts if f"| {alert} |" not in OPERATIONS and f"`{alert}`" not in OPERATIONS] == []
+    assert [alert for alert in alerts if f"| {alert} |" not in OPERATOR and f"`{alert}`" not in OPERATOR] == []
 
 
 STATES = ("Completed", "Failed", "Cancelled", "Crashed")
@@ -181,7 +164,7 @@ STATES = ("Completed", "Failed", "Cancelled", "Crashed")
 
 @pytest.mark.parametrize("state", STATES)
 def test_every_state_of_a_run_is_explained(state: str) -> None:
-    assert re.search(rf"^\| {state} \|", OPERATIONS, re.MULTILINE)
+    assert re.search(rf"^\| {state} \|", OPERATOR, re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", ["docs/reliability.md", "SECURITY.md"])
@@ -193,9 +176,9 @@ def test_every_test_that_is_named_for_a_promise_exists(page: str) -> None:
 
 
 def test_every_image_exists() -> None:
-    shown = re.findall(r"\]\((screenshots/[^)]+)\)", OPERATIONS)
+    shown = re.findall(r"\]\((screenshots/[^)]+)\)", OPERATOR)
     assert shown
-    shown += re.findall(r"\]\((screenshots/[^)]+)\)", (ROOT / "docs/report.md").read_text(encoding="utf-8"))
+    shown += re.findall(r"\]\((screenshots/[^)]+)\)", ANALYST)
     shown += re.findall(r"\]\(docs/(screenshots/[^)]+)\)", README)
     assert len(shown) > 5
     assert [name for name in shown if not (ROOT / "docs" / name).is_file()] == []

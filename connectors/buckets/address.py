@@ -34,5 +34,5 @@ def open_snapshot_bucket(url: str) -> "SnapshotBucket":
     try:
         from connectors.buckets.snapshot_bucket import SnapshotBucket  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
-        raise BucketError(f"{url} needs gramhouse's extra 'bucket'. Fix: install it as docs/bucket.md says.") from error
+        raise BucketError(f"{url} needs the extra 'bucket'. Fix: install it as docs/analyst.md says.") from error
     return SnapshotBucket(url)

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script next to its screenshots
-"""Takes the screenshots of the report for README.md and docs/report.md: `python docs/screenshots/report.py SNAPSHOT`.
+"""Takes the screenshots of the report for README.md and docs/analyst.md: `python docs/screenshots/report.py SNAPSHOT`.
 
 It writes the report of a snapshot to a temporary folder and opens it in headless Chromium: on a desktop screen, in dark
 mode, and on a phone. It leaves only the screenshots next to this file.

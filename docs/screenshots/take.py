@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script next to its screenshots
-"""Takes the screenshots of Prefect's UI for docs/operations.md: `make docs`.
+"""Takes the screenshots of Prefect's UI for docs/operator.md: `make docs`.
 
 It runs the sandbox and `gramhouse up` in a temporary folder, simulates a few days, one of them with failures, and opens
 the pages in headless Chromium. It leaves only the screenshots next to this file.

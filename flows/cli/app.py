@@ -1,10 +1,10 @@
 """The command line: its commands, and the mapping of errors to a message of one line and an exit code."""
 
 import logging
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
@@ -16,7 +16,6 @@ from flows.cli.signals import Stopped
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
-from models.release import release
 from models.selection import SelectionError
 
 # Errors that are the user's to fix, with messages of one line; the first class that matches decides.
@@ -35,7 +34,17 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
 }
 
 
+# Known before parsing, because usage errors are reported accordingly. The arguments are separated by NUL.
+_JSON = re.compile(r"(?<![^\0])(--json|(--format|-f)[=\0]?json)(?![^\0])")
+_JSON_LOG = re.compile(r"(?<![^\0])--log-format[=\0]json(?![^\0])")
+
 _OPTIONS = Group("Options", sort_key=len(GROUPS))
+
+
+def _version() -> str:
+    from models.release import release
+
+    return f"gramhouse {release()}"
 
 
 def build_app() -> App:
@@ -43,7 +52,7 @@ def build_app() -> App:
     app = App(
         name="gramhouse",
         help="Sync a REST API of social-media accounts and their media into a DuckDB warehouse.",
-        version=lambda: f"gramhouse {release()}",
+        version=_version,
         help_format="plaintext",
         group_parameters=_OPTIONS,
         # An option that is off by default has no --no-; its default is no news either.
@@ -91,13 +100,6 @@ class _Notices(logging.Handler):
         from flows.cli.output.terminal import warn
 
         warn(record.getMessage())
-
-
-def _wants(arguments: Sequence[str], value: str, *names: str) -> bool:
-    """Return whether an option has a value. Known before parsing, because usage errors are reported accordingly."""
-    # A short option has no `=` before its value.
-    joined = (f"{name}{sign}{value}" for name in names for sign in ("=", ""))
-    return any(each in arguments for each in joined) or any((name, value) in pairwise(arguments) for name in names)
 
 
 def _explain_usage(error: CycloptsError, command: Sequence[str]) -> str:
@@ -181,12 +183,12 @@ def _end(code: int, *, message: str | None, as_json: bool) -> int:
 def main() -> None:
     """Run the command line, and exit with its code. With --json, standard output has one object for every code."""
     arguments = sys.argv[1:]
-    if _wants(arguments, "json", "--log-format"):
+    if _JSON_LOG.search("\0".join(arguments)):
         from flows.cli.output.json_log import begin
 
         begin()
     notices.addHandler(_Notices())
-    as_json = "--json" in arguments or _wants(arguments, "json", "--format", "-f")
+    as_json = _JSON.search("\0".join(arguments)) is not None
 
     code, message = 0, None
     try:

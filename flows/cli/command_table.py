@@ -20,13 +20,15 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "demo": Command("Start", "demo", "Run everything on this machine: a sandbox API, Prefect, a sync, a query.", ""),
+    "demo": Command(
+        "Start", "demo", "Run everything on this machine: a sandbox API, syncs, a snapshot, a first look.", ""
+    ),
     "init": Command("Start", "configuration", "Write a gramhouse.toml in which every setting is explained.", ""),
     "config": Command(
         "Start", "configuration", "Print each setting with its value and where it is set; the key is masked.", "--json"
     ),
     "doctor": Command("Start", "doctor", "Check configuration, API, warehouse, snapshot, Prefect: one line each.", ""),
-    "sandbox": Command("Start", "serving", "Serve API v1 on this machine with generated data.", "--accounts 200"),
+    "sandbox": Command("Start", "demo", "Serve API v1 on this machine with generated data.", "--accounts 200"),
     "sync": Command(
         "Operate", "sync", "Sync all that the API key can see, and publish a snapshot.", "--surface stories"
     ),
@@ -44,9 +46,9 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "runs": Command("Operate", "listing", "List recent runs: what they landed and how they ended.", "--last 5"),
     "query": Command("Read", "snapshot", "Run a SQL query on the snapshot, even during a sync.", '"FROM runs LIMIT 5"'),
-    "changes": Command("Read", "changes", "List what the last run, or the runs since then, found.", "--since 2d"),
+    "changes": Command("Read", "history", "List what the last run, or the runs since then, found.", "--since 2d"),
     "explain": Command(
-        "Read", "explain", "Show what is known of an item or account, in order of time.", "paper.market"
+        "Read", "history", "Show what is known of an item or account, in order of time.", "paper.market"
     ),
     "describe": Command("Read", "snapshot", "List the snapshot's tables and views, or the columns of one.", "media"),
     "export": Command("Read", "snapshot", "Export the snapshot as Parquet files.", "parquet"),

@@ -1,6 +1,5 @@
 """What commands read: the current snapshot, which they download from a bucket, and the run that is not in it yet."""
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -32,6 +31,8 @@ def current_snapshot(settings: Settings) -> Path:
     """
     url, file = settings.snapshot_url(), settings.snapshot_file()
     if url is not None and not settings.warehouse.exists():
+        import asyncio
+
         from connectors.buckets.address import open_snapshot_bucket
         from connectors.warehouse.publish.replaceable import check_snapshot
 

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import SystemRandom
 from typing import Any
 
@@ -85,18 +85,6 @@ def _configure_logging(*, verbose: bool) -> None:
         ours.setLevel(logging.INFO)
 
 
-def _new_progress() -> Progress:
-    progress = Progress()
-    if (lines := json_log.in_force()) is not None:
-        lines.progress = progress
-    return progress
-
-
-def _say_retry(report: RunReport, retry: Retry, now: datetime) -> None:
-    at = now + timedelta(seconds=retry.seconds)
-    notices.warning(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
-
-
 def _address(settings: Settings, base_url: str | None, *, tracked: bool) -> str:
     if tracked and settings.credentials is not None:
         # The block, which the run reads from Prefect's server, precedes the setting, but not the option.
@@ -104,6 +92,13 @@ def _address(settings: Settings, base_url: str | None, *, tracked: bool) -> str:
     address = settings.address()
     settings.key(), settings.network()
     return address
+
+
+def _greet(activity: str, address: str, api: str | None) -> None:
+    how = f", tracked by {clean(api)}" if api else ""
+    err.print(f"{line_time()}[bold]{activity}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
+    if warning := exposed():
+        notices.warning(warning)
 
 
 def run_command(
@@ -122,17 +117,15 @@ def run_command(
     with record_failed_start(activity, chosen):
         address = _address(settings, run.base_url, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
-    how = f", tracked by {clean(api)}" if api else ""
-    err.print(f"{line_time()}[bold]gramhouse {what}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
-    if warning := exposed():
-        notices.warning(warning)
-
+    _greet(activity, address, api)
     attempts: list[Progress] = []
-    clock = SystemClock()
+    lines, clock = json_log.in_force(), SystemClock()
 
     def work(take_signals: Callable[[], None]) -> Coroutine[Any, Any, RunReport]:
         async def attempt() -> RunReport:
-            attempts.append(progress := _new_progress())
+            attempts.append(progress := Progress())
+            if lines is not None:
+                lines.progress = progress
             with record_failed_start(activity, chosen, progress=progress):
                 if api:
                     return await _tracked(options, progress, take_signals, run.command_line_only)
@@ -142,7 +135,8 @@ def run_command(
             # The flow run has replaced the signal handlers.
             take_signals()
             if retry is not None:
-                _say_retry(report, retry, clock.now())
+                at = clock.now() + timedelta(seconds=retry.seconds)
+                notices.warning(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
 
         random = SystemRandom().random
         return repeat(attempt, run.retries, sleep=clock.sleep, random=random, announce=announce)
@@ -152,7 +146,7 @@ def run_command(
         return f"{saved} saved. Fix: run the same command to resume."
 
     report = run_until_signalled(work, advice)
-    if (lines := json_log.in_force()) is not None:
+    if lines is not None:
         _log_end(lines, report)
     with keep_exit_code():
         if run.as_json:

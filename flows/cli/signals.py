@@ -3,7 +3,6 @@
 A crash is safe everywhere, so all else has the system's default action.
 """
 
-import asyncio
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -30,6 +29,8 @@ def run_until_signalled(work: Callable[[Callable[[], None]], Coroutine[Any, Any,
     `work` is called with a function that installs the handlers again, for code that replaces them. A signal that is
     ignored stays so: with nohup, and in a shell's background command.
     """
+    import asyncio
+
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     heard = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
     received: list[int] = []

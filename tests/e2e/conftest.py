@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.merge import merge
 from tests.api.server import Api
 from tests.e2e.processes import EIGHT_ACCOUNTS, KEY, Operator, OperatorHere, start_sandboxes
 
@@ -44,13 +43,6 @@ def environment(service: Api) -> dict[str, str]:
 def operator(tmp_path: Path, environment: dict[str, str]) -> Operator:
     """An operator whose commands run in this process, except those that a test starts."""
     return OperatorHere(tmp_path / "operator", environment)
-
-
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a second scan confirm removals at once, because the syncs of a test are seconds apart."""
-    for name in ("confirm_after", "confirm_accounts_after"):
-        monkeypatch.setitem(merge._CONFIRM, name, 0)  # noqa: SLF001
 
 
 @pytest.fixture

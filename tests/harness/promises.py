@@ -351,7 +351,9 @@ def _check_cause(partition: Partition, outcome: tuple[str, str | None, int | Non
     """Check that an outcome has the kind, error code and status of the answer that is said to be its cause."""
     if answer.status >= 400 and b'"error"' in answer.body:
         code = json.loads(answer.body)["error"]["code"]
-        expected = (_KINDS.get(answer.status, "failed"), code, answer.status)
+        # Also another error may ask to wait for longer than the run does.
+        kind = "deferred" if outcome[0] == "deferred" and _retry_after(answer) else _KINDS.get(answer.status, "failed")
+        expected = (kind, code, answer.status)
         require(outcome == expected, f"{partition} is {outcome}, and should be {expected}")
 
 

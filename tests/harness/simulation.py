@@ -315,7 +315,7 @@ class Simulation:
             shutil.copytree(self._backup, self.folder)
             self.promises, self.of_runs = copy.deepcopy(self._remembered)
             return
-        names = [sorted(path.name for path in folder.rglob("part-*")) for folder in (self.folder, self._backup)]
+        names = [sorted(path.name for path in folder.rglob("raw-*")) for folder in (self.folder, self._backup)]
         if names[0] == names[1]:
             return
         kept = self.folder.with_name("kept")

@@ -11,18 +11,6 @@ from tests.nights.conftest import Operator
 from tests.nights.service import Answer, Page, Service, failure, is_media, items_of
 
 
-@pytest.mark.parametrize("name", ["what?", "a?b=c", "100 %?"])
-def test_a_question_mark_in_the_folder_is_no_traceback(operator: Operator, name: str) -> None:
-    operator.connect(Service(accounts=1, posts=1))
-    folder = operator.folder / name
-    folder.mkdir()
-    operator.monkeypatch.chdir(folder)
-    done = operator.run("sync")
-    assert done.code in (0, 2), done.err
-    assert "Traceback" not in done.err
-    assert len(done.err.splitlines()) <= 3
-
-
 @pytest.mark.parametrize("query", [b"SELECT \xff", b"\x80", b"SELECT 'caf\xe9'"])
 def test_a_query_that_is_not_utf_8_is_one_line(operator: Operator, query: bytes) -> None:
     operator.connect(Service(accounts=1, posts=1))
@@ -59,16 +47,6 @@ def test_explain_does_not_promise_the_scan_of_an_unknown_status(operator: Operat
     operator.sync()
     text = explained(operator, service.names()[1])
     assert "paused" in text
-    assert "the next scan begins" not in text
-
-
-def test_explain_does_not_promise_the_scan_of_an_account_that_is_not_listed(operator: Operator) -> None:
-    service = operator.connect(Service(accounts=2, posts=1))
-    operator.sync()
-    service.respond = lambda request, page: None if request.account else {**page, "items": page["items"][:1]}
-    operator.sync()
-    text = explained(operator, service.names()[1])
-    assert "missing from the account list" in text
     assert "the next scan begins" not in text
 
 

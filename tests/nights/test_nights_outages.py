@@ -10,24 +10,6 @@ from tests.nights.conftest import Operator
 from tests.nights.service import Answer, Page, Service, failure, gateway, is_media
 
 
-# Long: its waits are random and real, so that now and then scans of a busy machine still use up their tries. The pause
-# of fault 9, on a virtual clock, makes that impossible.
-@pytest.mark.long
-@pytest.mark.parametrize("status", [503, 529])
-def test_a_limiter_that_answers_without_retry_after_slows_the_whole_key(operator: Operator, status: int) -> None:
-    service = operator.connect(Service(accounts=40, posts=1))
-    served: dict[int, int] = {}
-
-    def one_in_two_seconds(request: PageRequest, _: Page) -> Answer:
-        second = int(operator.clock.passed / 2)
-        served[second] = served.get(second, 0) + 1
-        return gateway(status) if request.account and served[second] > 1 else None
-
-    service.respond = one_in_two_seconds
-    done = operator.sync("--surface", "posts")
-    assert done.code == 0, done.text
-
-
 @pytest.mark.parametrize("seconds", [120, 600])
 def test_an_outage_of_seconds_costs_no_scan(operator: Operator, seconds: int) -> None:
     service, refused_at = operator.connect(Service(accounts=40, posts=1)), list[float]()

@@ -12,25 +12,10 @@ import psutil
 import pytest
 from distributed.comm.core import connect
 
-from flows.orchestration.processes import free_port
 from tests.api.faults import Action, Rule
 from tests.e2e.processes import ROOT, TIMEOUT, killed_on_exit, wait_until
 from tests.nights.conftest import Operator
 from tests.nights.service import Service
-
-# Runs a command that may start only so many threads.
-_LIMITED = """
-import sys, threading
-left, start = [int(sys.argv.pop(1))], threading.Thread.start
-def limited(thread):
-    if not left[0]:
-        raise RuntimeError("can't start new thread")
-    left[0] -= 1
-    start(thread)
-threading.Thread.start = limited
-from flows.cli.__main__ import run
-run()
-"""
 
 
 @pytest.fixture
@@ -38,25 +23,6 @@ def environment(operator: Operator) -> dict[str, str]:
     """The environment of processes, in the operator's folder."""
     operator.connect(Service(accounts=2, posts=3))
     return {**os.environ, "PYTHONPATH": str(ROOT)}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_run_that_can_start_no_more_threads_ends_with_one_line(
-    operator: Operator, environment: dict[str, str], threads: int
-) -> None:
-    command = [sys.executable, "-c", _LIMITED, str(threads), "sync"]
-    with killed_on_exit(
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    ) as process:
-        try:
-            _, err = process.communicate(timeout=90)
-        except subprocess.TimeoutExpired:
-            pytest.fail("it hangs")
-    assert "Traceback" not in err
-    assert process.returncode in (0, 1)
-    assert len(err.splitlines()) <= 3
-    assert operator.sync().code == 0
 
 
 @pytest.mark.parametrize("error", ["Resource temporarily unavailable", "Cannot allocate memory"])
@@ -112,28 +78,6 @@ def test_no_worker_on_this_machine_lets_in_another_user(operator: Operator, envi
         process.communicate(timeout=TIMEOUT)
     assert addresses
     assert open_to == []
-
-
-@pytest.mark.long
-@pytest.mark.prefect
-def test_up_names_a_damaged_database_of_prefect(operator: Operator, environment: dict[str, str]) -> None:
-    home = operator.folder / "data/prefect"
-    home.mkdir(parents=True)
-    (home / "prefect.db").write_bytes(b"no database " * 1000)
-    with killed_on_exit(
-        subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", "up", "--port", str(free_port())],
-            env={**environment, **os.environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    ) as process:
-        out, err = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 1, err
-    assert "prefect.db" in out + err
-    assert "Fix: move" in out + err
-    assert "Traceback" not in out + err
 
 
 def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator, environment: dict[str, str]) -> None:

@@ -84,3 +84,15 @@ def test_an_account_that_is_listed_twice_with_two_statuses_does_not_change_every
     assert operator.count("account_status_history", f"ig_username = '{name}'") == 1
     assert [one.code for one in done] == [3, 3, 3]
     assert name in done[-1].text
+
+
+def test_a_story_without_a_time_expires_a_day_after_it_was_first_seen(operator: Operator) -> None:
+    def without_times(request: PageRequest, page: Page) -> Answer:
+        is_second = operator.clock.passed > 0
+        if not is_media(request, surface="stories"):
+            return None
+        return NOTHING if is_second else {**page, "items": [{"id": "a story"}], "next_cursor": None}
+
+    operator.connect(Service(accounts=1, posts=1)).respond = without_times
+    assert [operator.sync().code, operator.sync().code] == [0, 0]
+    assert operator.ask("SELECT removal FROM media WHERE media_id = 'a story'") == [("expired",)]

@@ -12,7 +12,7 @@ from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import Held, hold, lock, lock_path
-from flows.cli import checks
+from flows.cli.commands import doctor as checks
 from flows.cli.output.terminal import describe_check
 from flows.config.settings import Settings
 from flows.orchestration.processes import free_port, prefect

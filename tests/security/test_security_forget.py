@@ -1,38 +1,33 @@
 """`gramhouse forget` leaves no trace of an account in any file, even if it is killed at any time."""
 
-import asyncio
 import json
 import os
 import shutil
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
-from unittest.mock import patch
 from uuid import UUID
 
 import duckdb
+import httpx
 import pytest
 
-from connectors.state.database import State, open_state_read_only, state_path
+from connectors.state.database import open_state_read_only, state_path
 from connectors.state.operations import read_operations
 from connectors.state.runs import warn
-from connectors.warehouse.maintenance import forget
 from connectors.warehouse.maintenance.compact_parts import compact_parts
-from connectors.warehouse.publish import publish
-from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.holder import hold
-from flows.config.settings import load
-from flows.engine import warehouse
-from flows.engine.forgetting import forget_now
 from models.findings import Finding, Severity
 from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import CATALOGUE, media
 from models.runs import Outcome, OutcomeKind
 from tests.cli_runner import Cli
 from tests.filling import Scan, begin, land, opened
+from tests.harness.points import Crash
+from tests.harness.process import BEGINNING, Machine
 from tests.security.canary import everything, tells
 from tests.warehouse.days import BEN, POSTS, STORIES, account, at
 
@@ -163,72 +158,45 @@ def test_nothing_of_a_forgotten_account_is_left_in_any_file(folder: Path, run_cl
     assert NAME not in (folder / "report.html").read_text()
 
 
-def _killed_at(nth: int, work: Callable[[], object]) -> bool:
-    """Run `work` in a child process that ends at its nth change of a file; return whether it ended before its end."""
-    if child := os.fork():
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert code in {0, 9}
-        return code == 9
-    left = nth
+@pytest.fixture
+def forget_killed_at(folder: Path) -> Callable[[int], bool]:
+    """Forget the account in a process that is killed at its nth statement or file; return whether it was killed."""
+    machine = Machine(folder, now=(datetime.now(UTC) - BEGINNING).total_seconds())
+    settings = {"warehouse": "w.duckdb", "snapshot": "s.duckdb"}
 
-    def reach() -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            os._exit(9)
+    def forget_killed_at(nth: int) -> bool:
+        crash = Crash(nth)
+        nowhere = httpx.AsyncBaseTransport()
+        ended = machine.run(["forget", ID, "--yes"], settings, random=Random(nth), transport=nowhere, crash=crash)
+        # The folder is another one with the same name.
+        os.chdir(folder)
+        assert ended.code in (None, 0), ended.err
+        return ended.code is None
 
-    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
-            reach()
-            return function(*arguments, **options)
-
-        return call
-
-    @contextmanager
-    def counted_transaction(db: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        with transaction(db):
-            yield
-            reach()
-        reach()
-
-    try:
-        with (
-            patch.object(forget, "transaction", counted_transaction),
-            patch.object(publish, "transaction", counted_transaction),
-            patch.object(warehouse, "transaction", counted_transaction),
-            patch.object(os, "fsync", counted(os.fsync)),
-            patch.object(State, "write", counted(State.write)),
-        ):
-            for name in ("rename", "replace", "unlink"):
-                setattr(Path, name, counted(getattr(Path, name)))
-            work()
-    except BaseException:  # noqa: BLE001 - a child must not continue with other tests
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+    return forget_killed_at
 
 
-def _forget() -> None:
-    asyncio.run(forget_now(load(), ID))
-
-
-@pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.long)])
-def test_an_erasure_that_is_killed_at_each_step_is_completed(folder: Path, run_cli: Cli, stride: int) -> None:
+@pytest.mark.parametrize("stride", [61, pytest.param(5, marks=pytest.mark.long)])
+def test_an_erasure_that_is_killed_at_each_step_is_completed(
+    folder: Path, run_cli: Cli, forget_killed_at: Callable[[int], bool], stride: int
+) -> None:
     step = 1
-    while _killed_at(step, _forget):
+    while forget_killed_at(step):
         step += stride
-    assert step > 30
+    assert step > 200
     assert left_in(folder) == set()
     assert not _is_pending(folder)
     assert "is not the id of a forgotten account" in run_cli("forget", NAME, "--undo")[2]
     assert run_cli("forget", ID, "--undo")[0] == 0
 
 
-def test_after_a_kill_writers_status_and_doctor_warn_and_the_receipt_has_all_rows(folder: Path, run_cli: Cli) -> None:
-    step = 20
+def test_after_a_kill_writers_status_and_doctor_warn_and_the_receipt_has_all_rows(
+    folder: Path, run_cli: Cli, forget_killed_at: Callable[[int], bool]
+) -> None:
+    step = 60
     while _items(folder):
-        assert _killed_at(step, _forget)
-        step += 3
+        assert forget_killed_at(step)
+        step += 30
     assert "An account is not completely erased" in run_cli("publish")[2]
     code, out, _ = run_cli("status", "--json")
     assert (code, "unfinished_erasure" in json.loads(out)["attention"]) == (3, True)

@@ -1,6 +1,6 @@
 """What changes while the sandbox runs: faults of the next requests, and the endpoints below ``/_sandbox/``.
 
-docs/sandbox.md describes each endpoint.
+docs/commands.md describes each endpoint.
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal, Self

@@ -1,17 +1,12 @@
-"""`gramhouse demo`: runs everything on this machine, and shows what came of it."""
+"""`gramhouse demo` and `gramhouse sandbox`: everything on this machine, with an API that generates its data."""
 
-import asyncio
 import os
-import signal
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from threading import Event
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -23,15 +18,17 @@ from connectors.warehouse.storage.paths import database
 from connectors.warehouse.storage.statements import statements
 from flows.cli.options import number, to_path
 from flows.cli.output.query import print_table
+from flows.cli.output.run import print_report
 from flows.cli.output.terminal import DONE, clean, err, out
+from flows.cli.signals import run_until_signalled
 from flows.clock import ContinuedClock, SystemClock
 from flows.config.errors import SettingsError
-from flows.config.prefect_environment import environment
 from flows.config.settings import check_variables, load
-from flows.orchestration.processes import free_port, import_prefect, local_prefect, prefect, private
-from flows.reporting.exit_code import ExitCode
+from flows.reporting.exit_code import EXIT_OF
+from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
 from models.feeds import FEEDS
+from models.runs import RunState
 
 if TYPE_CHECKING:
     from connectors.sandbox.http.app import Sandbox
@@ -49,20 +46,22 @@ _BEGINS, _SYNCED = timedelta(hours=2), timedelta(hours=2, minutes=15)
 _ACCOUNTS, _POSTS = 12, 30
 
 
+def _begin(now: datetime) -> datetime:
+    """Return when the simulated day of a time began."""
+    return (now - _BEGINS).replace(hour=0, minute=0, second=0, microsecond=0) + _BEGINS
+
+
 def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
     """Return the time (UTC) at which the demo's first simulated day began, which is kept in its folder.
 
-    Raises SettingsError for the folder of an earlier version's demo, and if the file is damaged.
+    Raises SettingsError if the folder has another warehouse, and if the file is damaged.
     """
     file = folder / "first_day"
     if not file.exists():
         if (folder / "warehouse.duckdb").exists():
-            raise SettingsError(
-                f"{folder} has the demo of an earlier version. Fix: delete it, or choose another --folder."
-            )
+            raise SettingsError(f"{folder} has another warehouse. Fix: choose another --folder.")
         folder.mkdir(parents=True, exist_ok=True)
-        today = (now - _SYNCED).replace(hour=0, minute=0, second=0, microsecond=0)
-        begins = today + _BEGINS - timedelta(days=max(days - 1, _BEFORE))
+        begins = _begin(now - (_SYNCED - _BEGINS)) - timedelta(days=max(days - 1, _BEFORE))
         replace_file(file, begins.isoformat().encode())
     try:
         return datetime.fromisoformat(file.read_text(encoding="utf-8"))
@@ -79,51 +78,38 @@ def sandbox_settings(begins: datetime, day: int) -> "SandboxSettings":
     )
 
 
-def past_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> None:
-    """Sync at 02:15 of each of these days, by a clock of that day, directly and without Prefect."""
+async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> RunReport:
+    """Sync at 02:15 of each of these days, by a clock of that day, and the last one now; return its report."""
     from flows.config.options import SyncOptions
     from flows.engine.resources import open_resources
     from flows.engine.run_request import RunRequest
     from flows.pipeline import run_sync
 
     files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
-    settings = load(base_url=api, api_key=DEMO_KEY, **files)
-    request = RunRequest(settings.model_copy(update={"report": None}), SyncOptions(rebind=True))
-
-    async def sync() -> None:
-        # Opened once, because opening takes as long as syncing so few accounts.
-        async with open_resources(settings, "gramhouse demo") as resources:
-            for day in days:
-                sandbox.day = day
-                began = begins + timedelta(days=day) + _SYNCED - _BEGINS
-                with err.status(f"[dim]syncing day {day + 1} of {days[-1] + 2} …[/]"):
-                    clock = ContinuedClock(resources.clock, began, resources.clock.monotonic())
-                    await run_sync(request, replace(resources, clock=clock))
-
-    if days:
-        asyncio.run(sync())
-
-
-def _contents(snapshot: Path) -> tuple[int, int, int, Mapping[str, int]]:
-    """Return what the snapshot holds; nothing if there is none yet."""
-    try:
-        with open_snapshot(snapshot) as opened:
-            [(accounts, gone, runs, items)] = opened.query(_SQL["contents"]).rows
-            return accounts, gone, runs, items or {}
-    except SnapshotMissing:
-        return 0, 0, 0, {}
+    settings = load(base_url=api, api_key=DEMO_KEY, report=folder / "report.html", **files)
+    past = RunRequest(settings.model_copy(update={"report": None}), SyncOptions(rebind=True))
+    # Opened once, because opening takes as long as syncing so few accounts.
+    async with open_resources(settings, "gramhouse demo") as resources:
+        for day in days[:-1]:
+            sandbox.day = day
+            at = begins + timedelta(days=day) + _SYNCED - _BEGINS
+            with err.status(f"[dim]syncing day {day + 1} of {days[-1] + 1} …[/]"):
+                clock = ContinuedClock(resources.clock, at, resources.clock.monotonic())
+                await run_sync(past, replace(resources, clock=clock))
+        sandbox.day = days[-1]
+        return await run_sync(replace(past, settings=settings), resources)
 
 
 def _show(snapshot: Path) -> None:
     """Show what the snapshot holds, the answer to a question, and commands that do not need changes of the shell."""
-    accounts, gone, runs, present = _contents(snapshot)
-    items = (count(number, FEEDS[surface].noun, surface) for surface, number in present.items())
-    kept = f", and {count(gone, 'item')} that are no longer listed and are kept" if gone else ""
-    holds = ", ".join((count(accounts, "account"), *items))
-    out.print(f"\n{DONE} The snapshot holds {holds}{kept}, after {count(runs, 'sync')}.")
-    out.print("\n[bold]Which posts have the most likes?[/]")
-    out.print(_SQL["question"], markup=False)
     with open_snapshot(snapshot) as opened:
+        [(accounts, gone, runs, present)] = opened.query(_SQL["contents"]).rows
+        items = (count(number, FEEDS[surface].noun, surface) for surface, number in (present or {}).items())
+        kept = f", and {count(gone, 'item')} that are no longer listed and are kept" if gone else ""
+        holds = ", ".join((count(accounts, "account"), *items))
+        out.print(f"\n{DONE} The snapshot holds {holds}{kept}, after {count(runs, 'sync')}.")
+        out.print("\n[bold]Which posts have the most likes?[/]")
+        out.print(_SQL["question"], markup=False)
         print_table(opened.user_query(_SQL["question"]))
     given = Path(sys.argv[0])
     program = os.path.relpath(given) if given.is_relative_to(Path.cwd()) else str(given)
@@ -138,6 +124,32 @@ def _show(snapshot: Path) -> None:
     )
 
 
+def _syncs(snapshot: Path) -> int:
+    try:
+        with open_snapshot(snapshot) as opened:
+            return int(opened.query(_SQL["contents"]).rows[0][2])
+    except SnapshotMissing:
+        return 0
+
+
+def _serve(sandbox: "Sandbox", port: int = 0) -> None:
+    """Serve a sandbox until Ctrl-C. Raises SettingsError if the port cannot be used."""
+    from connectors.sandbox.http.serve import CannotListen, serve
+
+    def ready(url: str) -> None:
+        out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
+        err.print(
+            "[dim]Serving API v1; stop with Ctrl-C. In another terminal, run the line above, then `gramhouse sync`.[/]"
+        )
+
+    try:
+        serve(sandbox, port=port, on_ready=ready)
+    except CannotListen as error:
+        raise SettingsError(
+            f"cannot listen on port {port}: {clean(error.strerror or error)}. Fix: choose another port with --port."
+        ) from None
+
+
 def demo(
     *,
     folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
@@ -145,53 +157,62 @@ def demo(
         int,
         number(1, 366, "Simulated days to sync, those synced before included."),
     ] = 1,
-    keep: Annotated[bool, Parameter(help="Leave Prefect's UI open until Ctrl-C.")] = False,
+    keep: Annotated[bool, Parameter(help="Serve the sandbox API until Ctrl-C, to try other commands.")] = False,
 ) -> None:
-    """Run everything on this machine: a sandbox API, Prefect, a sync, a query.
+    """Run everything on this machine: a sandbox API, syncs, a first look.
 
-    Each call syncs the same catalogue one day later, up to today. With --days, earlier days are synced first, without
-    Prefect.
+    Each call syncs the same catalogue one day later, up to today. With --days, earlier days are synced first.
     """
     check_variables()
     snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
-    home = snapshot.parent
-    begins = first_day(home, days=days, now=(now := SystemClock().now()))
+    begins = first_day(snapshot.parent, days=days, now=(now := SystemClock().now()))
     # Of a day that has not begun, everything would be in the future.
-    first = min(_contents(snapshot)[2], today := (now - begins).days)
+    first = min(_syncs(snapshot), today := (now - begins).days)
     last = min(max(first, days - 1), today)
     syncs = f"sync {last + 1}" if last == first else f"syncs {first + 1} to {last + 1}"
-    out.print(
-        f"[bold]gramhouse demo[/], {syncs}: a sandbox API with {_ACCOUNTS} accounts on this machine,"
-        f" and {'one sync,' if last == first else 'a sync of each day, the last one'} tracked by a Prefect server."
-    )
+    out.print(f"[bold]gramhouse demo[/], {syncs} of a sandbox API with {_ACCOUNTS} accounts on this machine.")
     from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.http.serve import in_thread
 
     sandbox = Sandbox(sandbox_settings(begins, first))
-    port, of_prefect, report = free_port(), home / "prefect", home / "report.html"
-    private(of_prefect)
-    import_prefect(local_prefect(of_prefect, port))
-    files = {
-        "GRAMHOUSE_WAREHOUSE": str(home / "warehouse.duckdb"),
-        "GRAMHOUSE_SNAPSHOT": str(snapshot),
-        "GRAMHOUSE_REPORT": str(report),
-    }
-    with in_thread(sandbox) as api, prefect(of_prefect, port, report) as server:
-        # While the server starts.
-        past_days(sandbox, api, home, begins, range(first, last))
-        with err.status("[dim]starting a Prefect server …[/]"):
-            server.wait()
-        sandbox.day = last
-        synced = subprocess.run(
-            [sys.executable, "-m", "flows.cli", "sync", "--rebind"],
-            env=environment(GRAMHOUSE_BASE_URL=api, GRAMHOUSE_API_KEY=DEMO_KEY, **files),
-            check=False,
-        )
-        if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
-            raise SystemExit(synced.returncode)
-        _show(snapshot)
-        if keep:
-            out.print(f"\n{DONE} Prefect's UI: [bold]http://127.0.0.1:{port}[/]. Ctrl-C ends it.")
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            with suppress(KeyboardInterrupt):
-                Event().wait()
+    with in_thread(sandbox) as api:
+
+        def work(_: Callable[[], None]) -> Coroutine[Any, Any, RunReport]:
+            return sync_days(sandbox, api, snapshot.parent, begins, range(first, last + 1))
+
+        report = run_until_signalled(work, lambda: "Fix: run `gramhouse demo` again.")
+    print_report(report)
+    if report.state is RunState.FAILED:
+        raise SystemExit(EXIT_OF[report.state])
+    _show(snapshot)
+    if keep:
+        _serve(sandbox)
+
+
+def sandbox(
+    *,
+    port: Annotated[int, number(0, 65535, "Port on 127.0.0.1; 0 selects a free port.")] = 8787,
+    accounts: Annotated[int, number(0, 1_000_000, "Number of accounts on the first day.")] = 40,
+    posts: Annotated[int, number(0, 5_000_000, "Posts per account, on average.")] = 60,
+    stories: Annotated[int, number(0, 100, "Stories per account and day, on average.")] = 2,
+    seed: Annotated[int, Parameter(help="Seed of the random generator.")] = 7,
+    day: Annotated[
+        int,
+        number(0, 10_000, "Simulated day to start at, which is today; the data changes every day."),
+    ] = 0,
+) -> None:
+    """Serve API v1 on this machine with generated data.
+
+    The key is `sandbox-demo-key`. POST /_sandbox/day advances the data by one day.
+
+    Days, rate limits and faults can be changed while it runs: see docs/commands.md.
+    """
+    check_variables()
+    from connectors.sandbox.http.app import Sandbox
+    from connectors.sandbox.settings import SandboxSettings
+
+    begins = int((_begin(SystemClock().now()) - timedelta(days=day)).timestamp())
+    _serve(
+        Sandbox(SandboxSettings(seed=seed, accounts=accounts, posts=posts, stories=stories, day=day, first_day=begins)),
+        port,
+    )

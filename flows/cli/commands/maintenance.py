@@ -18,7 +18,6 @@ from models.erasure import ACTIVITY
 
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.mapped_paths import PathCounts
-    from flows.engine.forgetting import Receipt
 
 
 def publish(
@@ -131,44 +130,6 @@ def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
     return found.account_id
 
 
-def _document(receipt: "Receipt") -> dict[str, object]:
-    from flows.engine.forgetting import NOT_REACHED
-
-    return {
-        "account_ids": [account.account_id for account in receipt.erased.accounts],
-        "removed": receipt.erased.removed,
-        "rewritten": receipt.rewritten,
-        "removed_files": receipt.removed_files,
-        "not_reached": NOT_REACHED,
-        "exit_code": ExitCode.COMPLETE,
-    }
-
-
-def _lines(receipt: "Receipt") -> Iterator[str]:
-    from flows.engine.forgetting import NOT_REACHED
-
-    accounts = [account.account_id for account in receipt.erased.accounts]
-    removed = ", ".join(f"{clean(name)} {rows:,}" for name, rows in receipt.erased.removed.items())
-    yield f"{DONE} Erased account {', '.join(accounts)}. Rows: {removed or 'none'}."
-    yield f"  Written again: {', '.join(map(clean, receipt.rewritten))}."
-    if deleted := ", ".join(map(clean, receipt.removed_files)):
-        yield f"  Deleted: {deleted}."
-    yield f"  Not looked into: {'; '.join(NOT_REACHED)}."
-    for account_id in accounts:
-        yield f"  Syncs skip it. To let them import it again: gramhouse forget {account_id} --undo"
-
-
-def _undo(settings: Settings, account: str, *, as_json: bool) -> None:
-    from flows.engine.forgetting import undo_now
-
-    if not asyncio.run(undo_now(settings, account)):
-        raise SettingsError(
-            f"'{account}' is not the id of a forgotten account. Fix: give the account's id; its name is not kept."
-        )
-    document = {"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}
-    print_result(document, [f"{DONE} Syncs import account {clean(account.lower())} again."], as_json=as_json)
-
-
 def forget(
     account: Annotated[str, Parameter(metavar="ACCOUNT", help="Id, name or public id of an account.")],
     /,
@@ -192,11 +153,27 @@ def forget(
     the warehouse is held by another process.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
-    if undo:
-        _undo(settings, account, as_json=as_json)
-        return
-    chosen = account if yes else _confirmed(settings, account, as_json=as_json)
-    from flows.engine.forgetting import forget_now
+    from flows.engine.forgetting import NOT_REACHED, forget_now, undo_now
 
-    receipt = asyncio.run(forget_now(settings, chosen))
-    print_result(_document(receipt), _lines(receipt), as_json=as_json)
+    if undo:
+        if not asyncio.run(undo_now(settings, account)):
+            raise SettingsError(
+                f"'{account}' is not the id of a forgotten account. Fix: give the account's id; its name is not kept."
+            )
+        account = account.lower()
+        again = [f"{DONE} Syncs import account {clean(account)} again."]
+        print_result({"account_id": account, "exit_code": ExitCode.COMPLETE}, again, as_json=as_json)
+        return
+    receipt = asyncio.run(forget_now(settings, account if yes else _confirmed(settings, account, as_json=as_json)))
+    ids, removed = [account.account_id for account in receipt.erased.accounts], receipt.erased.removed
+    rows = ", ".join(f"{clean(name)} {number:,}" for name, number in removed.items())
+    lines = [
+        f"{DONE} Erased account {', '.join(ids)}. Rows: {rows or 'none'}.",
+        f"  Written again: {', '.join(map(clean, receipt.rewritten))}.",
+        *([f"  Deleted: {', '.join(map(clean, receipt.removed_files))}."] if receipt.removed_files else []),
+        f"  Not looked into: {'; '.join(NOT_REACHED)}.",
+        *(f"  Syncs skip it. To let them import it again: gramhouse forget {each} --undo" for each in ids),
+    ]
+    erased = {"account_ids": ids, "removed": removed, "rewritten": receipt.rewritten}
+    rest = {"removed_files": receipt.removed_files, "not_reached": NOT_REACHED, "exit_code": ExitCode.COMPLETE}
+    print_result({**erased, **rest}, lines, as_json=as_json)

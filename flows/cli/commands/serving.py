@@ -1,4 +1,4 @@
-"""`gramhouse up` and `gramhouse sandbox`: the scheduled runs with a Prefect server, and API v1, until Ctrl-C."""
+"""`gramhouse up`: the scheduled runs, with a Prefect server, until Ctrl-C."""
 
 import asyncio
 import signal
@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
 from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.options import LogFormat, number
 from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out, print_check
-from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.prefect_environment import prefect_api_url
-from flows.config.settings import Settings, check_variables, load
+from flows.config.settings import Settings, load
 from flows.orchestration.processes import (
     PREFECT_CLIENT,
     REPORT_PATH,
@@ -34,11 +31,6 @@ if TYPE_CHECKING:
 
 # Seconds that runs wait while another one has the warehouse, unless the setting is set.
 _BUSY_WAIT = 6 * 3600
-
-_HOUR = 3600
-_DAY = 24 * _HOUR
-# The time of day at which each simulated day begins, so that a nightly sync sees the day's items.
-_BEGINS = 2
 
 
 def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
@@ -81,7 +73,7 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
 
 def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
-    from flows.cli.checks import check_api
+    from flows.cli.commands.doctor import check_api
 
     for found in check_api(settings) if settings.credentials is None else ():
         print_check(found)
@@ -149,45 +141,3 @@ def up(
         err.print(f"{FAIL} Already running: {clean(other)}. Stop it first: {hint}.")
         raise SystemExit(ExitCode.BUSY) from None
     err.print("Stopped.")
-
-
-def sandbox(
-    *,
-    port: Annotated[int, number(0, 65535, "Port on 127.0.0.1; 0 selects a free port.")] = 8787,
-    accounts: Annotated[int, number(0, 1_000_000, "Number of accounts on the first day.")] = 40,
-    posts: Annotated[int, number(0, 5_000_000, "Posts per account, on average.")] = 60,
-    stories: Annotated[int, number(0, 100, "Stories per account and day, on average.")] = 2,
-    seed: Annotated[int, Parameter(help="Seed of the random generator.")] = 7,
-    day: Annotated[
-        int,
-        number(0, 10_000, "Simulated day to start at, which is today; the data changes every day."),
-    ] = 0,
-) -> None:
-    """Serve API v1 on this machine with generated data.
-
-    The key is `sandbox-demo-key`. POST /_sandbox/day advances the data by one day.
-
-    Days, rate limits and faults can be changed while it runs: see docs/sandbox.md.
-    """
-    check_variables()
-    from connectors.sandbox.http.app import Sandbox
-    from connectors.sandbox.http.keys import DEMO_KEY
-    from connectors.sandbox.http.serve import CannotListen, serve
-    from connectors.sandbox.settings import SandboxSettings
-
-    now = int(SystemClock().now().timestamp())
-    first_day = now - (now - _BEGINS * _HOUR) % _DAY - day * _DAY
-    settings = SandboxSettings(seed=seed, accounts=accounts, posts=posts, stories=stories, day=day, first_day=first_day)
-
-    def ready(url: str) -> None:
-        out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
-        err.print(
-            "[dim]Serving API v1; stop with Ctrl-C. In another terminal, run the line above, then `gramhouse sync`.[/]"
-        )
-
-    try:
-        serve(Sandbox(settings), port=port, on_ready=ready)
-    except CannotListen as error:
-        raise SettingsError(
-            f"cannot listen on port {port}: {clean(error.strerror or error)}. Fix: choose another port with --port."
-        ) from None

@@ -78,20 +78,20 @@ def _read_sql(given: str) -> str:
 
 def _run_query(settings: Settings, text: str, style: str, target: Path | None) -> None:
     """Print a query's result, or write it to the file `target`. Raises SystemExit if the query fails."""
-    from flows.cli.output.query import SHOWN, WRITERS, Document, into_file
+    from flows.cli.output.query import SHOWN, end_document, into_file, print_stream
 
     with_raw = mentions_raw_media(text)
-    document = Document() if style == "json" else None
     with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
+        stream = None
         try:
+            stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
             with into_file(target):
-                write = document.write if document else WRITERS[style]
-                rows = write(opened.user_query(text, for_json=style in ("json", "jsonl")))
+                rows = print_stream(stream, style)
         except QueryError as error:
             code, why = _explain_failure(opened, error, with_raw=with_raw)
             err.print(f"{FAIL} {clean(why, newlines=True)}")
-            if document:
-                (print_json if target else document.end)(failure(code, why))
+            if style == "json":
+                (print_json if stream is None or target else end_document)(failure(code, why))
             raise SystemExit(code) from None
     more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
     where = f" in {clean(target)}" if target else ""

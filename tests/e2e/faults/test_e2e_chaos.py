@@ -59,23 +59,3 @@ def test_runs_killed_at_random_moments_reach_the_same_result(seed: int, operator
         assert_matches_api(operator.ask, service)
         service.requests.clear()
     assert not list(Path(operator.folder).glob("*.next*"))
-
-
-@pytest.mark.parametrize("seed", range(STORIES // 3))
-def test_incremental_syncs_killed_anywhere_lose_nothing(seed: int, operator: Operator, service: Api) -> None:
-    chance = random.Random(seed)
-    operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
-    operator.sync()
-    for day in range(1, 4):
-        service.day = day
-        for _ in range(KILLS // 3):
-            _kill_somewhere(operator, service, chance, "--incremental")
-        # One of eight accounts leaves the catalogue, which is partial until somebody confirms it.
-        operator.run("sync", "--incremental", "--accept-removals")
-        # Items that a killed run's scans had passed are seen by scans that begin now.
-        operator.run("sync", "--incremental")
-        assert_matches_api(operator.ask, service, exact=False)
-    ((recent,),) = operator.ask("SELECT count(*) FROM run_outcomes WHERE outcome = 'recent'")
-    assert recent
-    operator.run("sync", "--full-refresh")
-    assert_matches_api(operator.ask, service)

@@ -77,47 +77,6 @@ def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service
     assert sales.read_bytes() == before
 
 
-_WRITING = ("sync", "compact", "doctor --repair")
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
-
-
-@pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize(
-    ("newer", "found"),
-    [
-        ("sync --accept-removals", "is newer than the warehouse"),
-        # It leaves no part with a number that the warehouse does not know.
-        pytest.param("compact", "one of them was restored or copied alone", marks=pytest.mark.long),
-    ],
-)
-def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
-    operator: Operator, service: Api, newer: str, found: str
-) -> None:
-    operator.sync()
-    service.day = 1
-    operator.sync()
-    older = operator.warehouse.read_bytes()
-    service.day = 2
-    operator.run(*newer.split())
-    newest, raw = operator.warehouse.read_bytes(), _files(operator.folder / "raw")
-    operator.warehouse.write_bytes(older)
-    for command in _WRITING:
-        done = operator.run(*command.split(), code=1)
-        assert "one of them was restored or copied alone" in done.stderr
-        assert operator.warehouse.read_bytes() == older
-        assert _files(operator.folder / "raw") == raw
-    assert found in operator.run("doctor", "--json", code=1).stdout
-    operator.warehouse.write_bytes(newest)
-    operator.run("rebuild")
-    operator.run("doctor")
-    for _ in range(2):
-        operator.run("sync", "--accept-removals")
-    assert_matches_api(operator.ask, service)
-
-
 @pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Api, *, cut: bool) -> None:
     operator.sync()

@@ -57,18 +57,6 @@ def test_a_killed_run_is_carried_on_and_asks_for_no_landed_page(operator: Operat
     assert len(report["resumed_runs"]) == 1
 
 
-@pytest.mark.long
-def test_publish_credits_landed_pages_to_the_killed_run(operator: Operator, service: Api) -> None:
-    _kill_after(operator, service, 30)
-    text = operator.run("status", code=3).stdout
-    assert "ended before the run" in text
-    assert "Fix: run the same command to resume" in text
-    operator.run("publish")
-    assert "Last run: sync: interrupted" in operator.run("status", code=3).stdout
-    ((state, pages, added),) = operator.ask("SELECT state, pages, added FROM runs")
-    assert (state, pages > 0, (added,)) == ("interrupted", True, operator.ask("SELECT count(*) FROM media")[0])
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_a_run_politely(operator: Operator, service: Api, number: int) -> None:
     code, out = _kill_after(operator, service, 30, number)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.commands import changes as module
+from flows.cli.commands import history as module
 from flows.cli.options import since_time
 from flows.config.errors import SettingsError
 from models.partition import CATALOGUE, Partition, media
@@ -19,7 +19,7 @@ from tests.warehouse.days import BEN, POSTS, Days, Item, account, ask, at, opene
 ONE: Item = {"id": "1", "caption": "one", "like_count": 1, "permalink": "https://p.example/1/"}
 TWO: Item = {"id": "2", "like_count": 1, "children": [{"id": "c"}]}
 
-QUESTIONS = Path(__file__).parents[3] / "docs/questions.md"
+ANALYST = Path(__file__).parents[3] / "docs/analyst.md"
 
 
 def run(
@@ -91,8 +91,8 @@ def test_unfinished_runs_before_the_last_one_are_listed_with_it(
         return [(each["run_seq"], each["media_id"]) for each in found(run_cli)["changes"]]
 
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
-    # As docs/questions.md has it.
-    [query] = re.findall(r"SELECT ig_username, surface, media_id, change, columns[^`]*", QUESTIONS.read_text("utf-8"))
+    # As docs/analyst.md has it.
+    [query] = re.findall(r"SELECT ig_username, surface, media_id, change, columns[^`]*", ANALYST.read_text("utf-8"))
     changed: Item = ONE | {"caption": "changed"}
     with opened_days(tmp_path) as days:
         run(days, 0, (CATALOGUE, [account()]), (POSTS, [ONE, TWO]), state=RunState.INTERRUPTED)
@@ -135,12 +135,6 @@ def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:
     out = changes("changes", "--since-run", "2", "--values")[1]
     assert "/1/  caption: one → two, like_count: 1 → 2\n" in out
     assert "2  like_count: 1 → 5\n" in out
-
-
-def test_runs_shows_the_number_of_each_run(changes: Cli) -> None:
-    titles, *rows = changes("runs")[1].splitlines()
-    assert titles.split()[0] == "seq"
-    assert [row.split()[0] for row in rows] == ["3", "2", "1"]
 
 
 def test_since_selects_the_runs_that_began_since_then(changes: Cli) -> None:

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from pydantic import SecretStr
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY, NO_SCOPE_KEY
@@ -23,8 +21,7 @@ from connectors.state.database import open_state, open_state_read_only, state_pa
 from connectors.state.inbox import Inbox
 from connectors.state.progress import read_cooldowns
 from connectors.warehouse.storage.holder import hold
-from flows.cli import checks
-from flows.config.settings import Settings
+from flows.cli.commands import doctor as checks
 from models.page_commit import PageCommit, ScopeCooldown
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
@@ -127,15 +124,6 @@ def test_address_and_key_of_a_block_are_not_missing(run_cli: Cli, monkeypatch: p
     found = _found(run_cli, 0)
     assert found["address"] == found["key"] == ("note", "not checked: it is that of the Prefect block production")
     assert found["API"] == ("note", "not checked: see address, key and network above")
-
-
-def test_tracked_runs_use_address_and_key_of_the_block_even_if_others_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    both = Settings(credentials="production", base_url="https://api.example.com", api_key=SecretStr("a-key"))
-    for api, verdict in ((None, "information"), ("http://127.0.0.1:9/api", "warning")):
-        if api is not None:
-            monkeypatch.setenv("PREFECT_API_URL", api)
-        found = [(finding.code, finding.severity) for finding in islice(checks.list_findings(both), 2)]
-        assert found == [("address", verdict), ("key", verdict)]
 
 
 def test_the_checks_go_on_after_a_file_that_cannot_be_read(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,21 +242,11 @@ def _cut(part: Path) -> None:
     part.write_bytes(part.read_bytes()[:100])
 
 
-def _of_another_warehouse(part: Path) -> None:
-    store = part.parent
-    store.rename(store.with_name("f" * 32))
-
-
-def _link(_: Path) -> None:
-    Path("data/link").symlink_to("link")
-
-
 MISSING = "which the warehouse needs, is missing"
 
 # What makes every command that writes fail: the damage to a part of the raw store, or a setting; and the check.
 UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]] = {
     "raw store gone": (lambda part: part.parents[1].rename("gone"), {}, "warehouse", MISSING),
-    "part gone": (Path.unlink, {}, "warehouse", MISSING),
     "part cut": (_cut, {}, "warehouse", "parquet cannot be used"),
     "part not listed": (
         lambda part: shutil.copy(part, part.with_name("raw-000000009999999.parquet")),
@@ -276,7 +254,6 @@ UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]]
         "warehouse",
         "is newer than the warehouse",
     ),
-    "store of another warehouse": (_of_another_warehouse, {}, "warehouse", MISSING),
     "another service": (bool, {"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "warehouse", "was filled from"),
     "state gone": (
         lambda _: Path("data/warehouse.duckdb.state.sqlite").unlink(),
@@ -284,12 +261,8 @@ UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]]
         "warehouse",
         "warehouse.duckdb.state.sqlite is missing",
     ),
-    "report a folder": (bool, {"GRAMHOUSE_REPORT": "data"}, "configuration", "GRAMHOUSE_REPORT: data is a folder"),
     "report another file": (bool, {"GRAMHOUSE_REPORT": "notes.txt"}, "configuration", "is not a gramhouse report"),
-    "warehouse a link to itself": (_link, {"GRAMHOUSE_WAREHOUSE": "data/link"}, "folders", "link to itself"),
-    "raw store a link to itself": (_link, {"GRAMHOUSE_RAW": "data/link"}, "folders", "link to itself"),
     "raw store a file": (bool, {"GRAMHOUSE_RAW": "notes.txt"}, "folders", "not a folder"),
-    "snapshot in a file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt/analytics.duckdb"}, "folders", "not a folder"),
     "snapshot another file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt"}, "configuration", "notes.txt"),
     "a column to hide that does not exist": (bool, {"GRAMHOUSE_HIDE": "captoin"}, "warehouse", "column 'captoin'"),
     "warehouse gone": (
@@ -297,12 +270,6 @@ UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]]
         {},
         "warehouse",
         "is the snapshot of another warehouse",
-    ),
-    "report a database": (
-        bool,
-        {"GRAMHOUSE_REPORT": "data/analytics.duckdb"},
-        "configuration",
-        "reserved for a database",
     ),
 }
 

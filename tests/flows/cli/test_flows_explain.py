@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from models.mapping import BUILT_IN
 from models.partition import CATALOGUE
-from models.runs import RunState
 from tests.cli_runner import Cli
-from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, Item, account, at, opened_days
+from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, account, at, opened_days
 
 Explain = Callable[..., list[dict[str, Any]]]
 
@@ -119,44 +116,6 @@ def test_without_the_raw_store_the_rest_is_explained(explain: Explain, folder: P
         assert run_cli("explain", LINK, "--raw")[0] == 1
     finally:
         (folder / "elsewhere").rename(raw)
-
-
-def test_what_was_found_after_a_killed_run_has_the_run_that_found_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
-) -> None:
-    one: Item = {"id": "1", "caption": "old", "like_count": 3}
-    two: Item = {"id": "2"}
-    with opened_days(tmp_path) as days:
-        for number, items in enumerate(([one, two], [one | {"caption": "new", "like_count": 5}], [one])):
-            hour = 24 * number
-            state = RunState.COMPLETE if number else None
-            days.run(f"run-{number}", hour, {}, (POSTS, hour + 0.5, items), state=state)
-        monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(days.publish()))
-    found = [json.loads(run_cli("explain", item, "--json")[1])["found"][0]["events"] for item in ("1", "2")]
-    assert [[(one["event"], one["run_id"]) for one in events if one["event"] != "received"] for events in found] == [
-        [
-            ("new", "run-0"), ("counted", "run-0"), ("changed", "run-1"), ("counted", "run-1"),
-            ("changed", "run-2"), ("counted", "run-2"),
-        ],
-        # As in the view `changes`, the run that marked it as removed.
-        [("new", "run-0"), ("removed", "run-2")],
-    ]  # fmt: skip
-
-
-def test_values_that_are_only_spelled_differently_are_no_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
-) -> None:
-    first: Item = {"id": "1", "caption": "caf\u00e9", "alt": "a", "note": None, "tags": ["\u00e9"]}
-    then: Item = {"caption": "cafe\u0301", "alt": "b", "note": "", "tags": ["e\u0301"]}
-    first |= {"web": f"{LINK}?Signature=1", "mood": "calm"}
-    then |= {"web": f"{LINK}?Signature=2", "mood": "wild"}
-    with opened_days(tmp_path) as days:
-        days.mapping = replace(BUILT_IN, ignore=("/mood",))
-        days.scan(POSTS, 0, [first, {"id": "2", "note": "a text"}])
-        days.scan(POSTS, 24, [first | then, {"id": "2", "note": "a text"}])
-        monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(days.publish()))
-    events = json.loads(run_cli("explain", "1", "--json")[1])["found"][0]["events"]
-    assert [each["changes"] for each in events if each["event"] == "changed"] == [{"alt": {"old": "a", "new": "b"}}]
 
 
 @pytest.mark.parametrize("status", ["active", "token_expired"])

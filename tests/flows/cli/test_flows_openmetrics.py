@@ -9,14 +9,13 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
-from connectors.state.database import State, open_state, state_path
-from connectors.state.runs import add_failed_start, begin_run, end_run
+from connectors.state.database import open_state, state_path
+from connectors.state.runs import begin_run
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
 from flows.cli.output.openmetrics import metrics
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
-from models.runs import RunState
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi
@@ -91,33 +90,6 @@ async def test_a_run_without_an_end_does_not_interrupt_the_series_of_runs(
     assert of_last_run() == expected
     await publish_now(settings)
     assert of_last_run() == expected
-
-
-async def test_an_ended_run_without_a_snapshot_has_its_metrics(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
-    begin: dict[str, Any] = {"now": START, "within": timedelta(), "version": "1"}
-    path = state_path(settings.warehouse)
-
-    def failed(state: State) -> None:
-        state.write(begin_run, "first", "sync", pid=1, **begin)
-        state.write(end_run, "first", RunState.FAILED, now=START, pages=1)
-
-    def running(state: State) -> None:
-        state.write(begin_run, "first", "sync", pid=1, **begin)
-
-    def failed_to_start(state: State) -> None:
-        state.write(add_failed_start, "sync", pid=1, now=START, detail="x")
-
-    for record, shown in ((failed, True), (running, False), (failed_to_start, False)):
-        path.unlink(missing_ok=True)
-        with open_state(path) as opened:
-            record(opened)
-        report(settings, START, as_metrics=True)
-        found = parsed(capsys.readouterr().out)
-        assert (("gramhouse_last_run_ended_timestamp_seconds", ()) in found) == shown
-        assert (("gramhouse_last_run_count", (("what", "pages"),)) in found) == shown
 
 
 def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from connectors.warehouse.queries.reader import Stream
-from flows.cli.output.query import print_table
+from flows.cli.output.query import print_stream
 from flows.cli.output.table import Column, fit
 from flows.cli.output.terminal import clean, out, without_control_characters
 from tests.cli_runner import Cli
@@ -33,11 +33,6 @@ def test_control_characters_do_not_reach_the_terminal(text: str) -> None:
     assert message.isprintable()
     assert message.isascii()
     assert without_control_characters(text).isprintable()
-
-
-def test_newlines_and_tabs_stay_only_where_they_are_asked_for() -> None:
-    assert clean("a\n\tb") == "a  b"
-    assert clean("a\n\tb\x1b", newlines=True) == "a\n\tb "
 
 
 @pytest.mark.parametrize("text", ["[red]x[/]", "[link=https://x]y[/link]", "\\[bold]x"])
@@ -96,7 +91,7 @@ def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(
 ) -> None:
     monkeypatch.setattr(out, "width", 40)
     row = ("1784140123", "Minus twelve degrees, no regret", "https://photos.example/p/1/")
-    assert print_table(Stream(("id", "caption", "url"), ("VARCHAR",) * 3, iter([[row]]))) == 1
+    assert print_stream(Stream(("id", "caption", "url"), ("VARCHAR",) * 3, iter([[row]])), "table") == 1
     head, _, cells, left = capsys.readouterr().out.splitlines()[:4]
     assert head.split() == ["id", "caption"]
     assert cells == "1784140123  Minus twelve degrees, no re…"[:40]

@@ -1,4 +1,4 @@
-"""The rules of docs/incremental.md: when a scan may stop, and what it covers."""
+"""The rules of docs/backfill.md: when a scan may stop, and what it covers."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field

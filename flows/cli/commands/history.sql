@@ -55,3 +55,51 @@ ORDER BY l.run_seq DESC, l.change = 'counted', l.changed_at DESC, l.ig_username,
 FROM account_changes
 WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
 ORDER BY run_seq DESC, changed_at DESC, ig_username, change
+
+-- What the snapshot knows of one item or one account. The parameters are its id, and the surface and media id of an item.
+
+-- name: found
+-- The second parameter is the name of an account.
+SELECT account_id, ig_username, NULL AS surface, NULL AS media_id FROM accounts WHERE $2 IN ({names})
+UNION ALL
+SELECT account_id, ig_username, surface, media_id FROM media WHERE media_id = $1 OR permalink = $1
+ORDER BY ALL
+
+-- name: item
+SELECT
+    m.*, if(k.removed_at IS NULL, k.missed_at, NULL) AS missing_since, a.token_expired_since,
+    a.removed_at AS account_removed_at
+FROM media AS m
+JOIN core.media AS k USING (account_id, surface, media_id)
+LEFT JOIN accounts AS a USING (account_id)
+WHERE m.account_id = $1 AND m.surface = $2 AND m.media_id = $3
+
+-- name: events
+SELECT changed_at AS "at", event, run_seq, run_id, changes, scans FROM item_events
+WHERE account_id = $1 AND surface = $2 AND media_id = $3
+
+-- name: received
+SELECT r.seen_at AS "at", 'received' AS event, s.seq AS run_seq, r.run_id, r.correlation_id, r.payload
+FROM raw_versions AS r LEFT JOIN runs AS s USING (run_id)
+WHERE r.account_id = $1 AND r.surface = $2 AND r.media_id = $3 ORDER BY r.landed, r.position
+
+-- name: account
+SELECT * FROM accounts WHERE account_id = $1
+
+-- name: surfaces
+SELECT
+    f.surface, f.complete_at, f.recent_at, f.outcome, f.error_code, f.resume_after, f.last_tried_at, f.is_stale,
+    f.items_missing, f.item_order, f.full_due_at, f.gap_since, g.pages AS gap_pages
+FROM freshness AS f LEFT JOIN gaps AS g USING (account_id, surface)
+WHERE f.account_id = $1 ORDER BY f.surface
+
+-- name: account_events
+SELECT changed_at AS "at", change AS event, run_seq, run_id, old_ig_username AS old, new_ig_username AS new
+FROM account_changes WHERE account_id = $1
+UNION ALL BY NAME
+SELECT
+    o.ended_at AS "at", 'scan' AS event, r.seq AS run_seq, o.run_id, o.surface, o.outcome, o.pages, o.items, o.error_code,
+    o.detail, o.correlation_id
+FROM run_outcomes AS o LEFT JOIN runs AS r USING (run_id)
+WHERE o.account_id = $1
+ORDER BY "at", event, surface

@@ -1,4 +1,4 @@
-"""`gramhouse explain`: what the snapshot knows of one item or account, in order of time."""
+"""`gramhouse changes` and `gramhouse explain`: what runs found, and what is known of one item or account."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +13,13 @@ from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current_snapshot
-from flows.cli.options import AsJson, SnapshotFile
+from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
 from flows.cli.output.terminal import WARN, clean, err, out, print_json, print_row
+from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.reporting.words import count, join, moment
+from flows.reporting.reader import Reader
+from flows.reporting.words import count, join, moment, run_title
 from models.feeds import LIFETIMES
 from models.text import nearest, one_line
 
@@ -25,14 +27,110 @@ Record = dict[str, Any]
 
 _SQL = statements(__name__)
 
+_WITHOUT_COLUMNS = "hidden columns, or fields without a column"
+
+# The changes that are listed, and the characters shown of a caption beside a change and of an item.
+_SHOWN, _BESIDE, _BEGINNING = 100, 24, 80
+
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
 
-# Of a caption.
-_BEGINNING = 80
-
 # The order of events at the same time.
 _ORDER = ("received", "new", "returned", "changed", "counted", "missed", "removed", "expired")
+
+
+def _difference(old: object, new: object) -> str:
+    """Return a value before and after a change side by side; of long texts, the parts around the first difference."""
+    texts = ["nothing" if value is None else one_line(str(value)) for value in (old, new)]
+    # Long texts that differ at their ends would look the same.
+    equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+    start = max(equal - _CONTEXT, 0) if max(map(len, texts)) > _VALUE else 0
+    return " → ".join(("…" if start else "") + one_line(text[start:], _VALUE) for text in texts)
+
+
+def _differences(changed: Mapping[str, Mapping[str, object]]) -> str:
+    return ", ".join(f"{name}: {_difference(values['old'], values['new'])}" for name, values in changed.items())
+
+
+def _print_change(change: Mapping[str, Any]) -> None:
+    """Print what changed of what, and below it where to look."""
+    name = change["ig_username"] or change["account_id"]
+    if change["change"] == "renamed":
+        name = _difference(change["old_ig_username"], change["new_ig_username"])
+    what = join(" ", (name, change.get("surface"), change.get("media_id")))
+    columns = change.get("columns")
+    names = _WITHOUT_COLUMNS if columns == [] else ", ".join(columns or ())
+    changed = _differences(change.get("values") or {}) or names
+    caption = one_line(change.get("caption") or "", _BESIDE)
+    print_row(f"  {change['change']:<8}", clean(join("  ", (what, caption, change.get("permalink"), changed))))
+
+
+def _print_changes(runs: Sequence[Record], changed: Sequence[Record], numbers: Sequence[Record]) -> None:
+    """Print the changes by run; of several runs, those without changes are only counted."""
+    without = 0
+    for run in runs:
+        counts = ", ".join(f"{each['items']:,} {each['change']}" for each in numbers if each["run_seq"] == run["seq"])
+        of_run = [change for change in changed if change["run_seq"] == run["seq"]]
+        if len(runs) > 1 and not (counts or of_run):
+            without += 1
+            continue
+        title = f"{run_title(run['kind'], run['selection'])}, began {moment(run['started_at'])} UTC"
+        print_row(f"[bold]Run {run['seq']}[/]", f"({clean(title)}): {counts or 'no changes of items'}")
+        for change in of_run:
+            _print_change(change)
+    if without:
+        out.print(f"[dim]{count(without, 'run')} without changes {'is' if without == 1 else 'are'} not shown.[/]")
+
+
+def changes(
+    *,
+    since_run: Annotated[
+        int | None, number(1, 1_000_000_000, "Of this run (`seq` in runs) and all later ones.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        Parameter(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
+    ] = None,
+    account: AccountNames = None,
+    values: Annotated[bool, Parameter(help="Also the values before and after.")] = False,
+    limit: Annotated[
+        int | None,
+        number(1, 1_000_000_000, "Number of changes to list. Default: 100, or all with --json."),
+    ] = None,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what the last run, or the runs since then, found.
+
+    Runs before the last one that were interrupted, or ended but were not published, are listed with it. An item has one
+    line for each run and kind of change, and so has an account: new, renamed, token_expired, active, removed, returned.
+    """
+    if since_run is not None and since is not None:
+        raise SettingsError("--since-run and --since exclude each other. Fix: use one of them.")
+    these = _SQL["unreported"] if since_run is None else f"seq >= {since_run}"
+    if since is not None:
+        these = f"started_at >= TIMESTAMPTZ '{since_time('--since', since, SystemClock().now())}'"
+    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
+        reader = Reader(opened, account or ())
+        runs = reader.records(_SQL["runs"].format(these=these))
+        seqs = [run["seq"] for run in runs]
+        reader.records(f"SET VARIABLE run_seqs = {seqs}::BIGINT[]")
+        reader.set(first_run=min(seqs, default=0), most=limit or (None if as_json else _SHOWN))
+        reader.records(_SQL["listed"])
+        listed = reader.records(_SQL["changes_with_values" if values else "changes"])
+        of_accounts, numbers = reader.records(_SQL["account_changes"]), reader.records(_SQL["counts_by_run"])
+    if values:
+        listed = [change | {"values": json.loads(change["values"] or "{}")} for change in listed]
+    if as_json:
+        print_json({"runs": runs, "changes": listed, "account_changes": of_accounts})
+        return
+    if not runs:
+        out.print("No such run: `gramhouse runs` lists the last ones." if since_run or since else "No run yet.")
+    if len(runs) > 1 and not (since_run or since):
+        out.print(f"The last run, and the unfinished runs before it: runs {seqs[-1]} to {seqs[0]}.")
+    _print_changes(runs, [*of_accounts, *listed], numbers)
+    if len(listed) < (total := sum(each["items"] for each in numbers)):
+        out.print(f"The first {len(listed):,} of {count(total, 'change')}. List all with `--limit {total}`.")
 
 
 def describe_state(item: Mapping[str, Any], events: Sequence[Record]) -> str:
@@ -62,7 +160,8 @@ def describe_state(item: Mapping[str, Any], events: Sequence[Record]) -> str:
 
 def _explain_item(opened: Snapshot, key: Sequence[str], *, with_raw: bool) -> Record:
     [item] = opened.query(_SQL["item"], key).records()
-    events = [event | {"changes": read_changes(event)} for event in opened.query(_SQL["events"], key).records()]
+    events = opened.query(_SQL["events"], key).records()
+    events = [event | {"changes": json.loads(event["changes"] or "{}")} for event in events]
     received = opened.query(_SQL["received"], key).records() if with_raw else []
     events = sorted([*received, *events], key=lambda event: (event["at"], _ORDER.index(event["event"])))
     return {"state": describe_state(item, events), "item": item, "events": events}
@@ -90,45 +189,24 @@ def _explain(opened: Snapshot, what: str, *, with_raw: bool) -> list[Record]:
     ]
 
 
-def read_changes(row: Mapping[str, Any], name: str = "changes") -> Record:
-    """Return the values before and after a change, by column or count, of a row whose column has them as JSON."""
-    found: Record = json.loads(row[name] or "{}")
-    return found
-
-
-def describe_change(old: object, new: object) -> str:
-    """Return a value before and after a change side by side; of long texts, the parts around the first difference."""
-    texts = ["nothing" if value is None else one_line(str(value)) for value in (old, new)]
-    # Long texts that differ at their ends would look the same.
-    equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
-    start = max(equal - _CONTEXT, 0) if max(map(len, texts)) > _VALUE else 0
-    return " → ".join(("…" if start else "") + one_line(text[start:], _VALUE) for text in texts)
-
-
-def describe_changes(changes: Mapping[str, Mapping[str, object]]) -> str:
-    """Return all values before and after a change."""
-    return ", ".join(f"{name}: {describe_change(values['old'], values['new'])}" for name, values in changes.items())
-
-
-def _describe_event(event: Record) -> str:
-    renamed = event.get("old") and describe_change(event["old"], event["new"])
+def _print_event(event: Record, what: str) -> None:
+    renamed = event.get("old") and _difference(event["old"], event["new"])
     why = join(": ", (event.get("error_code"), event.get("detail")))
     ids = (("run", event["run_seq"]), ("correlation id", event.get("correlation_id")))
     trace = ", ".join(f"{name} {value}" for name, value in ids if value)
-    return join("; ", (describe_changes(event.get("changes") or {}), renamed, why, trace))
+    text = join("; ", (what, _differences(event.get("changes") or {}), renamed, why, trace))
+    print_row(f"  [dim]{moment(event['at'], seconds=True)}[/]", clean(text))
 
 
-def _print_item(explained: Record, *, raw: bool) -> None:
+def _print_item(explained: Record) -> None:
     item = explained["item"]
     out.print(f"[bold]{clean(item['surface'])} {clean(item['media_id'])}[/] of {clean(item['ig_username'] or '?')}")
     for text in (item.get("permalink"), one_line(item.get("caption") or "", _BEGINNING), explained["state"]):
         if text:
             print_row("  ", clean(text))
     for event in explained["events"]:
-        print_row(
-            f"  [dim]{moment(event['at'], seconds=True)}[/]", f"{event['event']:<8}", clean(_describe_event(event))
-        )
-        if raw and "payload" in event:
+        _print_event(event, event["event"])
+        if "payload" in event:
             print_row("  ", f"[dim]{clean(event['payload'])}[/]")
 
 
@@ -156,15 +234,12 @@ def _print_account(explained: Record) -> None:
         print_row("  ", clean(f"{row['surface']}: {'; '.join(_surface_facts(row))} (UTC)"))
     before: dict[str, object] = {}
     for event in explained["events"]:
-        end = event["outcome"], event["error_code"], event["detail"]
-        if event["event"] != "scan" or before.get(event["surface"]) != end:
-            what = event["event"].replace("_", " ")
-            if event["event"] == "scan":
-                before[event["surface"]] = end
-                numbers = f"{count(event['pages'], 'page')}, {count(event['items'], 'item')}"
-                what = f"{event['surface']} {event['outcome']}, {numbers}"
-            text = clean(join("; ", (what, _describe_event(event))))
-            print_row(f"  [dim]{moment(event['at'], seconds=True)}[/]", text)
+        if event["event"] != "scan":
+            _print_event(event, event["event"].replace("_", " "))
+        elif before.get(event["surface"]) != (end := (event["outcome"], event["error_code"], event["detail"])):
+            before[event["surface"]] = end
+            numbers = f"{count(event['pages'], 'page')}, {count(event['items'], 'item')}"
+            _print_event(event, f"{event['surface']} {event['outcome']}, {numbers}")
     if before:
         out.print("  [dim]Scans that ended like the one before are not shown; `--json` has all.[/]")
 
@@ -198,7 +273,4 @@ def explain(
         print_json({"found": found})
         return
     for each in found:
-        if "item" in each:
-            _print_item(each, raw=raw)
-        else:
-            _print_account(each)
+        (_print_item if "item" in each else _print_account)(each)
