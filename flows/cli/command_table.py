@@ -20,9 +20,7 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "demo": Command(
-        "Start", "demo", "Run everything on this machine: a sandbox API, syncs, a snapshot, a first look.", ""
-    ),
+    "demo": Command("Start", "demo", "Run everything on this machine: a sandbox API, syncs, a first look.", ""),
     "init": Command("Start", "configuration", "Write a gramhouse.toml in which every setting is explained.", ""),
     "config": Command(
         "Start", "configuration", "Print each setting with its value and where it is set; the key is masked.", "--json"

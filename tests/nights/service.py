@@ -1,16 +1,12 @@
 """The sandbox with answers that a test writes, and what lies between it and us: gateways, caches, resets."""
 
 import json
-import re
 import socket
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Thread
 from typing import Any
-
-from starlette.types import Receive, Scope, Send
 
 from connectors.sandbox.http.replies import PageRequest, Reply
 from connectors.sandbox.settings import SandboxSettings
@@ -34,7 +30,7 @@ def failure(status: int, code: str, *headers: tuple[bytes, bytes]) -> Reply:
 
 
 class Service(Api):
-    """An API whose `respond` a test sets; `asked` are the valid requests, `headers` those of all requests."""
+    """An API whose `respond` a test sets; `asked` are the valid requests."""
 
     def __init__(self, accounts: int = 2, posts: int = 12, stories: int = 0, first_day: int = 0) -> None:
         super().__init__(
@@ -42,12 +38,6 @@ class Service(Api):
         )
         self.respond: Callable[[PageRequest, Page], Answer] = lambda _request, _page: None
         self.asked: list[PageRequest] = []
-        self.headers: list[dict[str, str]] = []
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
-        await super().__call__(scope, receive, send)
 
     async def answer(self, request: PageRequest) -> Reply:
         self.asked.append(request)
@@ -109,28 +99,15 @@ def raw_server(meet: Callable[[socket.socket, int], None]) -> Iterator[int]:
                 thread.join(60)
 
 
-def answer_one(connection: socket.socket, posts: int = 0) -> bool:
-    """Answer a request: one account, which has this many pages of one post. Return whether there was a request."""
+def answer_one(connection: socket.socket) -> None:
+    """Answer a request, if one comes: one account, without media."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         if not (received := connection.recv(65_536)):
-            return False
+            return
         head += received
-    page: Page = {
-        "items": [{"id": ONE, "ig_username": "anna", "public_id": "p00000000001", "status": "active"}],
-        "next_cursor": None,
-    }
-    if b"/media?" in head:
-        number = int((re.search(rb"cursor=c(\d+)", head) or [b"", b"0"])[1])
-        following = f"c{number + 1}" if number + 1 < posts else None
-        page = {"items": [{"id": f"post-{number}"}][:posts], "next_cursor": following}
+    account = {"id": ONE, "ig_username": "anna", "public_id": "p00000000001", "status": "active"}
+    page: Page = {"items": [] if b"/media?" in head else [account], "next_cursor": None}
     body = json.dumps(page).encode()
     fields = b"content-type: application/json\r\nx-correlation-id: %026d\r\n" % next(_ANSWERS)
     connection.sendall(b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n%s" % (fields, len(body), body))
-    return True
-
-
-def reset(connection: socket.socket) -> None:
-    """Send a reset: with a linger time of 0 seconds, closing does."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    connection.close()

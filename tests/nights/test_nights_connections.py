@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.nights.conftest import Operator
-from tests.nights.service import Service, answer_one, gateway, raw_server, reset
+from tests.nights.service import Service, answer_one, gateway, raw_server
 from tests.private_network import create_authority
 
 
@@ -24,20 +24,6 @@ def server_context(folder: Path) -> tuple[Path, ssl.SSLContext]:
 def use_tls(operator: Operator, port: int, authority: Path) -> None:
     operator.set(base_url=f"https://localhost:{port}", api_key="key")
     operator.monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-
-
-def test_a_reset_of_an_idle_connection_is_no_try(operator: Operator) -> None:
-    def meet(connection: socket.socket, _: int) -> None:
-        answer_one(connection, posts=4)
-        if connection.recv(1):
-            reset(connection)
-
-    with raw_server(meet) as port:
-        operator.set(base_url=f"http://127.0.0.1:{port}", api_key="key", page_size="1")
-        done = operator.sync("--surface", "posts")
-    assert (done.code, operator.count("media")) == (0, 4), done.text
-    # A try would be followed by a wait.
-    assert max(operator.clock.slept, default=0) < 0.01
 
 
 def test_one_of_two_servers_has_a_wrong_certificate(operator: Operator) -> None:

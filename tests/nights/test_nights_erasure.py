@@ -161,3 +161,43 @@ def test_repairing_a_clock_moves_the_times_of_the_raw_store_too(operator: Operat
     with duckdb.connect() as db:
         times = db.execute("SELECT max(seen_at) FROM read_parquet('data/raw/**/*.parquet')").fetchall()
     assert times[0][0] <= now
+
+
+def test_the_registry_does_not_list_a_field_that_is_hidden(operator: Operator) -> None:
+    operator.connect(Service(accounts=1, posts=2)).respond = lambda request, page: (
+        items_of(page, lambda item: {**item, "mood": SECRET}) if request.account else None
+    )
+    listed = []
+    for hide in (None, "mood"):
+        operator.set(hide=hide)
+        assert operator.sync().code == 0
+        listed.append(operator.count("fields", "path = '/mood'"))
+    assert listed == [1, 0]
+
+
+def test_no_name_that_an_account_ever_had_is_shown_if_names_are_hashed(operator: Operator) -> None:
+    names = ["first.name", "second.name"]
+    service = operator.connect(Service(accounts=1, posts=1))
+    service.respond = lambda request, page: (
+        None if request.account else renamed(page, names[int(operator.clock.passed > 3600)])
+    )
+    operator.set(hide="ig_username:hash")
+    assert [operator.sync().code, operator.sync().code] == [0, 0]
+    assert operator.count("core.account_periods", "attribute = 'ig_username'") == 2
+    shown = operator.shown()
+    assert [name for name in names if name in shown] == []
+
+
+def test_a_finding_about_a_forgotten_account_is_erased(operator: Operator) -> None:
+    service = operator.connect(Service(accounts=2, posts=1))
+    one = service.ids("active")[1]
+
+    def twice(request: PageRequest, page: Page) -> Answer:
+        again = [{**each, "status": "token_expired"} for each in page["items"] if each["id"] == one]
+        return None if request.account else {**page, "items": [*page["items"], *again]}
+
+    service.respond = twice
+    assert operator.sync().code == 3
+    assert one in str(operator.ask("SELECT record_id FROM core.scan_findings"))
+    assert operator.run("forget", one, "--yes").code == 0
+    assert one not in operator.shown()

@@ -74,12 +74,6 @@ def test_encodings_that_httpx_and_curl_read(operator: Operator, coding: str, aft
     assert done.code == 0, done.text
 
 
-def test_every_request_asks_caches_to_ask_the_service(operator: Operator) -> None:
-    service = operator.connect(Service())
-    assert operator.sync().code == 0
-    assert {one.get("cache-control") for one in service.headers} == {"no-cache"}
-
-
 @pytest.mark.parametrize("how", ["age", "correlation id"])
 def test_what_a_cache_kept_makes_nothing_fresh(operator: Operator, how: str) -> None:
     def kept(_: PageRequest, page: Page) -> Answer:

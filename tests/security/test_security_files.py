@@ -78,6 +78,14 @@ def test_a_link_in_place_of_the_snapshots_draft_changes_no_file(tmp_path: Path, 
     assert not (folder / "analytics.duckdb").is_symlink()
 
 
+def test_a_log_beside_the_old_snapshot_is_not_replayed_into_the_new_one(tmp_path: Path) -> None:
+    with opened_days(tmp_path) as days:
+        days.publish()
+        (tmp_path / "analytics.duckdb.wal").touch()
+        days.publish()
+    assert not (tmp_path / "analytics.duckdb.wal").exists()
+
+
 def test_a_link_in_place_of_the_export_draft_is_refused(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
