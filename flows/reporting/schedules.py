@@ -38,23 +38,17 @@ class Schedule:
         return after.astimezone(UTC) - before.astimezone(UTC)
 
 
-def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> timedelta:
-    """Return the longest time between two scans of feeds whose items expire, which both schedules scan."""
+def gap_warning(nightly: str, stories: str, time_zone: str, now: datetime) -> str | None:
+    """Return a warning, with the fix, if items can expire unseen between two runs of any schedule; otherwise None."""
     begin = now.astimezone(UTC)
     both = ((at.astimezone(UTC) for at in fires(each, time_zone, now)) for each in (nightly, stories))
     runs = list(islice(takewhile(lambda at: at <= begin + _YEAR, merge(*both)), _MOST))
     end = runs[-1] if len(runs) == _MOST else begin + _YEAR
-    return max(later - earlier for earlier, later in pairwise([begin, *runs, end]))
-
-
-def gap_warning(nightly: str, stories: str, time_zone: str, now: datetime) -> str | None:
-    """Return a warning, with the fix, if items can expire unseen between two runs; otherwise None."""
-    gap = stories_gap(nightly, stories, time_zone, now)
-    names, lifetime = " and ".join(LIFETIMES), min(LIFETIMES.values())
+    gap = max(later - earlier for earlier, later in pairwise([begin, *runs, end]))
+    lifetime = min(LIFETIMES.values())
     if gap <= lifetime:
         return None
-    hours = lifetime / timedelta(hours=1)
     return (
-        f"{names} expire after {hours:g} h, and no run scans them for up to {span(gap.total_seconds())}."
-        " Fix: set GRAMHOUSE_STORIES to run more often, such as 15 */6 * * *."
+        f"{' and '.join(LIFETIMES)} expire after {lifetime / timedelta(hours=1):g} h, and no run scans them for up to"
+        f" {span(gap.total_seconds())}. Fix: set GRAMHOUSE_STORIES to run more often, such as 15 */6 * * *."
     )

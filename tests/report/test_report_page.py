@@ -22,7 +22,7 @@ POSTS = ["engagement", "growth", "top-posts"]
 @cache
 def page(snapshot: Path, **chosen: Any) -> Page:  # noqa: ANN401 - options of make_page
     with open_snapshot(snapshot) as opened:
-        return make_page(opened, **chosen, release="0.0.0")
+        return make_page(opened, **chosen)
 
 
 @pytest.fixture

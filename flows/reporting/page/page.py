@@ -19,6 +19,7 @@ from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, run_title, span
 from models.feeds import SURFACES
 from models.findings import Severity, several
+from models.release import release
 from models.text import one_line
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"
@@ -44,11 +45,10 @@ def make_page(
     *,
     surfaces: Sequence[str] = SURFACES,
     weeks: int = WEEKS,
-    release: str,
 ) -> Page:
     """Return the page for an open snapshot, these accounts (empty: all) and surfaces, with `weeks` on its time axes.
 
-    It depends only on these and the release. Raises SnapshotUnreadable and SettingsError as Reader does.
+    It depends only on these and the installed version. Raises SnapshotUnreadable and SettingsError as Reader does.
     """
     surfaces = sorted(surfaces)
     reader = Reader(snapshot, accounts, surfaces=surfaces)
@@ -75,7 +75,7 @@ def make_page(
         draw_columns=draw_columns,
         findings=found,
         published=reader.published,
-        release=release,
+        release=release(),
         runs=_to_rows(data["last_runs"]),
         several=several,
         style=Markup(style),  # noqa: S704

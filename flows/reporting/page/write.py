@@ -15,7 +15,6 @@ from flows.reporting.page.page import MARK, Page, make_page
 from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS
 from models.feeds import SURFACES
-from models.release import release
 
 
 def is_report(path: Path) -> bool:
@@ -71,7 +70,7 @@ def write_page(
     """
     with open_snapshot(snapshot) as opened:
         check_place(path, *filter(None, (snapshot, apart_from)))
-        page = make_page(opened, accounts, surfaces=surfaces, weeks=weeks, release=release())
+        page = make_page(opened, accounts, surfaces=surfaces, weeks=weeks)
     try:
         replace_file(path, page.html.encode())
     except OSError as error:
