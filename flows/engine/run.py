@@ -216,6 +216,8 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     Raises WarehouseUnusable, also if the clock is behind, OtherService, SelectionError and NothingChosen.
     """
     warehouse, progress = resources.warehouse, resources.progress
+    # A retry in a flow run, and each day of the demo, has the same one.
+    progress.clear()
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
     selected = None if request.selection is None else await _selected(request, request.selection, warehouse)

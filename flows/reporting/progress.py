@@ -1,7 +1,7 @@
 """A run in progress: its live counts, and lines for the person who started it."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Literal
 
@@ -35,6 +35,12 @@ class Progress:
     allowed: float | None = None
     next_run: datetime | None = None
     ending: Literal["merge", "publish"] | None = None
+
+    def clear(self) -> None:
+        """Begin to count a new run, for the displays that read this one."""
+        new = Progress()
+        for each in fields(self):
+            setattr(self, each.name, getattr(new, each.name))
 
     @property
     def phase(self) -> str:

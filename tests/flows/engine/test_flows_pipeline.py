@@ -39,6 +39,12 @@ async def test_a_report_in_words(report: RunReport) -> None:
     assert changes(replace(report.media, added=0)) == "nothing changed"
 
 
+async def test_runs_with_the_same_resources_count_their_own_requests(tmp_path: Path) -> None:
+    async with open_run_resources(tmp_path, ListedApi(accounts=2, posts=3)) as resources:
+        reports = [await run_sync(request(tmp_path), resources) for _ in range(2)]
+    assert [each.requests for each in reports] == [7, 7]
+
+
 async def test_a_report_for_programs(report: RunReport) -> None:
     result = json.loads(to_json(report))
     assert (result["state"], result["exit_code"], result["accounts"], result["expired_accounts"]) == (
