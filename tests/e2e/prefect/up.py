@@ -107,11 +107,11 @@ class Up:
 
     def kill(self) -> None:
         """Kill every process at the same time, as a power failure does."""
-        for pid in self.children():
+        assert self.process is not None
+        for pid in (self.process.pid, *self.children()):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if self.process is not None:
-            self.process.wait(TIMEOUT)
+        self.process.wait(TIMEOUT)
 
     def under_way(self, deployment: str, **document: object) -> str:
         """Start a run and wait until it scans media, which takes long; return its id."""
