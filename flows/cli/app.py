@@ -183,12 +183,13 @@ def _end(code: int, *, message: str | None, as_json: bool) -> int:
 def main() -> None:
     """Run the command line, and exit with its code. With --json, standard output has one object for every code."""
     arguments = sys.argv[1:]
-    if _JSON_LOG.search("\0".join(arguments)):
+    typed = "\0".join(arguments)
+    if _JSON_LOG.search(typed):
         from flows.cli.output.json_log import begin
 
         begin()
     notices.addHandler(_Notices())
-    as_json = _JSON.search("\0".join(arguments)) is not None
+    as_json = _JSON.search(typed) is not None
 
     code, message = 0, None
     try:

@@ -65,7 +65,7 @@ def check_replaceable(snapshot: Path, owner: str, hides: str | None, *, may_show
         raise WarehouseUnusable(another_warehouse(str(snapshot)))
     before, now = _names(hidden), _names(hides)
     # A hash shows which values are equal, so it shows less than the value, and more than nothing.
-    shown = sorted(name for name in before - now if f"{name}{HASH}" in now or name.removesuffix(HASH) not in now)
+    shown = sorted(name for name in before - now if name.removesuffix(HASH) not in now)
     if shown and not may_show:
         raise SnapshotHides(
             f"{snapshot} hides {', '.join(shown)}, and the next snapshot would show it. The previous snapshot is"

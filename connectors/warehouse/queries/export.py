@@ -21,7 +21,6 @@ from connectors.warehouse.storage.quoting import literal, quoted
 # Every file of an export has this key in its metadata.
 _MARK = "gramhouse"
 
-
 # For what DuckDB cannot keep in memory.
 _SPILL = ".spill"
 
