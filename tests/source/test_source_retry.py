@@ -16,11 +16,11 @@ from tests.source.test_source_endpoints import refused as refusal
 
 TIMEOUT = client_error(ACCOUNTS, "timeout", "")
 FINAL = Verdict(retries=False)
-EXAMPLE = {rule.disposition: code for code, rule in RULES.items() if rule.disposition is not Disposition.RETRY}
+EXAMPLE = {rule.disposition: code for code, rule in RULES.items()}
 
 
 def error(disposition: Disposition, retry_after: float | None = None) -> ApiError:
-    return client_error(ACCOUNTS, EXAMPLE.get(disposition, "api_internal_error"), "", retry_after=retry_after)
+    return client_error(ACCOUNTS, EXAMPLE[disposition], "", retry_after=retry_after)
 
 
 @pytest.mark.parametrize(
