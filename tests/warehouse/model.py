@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from connectors.warehouse.merge.landed import LandedPage
+from models.landing import Landing
 from models.partition import Partition
 
 Key = tuple[str, str, str]
@@ -29,7 +29,7 @@ class Model:
     runs: Counter[tuple[int, str]] = field(default_factory=Counter)
     raw: list[tuple[int, int]] = field(default_factory=list)
 
-    def land(self, page: LandedPage) -> None:
+    def land(self, page: Landing) -> None:
         """Merge one page."""
         for position, record in enumerate(json.loads(page.body)["items"]):
             if "id" in record:
@@ -39,7 +39,7 @@ class Model:
         if page.end is not None:
             self._close(page)
 
-    def _list(self, page: LandedPage, position: int, record: dict[str, Any]) -> None:
+    def _list(self, page: Landing, position: int, record: dict[str, Any]) -> None:
         key = page.partition.account_id, page.partition.surface, record["id"]
         at = datetime.fromisoformat(record["timestamp"]).astimezone(UTC)
         told: dict[str, Any] = {
@@ -79,11 +79,11 @@ class Model:
             self.runs[page.run_seq, "changed"] += 1
         row.update(**told, **seen, **clear)
 
-    def _count(self, page: LandedPage, key: Key, before: int | None, now: int | None) -> None:
+    def _count(self, page: Landing, key: Key, before: int | None, now: int | None) -> None:
         if before != now:
             self.counts.append((*key, "like_count", now, page.received_at, page.run_seq))
 
-    def _close(self, page: LandedPage) -> None:
+    def _close(self, page: Landing) -> None:
         end, partition = page.end, page.partition
         assert end is not None
         before = self.closed.get(partition)

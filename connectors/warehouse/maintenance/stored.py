@@ -7,13 +7,13 @@ from typing import NamedTuple
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.landed import LandedPage
 from connectors.warehouse.merge.reading import Records, read_batch_items
 from connectors.warehouse.raw.reading import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_merged
 from connectors.warehouse.storage.statements import statements
 from models.item import Items
+from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
 from models.partition import media
 
@@ -70,7 +70,7 @@ def records_of(rows: pa.Table) -> Records:
     columns = rows.select(["landed", "account_id", "surface", "seen_at", "payload", "position"]).to_pydict()
     raws, positions = columns.pop("payload"), columns.pop("position")
     pages = [
-        LandedPage(landed, 0, "", media(account_id, surface), "", landed, 0, seen_at, None, b"")
+        Landing(landed, 0, "", media(account_id, surface), "", landed, 0, seen_at, None, b"")
         for landed, account_id, surface, seen_at in zip(*columns.values(), strict=True)
     ]
     return Records(pages, raws=raws, page_of=list(range(len(pages))), position=positions)
