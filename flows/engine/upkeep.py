@@ -39,8 +39,7 @@ from models.runs import LONG_COOLDOWN, RunState
 
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.compact_parts import CompactedParts
-    from connectors.warehouse.maintenance.mapped_paths import PathCounts
-    from connectors.warehouse.maintenance.rebuild import Rebuilt
+    from connectors.warehouse.maintenance.rebuild import PathCounts, Rebuilt
 
 REBUILD = "rebuild"
 

@@ -3,7 +3,6 @@
 Rejected accounts are not read again, because every sync lists all accounts.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -67,12 +66,9 @@ def import_quarantine(
     imported = [n for n in media_ids if rows[n]["row"] not in outdated]
     listings = sorted((at, n) for n in imported for at in {rows[n]["seen_at"], rows[n]["last_seen_at"]})
     inbox = [_landing(seq, at, rows[n]) for seq, (at, n) in enumerate(listings, take(len(listings)) + 1)]
-    counted = Counter(page.run_seq for page in inbox)
     while batch := cut_batch(inbox):
         merge_pages(db, batch, mapping, raw, DEFAULT_PATHS)
         del inbox[: len(batch)]
-    for run_seq, records in counted.items():
-        db.execute(_SQL["counted_once"], [records, run_seq])
     return len(imported), len(outdated)
 
 

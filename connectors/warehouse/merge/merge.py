@@ -115,9 +115,10 @@ def _offer_rows(db: DuckDBPyConnection, name: str, rows: Sequence[Mapping[str, o
 def _count(records: Records, arrived: pa.Table, read: ReadItems, sighted: pa.Table) -> Counted:
     counted = Counted()
     for page, size in zip(records.pages, records.sizes, strict=True):
+        # Records from the quarantine, which no scan asked for, were counted when they were received.
         if page.scan_id:
             counted[page.run_seq, "pages"] += 1
-        counted[page.run_seq, "items"] += size
+            counted[page.run_seq, "items"] += size
     changed = pc.and_not(read.flags["is_changed"], read.flags["is_new"])
     for name, numbers in (("added", read.numbers("is_new")), ("changed", read.flags["n"].filter(changed))):
         for run_seq, number in Counter(arrived["run_seq"].take(numbers).to_pylist()).items():
