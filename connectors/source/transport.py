@@ -39,11 +39,11 @@ class Transport(AiohttpTransport):
         proxy = _proxy(network.proxy.url.get_secret_value()) if secure and network.proxy else None
         super().__init__(verify=certificates, trust_env=False, proxy=proxy, client=self._open_session)
         self._concurrency = concurrency
+        self._is_usable: WeakKeyDictionary[asyncio.Protocol, bool] = WeakKeyDictionary()
 
     def _open_session(self) -> aiohttp.ClientSession:
-        self._connector = _Connector(self._concurrency, self.ssl_context)
         return aiohttp.ClientSession(
-            connector=self._connector,
+            connector=_Connector(self._concurrency, self.ssl_context, self._is_usable),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             max_line_size=MAX_HEADER_BYTES,
@@ -56,12 +56,15 @@ class Transport(AiohttpTransport):
         try:
             answer = await super().handle_async_request(request)
         except Exception:
-            self._connector.generation += 1
+            self._renew_connections()
             raise
         kind = answer.headers.get("content-type", "")
         if "html" in kind or (answer.status_code != 200 and "json" not in kind):
-            self._connector.generation += 1
+            self._renew_connections()
         return answer
+
+    def _renew_connections(self) -> None:
+        self._is_usable.update(dict.fromkeys(self._is_usable, False))
 
 
 def _proxy(url: str) -> httpx.Proxy:
@@ -75,15 +78,16 @@ def _proxy(url: str) -> httpx.Proxy:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Reuses the connections of the present generation, but none on which unrequested data arrived.
+    """Reuses no connection that is not `is_usable` any more, and none on which unrequested data arrived.
 
     aiohttp would read it as the response to the next request.
     """
 
-    def __init__(self, limit: int, certificates: ssl.SSLContext) -> None:
+    def __init__(
+        self, limit: int, certificates: ssl.SSLContext, is_usable: "WeakKeyDictionary[asyncio.Protocol, bool]"
+    ) -> None:
         super().__init__(limit=limit, ssl=certificates)
-        self.generation = 0
-        self._opened: WeakKeyDictionary[asyncio.Protocol, int] = WeakKeyDictionary()
+        self._is_usable = is_usable
 
     async def connect(
         self,
@@ -96,8 +100,9 @@ class _Connector(aiohttp.TCPConnector):
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
             assert protocol is not None  # noqa: S101 - for mypy: only a closed connection has none
-            is_kept = protocol in self._opened
-            opened = self._opened.setdefault(protocol, self.generation)
-            if opened == self.generation and not (is_kept and protocol.should_close):
+            if protocol not in self._is_usable:
+                self._is_usable[protocol] = True
+                return connection
+            if self._is_usable[protocol] and not protocol.should_close:
                 return connection
             connection.close()
