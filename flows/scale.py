@@ -182,7 +182,7 @@ def run_piece(terms: Mapping[str, str], salt: str, packed: bytes) -> bytes:
             raise SettingsError(f"{name} has {what} {own[what]}, and the run has {wanted}. Fix: {fix}.")
     # After the check: another version may not be able to read it.
     piece: Piece = pickle.loads(packed)  # noqa: S301 - the scheduler's clients can run any code here
-    clock, network = ContinuedClock(SystemClock(), piece.sent_at, piece.monotonic), settings.network()
+    clock = ContinuedClock(SystemClock(), piece.sent_at, piece.monotonic)
 
     async def scan() -> Scanned:
         client = ApiClient(
@@ -190,8 +190,7 @@ def run_piece(terms: Mapping[str, str], salt: str, packed: bytes) -> bytes:
             settings.key(),
             clock=clock,
             concurrency=piece.request.settings.concurrency,
-            certificates=network.certificates,
-            proxy=network.proxy,
+            network=settings.network(),
             paths=piece.request.settings.page_paths(),
         )
         async with client:

@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Callable
 
-from connectors.source.endpoints import ApiRequest, Response, accounts_request, feed_request
+from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error, is_transient
 from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.responses import Response
 from flows.engine.requests import StopRun
 from flows.engine.scan import (
     AccountScan,

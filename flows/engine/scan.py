@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from connectors.source.endpoints import Response
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
 from connectors.source.pagination import LoopGuard, gets_further
 from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.responses import Response
 from connectors.source.retry import Attempts, Send
 from flows.engine.requests import Requests
 from flows.engine.run_request import RunRequest

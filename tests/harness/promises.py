@@ -43,9 +43,9 @@ class Session:
     """One run in one process; `chain` are the processes of the runs it resumes.
 
     `listed` are its accounts with their status. `full` has the reasons why scans of posts must be full, as of the
-    start; `known` the posts at which the others may stop, and `known_landed` the landing that closed them. `touched` are the partitions that it has begun or resumed, `stuck` those whose last page
-    after a cursor was requested and has not landed. `failures` counts those of a page in a row, `over` are partitions
-    with an answer that ends their scan.
+    start; `known` the posts at which the others may stop, and `known_landed` the landing that closed them. `touched`
+    are the partitions that it has begun or resumed, `stuck` those whose last page after a cursor was requested and has
+    not landed. `failures` counts those of a page in a row, `over` are partitions with an answer that ends their scan.
     """
 
     number: int
