@@ -1,6 +1,5 @@
 """Compacting: the same rows in a small, sorted file, or the old file unchanged."""
 
-import asyncio
 import errno
 import os
 import shutil
@@ -19,7 +18,8 @@ from connectors.warehouse.maintenance import compact_file as module
 from connectors.warehouse.maintenance.compact_file import rewrite_file, size_of
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine import warehouse as engine
+from flows.config.settings import Settings
+from flows.engine.files import open_files
 
 Row = tuple[Any, ...]
 
@@ -191,14 +191,14 @@ def test_an_error_while_it_writes_is_reported(
     assert refused(full).endswith(f"{message}. The warehouse is unchanged.")
 
 
-async def _open(path: Path) -> None:
-    async with engine.open_warehouse(path, "gramhouse sync", now=datetime(2026, 1, 1, tzinfo=UTC)):
+def _open(path: Path) -> None:
+    with open_files(Settings(warehouse=path), "gramhouse sync", now=datetime(2026, 1, 1, tzinfo=UTC)):
         pass
 
 
 def test_a_kill_leaves_the_old_file_and_the_next_writing_command_clears_up(full: Path) -> None:
     # Each opening gives the warehouse a new token.
-    asyncio.run(_open(full))
+    _open(full)
     before = {**everything(full), "core.warehouse": []}
     command = [sys.executable, "-c", DIES, str(full), "_replace"]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 9
@@ -208,7 +208,7 @@ def test_a_kill_leaves_the_old_file_and_the_next_writing_command_clears_up(full:
     spill = full.with_name(full.name + ".tmp")
     spill.mkdir(exist_ok=True)
     (spill / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"spilled")
-    asyncio.run(_open(full))
+    _open(full)
     assert {beside.name for beside in full.parent.iterdir() if beside.is_file()} == {
         full.name, full.name + ".lock", full.name + ".state.sqlite",
     }  # fmt: skip
