@@ -140,7 +140,7 @@ class Workers:
             replace(run.request, settings=settings),
             run.run_id,
             run.resumed,
-            run.resources.warehouse.files.reading.mapping,
+            run.resources.warehouse.files.mapping,
             run.clock.now(),
             run.clock.monotonic(),
             rate,

@@ -74,7 +74,7 @@ async def close_run(run: Run) -> RunReport:
         warnings=tuple(warnings),
         stopped_by=stopped_by,
         requests=run.progress.requests,
-        mapping_pending=warehouse.files.reading.mapping != request.settings.media_mapping(),
+        mapping_pending=warehouse.files.mapping != request.settings.media_mapping(),
         seconds=seconds,
         as_of=run.at,
     )

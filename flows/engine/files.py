@@ -13,9 +13,8 @@ from connectors.state.identity import read_identity, write_token
 from connectors.state.inbox import Inbox
 from connectors.state.operations import end_operation, operation_numbers, read_operations
 from connectors.state.progress import forget_order
-from connectors.state.runs import mark_interrupted, read_run_numbers
+from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
-from connectors.warehouse.merge.inbox import Reading, merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage import identity as of_warehouse
 from connectors.warehouse.storage.connection import Database, explained, open_warehouse, transaction
@@ -26,13 +25,15 @@ from flows.config.settings import Settings
 from flows.reporting.progress import notices
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 from models.identity import NEW, Identity, find_mismatch
+from models.mapping import Mapping
+from models.media_page import PagePaths
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
     """The state and the warehouse, open for writing, and the folder of its raw store.
 
-    `recovered_runs` had landed pages that opening merged.
+    Pages and items are read with `mapping` and `paths`. `recovered_runs` had landed pages that opening merged.
     """
 
     state: State
@@ -40,19 +41,19 @@ class Files:
     db: Database
     path: Path
     raw: Path
-    reading: Reading
+    mapping: Mapping
+    paths: PagePaths
     recovered_runs: tuple[str, ...] = ()
 
     def merge(self, db: Database) -> MergeStats:
         """Merge what has landed, with this connection; return what it changed. Raises duckdb.Error and OSError."""
+        # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
+        # commands that merge nothing do not need it.
+        from connectors.warehouse.merge.merge import merge_landed  # noqa: PLC0415
+
+        inbox = self.inbox
         return merge_landed(
-            db,
-            self.raw,
-            self.reading,
-            after=self.inbox.after,
-            run_seqs=self.state.read(read_run_numbers),
-            last=self.inbox.last(),
-            on_merged=self.inbox.delete,
+            db, self.mapping, self.raw, self.paths, after=inbox.after, last=inbox.last(), on_merged=inbox.delete
         )
 
 
@@ -120,7 +121,7 @@ def _open_pair(state: State, settings: Settings) -> Iterator[Files]:
 
     path, mapping = settings.warehouse, settings.media_mapping()
     with explained(path):
-        remove_left_over(path)
+        remove_left_over(real(path))
     with explained_state(), open_warehouse(path) as db:
         before, theirs = state.read(read_identity), of_warehouse.read_identity(db)
         check_pair(state.path, before, path, theirs)
@@ -144,8 +145,8 @@ def _open_pair(state: State, settings: Settings) -> Iterator[Files]:
                 from connectors.warehouse.maintenance.rebuild import recompute_hashes  # noqa: PLC0415
 
                 recompute_hashes(db, store)
-            reading = Reading(of_warehouse.read_mapping(db) or mapping, settings.page_paths())
-        runs = tuple(dict.fromkeys(each.commit.page.run_id for each in inbox.after(0) if each.commit.page is not None))
-        files = Files(state, inbox, db, path, store, reading, runs)
+            in_force = of_warehouse.read_mapping(db) or mapping
+        runs = tuple(dict.fromkeys(landing.run_id for landing in inbox.after(0) if landing.page))
+        files = Files(state, inbox, db, path, store, in_force, settings.page_paths(), runs)
         files.merge(db)
         yield files

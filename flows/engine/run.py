@@ -112,7 +112,7 @@ class Run:
             resources.send,
             self.requests,
             self.land,
-            post_reader(resources.warehouse.files.reading.mapping),
+            post_reader(resources.warehouse.files.mapping),
             clock,
             resources.random,
             resources.new_id,

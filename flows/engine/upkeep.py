@@ -14,7 +14,6 @@ from connectors.state.inbox import count_landings
 from connectors.state.operations import begin_operation, end_operation
 from connectors.state.progress import forget_order, lift_cooldowns
 from connectors.state.runs import begin_command, end_command
-from connectors.warehouse.maintenance.compact_file import size_of
 from connectors.warehouse.maintenance.retention import find_agreed_time
 from connectors.warehouse.queries.outcomes import lift_waits
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
@@ -32,8 +31,7 @@ from models.selection import SelectionError
 
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.compact_parts import CompactedParts
-    from connectors.warehouse.maintenance.mapped_paths import PathCounts
-    from connectors.warehouse.maintenance.rebuild import Rebuilt
+    from connectors.warehouse.maintenance.rebuild import PathCounts, Rebuilt
 
 
 @asynccontextmanager
@@ -138,7 +136,7 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The file's size in bytes before (including its log) and after, and the result for the raw store."""
+    """The file's size in bytes before and after, and the result for the raw store."""
 
     before: int
     after: int
@@ -154,7 +152,7 @@ async def compact_now(settings: Settings) -> Compacted:
     from connectors.warehouse.maintenance.compact_parts import compact_parts  # noqa: PLC0415 - imports pyarrow
 
     async with open_existing(settings, "gramhouse compact", rewrites=True) as (warehouse, clock):
-        now, until, before = clock.now(), None, size_of(settings.warehouse)
+        now, until, before = clock.now(), None, settings.warehouse.stat().st_size
         if settings.keep_raw is not None:
             until = await warehouse.read(find_agreed_time, now=now) - timedelta(days=settings.keep_raw)
         parts = await warehouse.alone(compact_parts, warehouse.files.raw, now=now, before=until)
@@ -184,6 +182,6 @@ async def rebuild_now(settings: Settings, *, force: bool) -> tuple["Rebuilt", in
             rebuild, files.raw, mapping, take=lambda number: files.state.write(count_landings, number), force=force
         )
         await warehouse.write_state(end_operation, "rebuild")
-        if order_of(files.reading.mapping) != order_of(mapping):
+        if order_of(files.mapping) != order_of(mapping):
             await warehouse.write_state(forget_order)
         return done, (await publish_snapshot(warehouse, settings, now=clock.now())).snapshot_bytes

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from connectors.state.database import SqlConnection
-from connectors.warehouse.merge.landed import OUTCOME_BYTES
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import Database, checkpoint, explained, transaction
 from connectors.warehouse.storage.errors import WarehouseBusy
@@ -20,6 +19,7 @@ from flows.engine.files import Files, explained_state, open_files
 from flows.reporting.progress import notices
 from flows.reporting.words import span
 from models.clock import Clock
+from models.landing import OUTCOME_BYTES
 from models.page_commit import PageCommit
 
 P = ParamSpec("P")

@@ -16,7 +16,7 @@ from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 
 if TYPE_CHECKING:
-    from connectors.warehouse.maintenance.mapped_paths import PathCounts
+    from connectors.warehouse.maintenance.rebuild import PathCounts
 
 
 def publish(
@@ -103,7 +103,7 @@ def rebuild(
 
 
 def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
-    from connectors.warehouse.maintenance.mapped_paths import explain_paths
+    from connectors.warehouse.maintenance.rebuild import explain_paths
 
     return map(clean, explain_paths(settings.media_mapping(), paths))
 
