@@ -119,7 +119,7 @@ def open_pair(
     from connectors.warehouse.raw.parts import delete_unmerged_parts  # noqa: PLC0415
 
     with explained(path):
-        remove_left_over(path)
+        remove_left_over(real(path))
     with explained_state(), open_warehouse(path) as db:
         before, theirs = state.read(read_identity), of_warehouse.read_identity(db)
         check_pair(state.path, before, path, theirs)
