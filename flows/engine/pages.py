@@ -2,17 +2,15 @@
 
 import logging
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
-from connectors.source.endpoints import ApiRequest, Response, accounts_request, feed_request
-from connectors.source.errors import ApiError, Deferred, Disposition, client_error, is_transient
+from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error, is_transient
 from connectors.source.pagination import gets_further
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.source.retry import fetch_with_retry
+from connectors.source.responses import Response
 from flows.engine.requests import StopRun, Turn
 from flows.engine.scan import (
     Scan,
@@ -102,39 +100,57 @@ def _count_landed(run: ScanContext, response: Response) -> None:
 
 
 async def _fetch(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Response:
+    """Request the page that is due, with the waits and retries that its attempts and the scope's budget allow.
+
+    Raises the last ApiError when it gives up, Deferred when the scope's wait exceeds its budget, StopRun, and
+    RequestsSpent. The caller must not request other pages of the scope meanwhile.
+    """
     # Accounts that were listed together take turns.
     in_turn = -(scan.checkpoint.pages // _LONG), scan.start.number // _TOGETHER
     turn: Turn = _FIRST if scan.partition == CATALOGUE else in_turn
-
-    @asynccontextmanager
-    async def slot() -> AsyncIterator[None]:
-        async with run.requests.one(budget, turn, is_retry=bool(scan.attempts.failures)):
-            yield
-
-    async def start_cooldown(scope: str, resume_after: datetime) -> None:
-        # It lands before it is waited for, so that it survives a kill.
-        run.progress.cooldowns[scope] = resume_after
-        await run.land(PageCommit(cooldown=ScopeCooldown(scope, resume_after, run.clock.now())))
-
-    return await fetch_with_retry(
-        run.send,
-        partial(_request, scan),
-        scan.attempts,
-        budget,
-        clock=run.clock,
-        random=run.random,
-        slot=slot,
-        sleep=run.requests.sleep,
-        on_wait=start_cooldown,
-        is_limit_of_key=lambda error: error.is_limit and run.requests.is_limited(),
-        is_outage=lambda: run.requests.is_outage,
-        about=scan.about,
-        host=(run.request.base_url or "").partition("://")[2],
-    )
+    while True:
+        await budget.wait(run.clock, run.requests.sleep)
+        try:
+            async with run.requests.one(budget, turn, is_retry=bool(scan.attempts.failures)):
+                response = await run.send(_request(scan))
+        except ApiError as error:
+            failure, is_asked_when = error.failure, error.retry_after is not None
+            if run.requests.is_outage and failure.disposition is Disposition.RETRY and not is_asked_when:
+                # The next request waits for its turn to ask, and this one is no try.
+                continue
+            of_key = error.is_limit and run.requests.is_limited()
+            verdict = scan.attempts.decide(error, run.random, of_key=of_key)
+            if verdict.whole_scope:
+                await _start_cooldown(run, budget, verdict.delay, failure)
+            if not verdict.retries:
+                raise
+        else:
+            scan.attempts.failures.clear()
+            return response
+        _log_retry(run, scan, failure, verdict.delay)
+        if not verdict.whole_scope:
+            await run.requests.sleep(verdict.delay)
 
 
-def _request(scan: Scan, limit: int) -> ApiRequest:
-    partition, cursor = scan.partition, scan.checkpoint.cursor
+async def _start_cooldown(run: ScanContext, budget: RateLimitBudget, seconds: float, cause: Failure) -> None:
+    """Begin a cooldown; it lands before it is waited for, so that it survives a kill."""
+    monotonic = run.clock.monotonic()
+    budget.start_cooldown(seconds, monotonic, cause)
+    resume_after = budget.resume_after(run.clock.now(), monotonic)
+    run.progress.cooldowns[budget.scope] = resume_after
+    await run.land(PageCommit(cooldown=ScopeCooldown(budget.scope, resume_after, run.clock.now())))
+
+
+def _log_retry(run: ScanContext, scan: Scan, failure: Failure, seconds: float) -> None:
+    host = (run.request.base_url or "").partition("://")[2]
+    name = f" ({scan.start.username})" if scan.start.username else ""
+    facts = {**scan.about, **failure.facts, "retry_in": round(seconds, 1)}
+    what = f"{scan.partition}{name} at {host}" if host else f"{scan.partition}{name}"
+    _log.info("%s: %s; retry in %.1f s", what, failure, seconds, extra=facts)
+
+
+def _request(scan: Scan) -> ApiRequest:
+    partition, cursor, limit = scan.partition, scan.checkpoint.cursor, scan.attempts.limit
     if partition == CATALOGUE:
         return accounts_request(cursor, limit)
     return feed_request(FEEDS[partition.surface], scan.start.listed_as, cursor, limit)

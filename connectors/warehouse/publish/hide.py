@@ -250,5 +250,6 @@ def write_views(hiding: Hiding, views: Iterable[View]) -> Iterator[str]:
             for name, about in view.columns.items()
             if name not in gone
         }
-        select = f"SELECT *{excluded} FROM {PADDED}.{quoted(view.name)}"  # noqa: S608 - quoted
+        call = f"({view.parameter})" if view.parameter is not None else ""
+        select = f"SELECT *{excluded} FROM {PADDED}.{quoted(view.name)}{call}"  # noqa: S608 - quoted
         yield from create_view(replace(view, columns=columns, select=select))

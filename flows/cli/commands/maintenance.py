@@ -17,7 +17,7 @@ from flows.reporting.words import count
 from models.erasure import ACTIVITY
 
 if TYPE_CHECKING:
-    from connectors.warehouse.maintenance.mapped_paths import PathCounts
+    from connectors.warehouse.maintenance.rebuild import PathCounts
 
 
 def publish(
@@ -107,7 +107,7 @@ def rebuild(
 
 
 def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
-    from connectors.warehouse.maintenance.mapped_paths import explain_paths
+    from connectors.warehouse.maintenance.rebuild import explain_paths
 
     return map(clean, explain_paths(settings.media_mapping(), paths))
 

@@ -131,7 +131,7 @@ def test_every_command_refuses_a_mistyped_variable(run_cli: Cli, monkeypatch: py
     code, out, err = run_cli(command, *REQUIRED.get(command, ()))
     assert (code, out) == (2, "")
     assert err == "✖ GRAMHOUSE_CONCURENCY: unknown setting; did you mean GRAMHOUSE_CONCURRENCY?\n"
-    if command not in {"up", "sandbox", "demo"}:
+    if command not in {"up", "sandbox", "demo", "mcp"}:
         code, out, _ = run_cli(command, "--json", *REQUIRED.get(command, ()))
         assert (code, answer_of(out)["exit_code"]) == (2, 2)
         assert str(answer_of(out)["message"]).startswith("GRAMHOUSE_CONCURENCY: ")
