@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
+from connectors.source.network import Network
 from tests.clocks import WakefulClock
 from tests.private_network import create_authority
 from tests.servers import Meet, listening
@@ -25,7 +26,9 @@ LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx"
 async def failure(url: str, certificates: ssl.SSLContext | None = None) -> tuple[str, str]:
     """Send one request; return the error code and the message, with PORT for the port."""
     timeout = Timeouts(connect=0.3, read=0.3, total=1)
-    client = ApiClient(url, SecretStr("k" * 20), clock=WakefulClock(), timeout=timeout, certificates=certificates)
+    client = ApiClient(
+        url, SecretStr("k" * 20), clock=WakefulClock(), timeout=timeout, network=Network(certificates=certificates)
+    )
     async with client:
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)

@@ -6,21 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.source.endpoints import (
-    ACCOUNTS,
-    ApiRequest,
-    accounts_request,
-    feed_request,
-    read_response,
-    read_retry_after,
-)
+from connectors.source.endpoints import ACCOUNTS, ApiRequest, accounts_request, feed_request
 from connectors.source.errors import ApiError, Disposition
+from connectors.source.responses import read_response, read_retry_after
 from models.feeds import FEEDS
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
 CATALOGUE = accounts_request(None, 50)
-NAME = "the account catalogue"
 pure = settings(deadline=None, derandomize=True)
 
 
@@ -38,16 +31,13 @@ def envelope(**output: object) -> bytes:
 
 
 def test_requests_hold_only_documented_parameters() -> None:
-    assert accounts_request(None, 50) == ApiRequest(
-        ACCOUNTS, "/api/v1/accounts", (("limit", "50"),), "account_catalog", NAME
-    )
+    assert accounts_request(None, 50) == ApiRequest(ACCOUNTS, "/api/v1/accounts", (("limit", "50"),), "account_catalog")
     assert accounts_request("c/+ ", 1).params == (("cursor", "c/+ "), ("limit", "1"))
     assert feed_request(FEEDS["stories"], "id", "c", 25) == ApiRequest(
         "accounts.media.list",
         "/api/v1/accounts/id/media",
         (("surface", "stories"), ("cursor", "c"), ("limit", "25")),
         "selected_account:id",
-        "stories of account id",
     )
     # An empty cursor is not documented, and not secret either.
     assert accounts_request("", 1).params[0] == ("cursor", "")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ACCOUNTS, accounts_request, feed_request, read_response
+from connectors.source.endpoints import ACCOUNTS, accounts_request, feed_request
 from connectors.source.errors import RETRY, RULES, SKIP, WAIT, ApiError, Deferred, client_error, hint_for, rule_for
+from connectors.source.responses import read_response
 from models.feeds import FEEDS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

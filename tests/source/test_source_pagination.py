@@ -8,9 +8,10 @@ from itertools import chain, repeat
 
 import pytest
 
-from connectors.source.endpoints import ACCOUNTS, Response
+from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import ApiError, Disposition
 from connectors.source.pagination import MOST_EMPTY, MOST_REPEATED, LoopGuard
+from connectors.source.responses import Response
 from models.api import MediaPage
 
 Page = tuple[str | None, Sequence[str]]

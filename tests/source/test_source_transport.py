@@ -11,7 +11,8 @@ from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
 from connectors.source.errors import ApiError
-from connectors.source.transport import open_transport
+from connectors.source.network import Network
+from connectors.source.transport import Transport
 from models.api import MediaPage
 from tests.clocks import WakefulClock
 from tests.servers import listening
@@ -21,7 +22,7 @@ OTHER = b'{"items":[{"id":"1"},{"id":"2"}],"next_cursor":null}'
 
 
 def _trusted(*, secure: bool) -> int:
-    made = open_transport(secure=secure, concurrency=1, certificates=None)
+    made = Transport(Network(), secure=secure, concurrency=1)
     return made.ssl_context.cert_store_stats()["x509_ca"]
 
 
@@ -36,7 +37,7 @@ def test_only_https_reads_the_public_certificates(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_server_needs_a_trusted_certificate_of_its_name(*, secure: bool) -> None:
-    context = open_transport(secure=secure, concurrency=1, certificates=None).ssl_context
+    context = Transport(Network(), secure=secure, concurrency=1).ssl_context
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
@@ -66,17 +67,6 @@ async def test_requests_on_kept_connections_that_broke_are_repeated_on_new_ones(
         await asyncio.gather(*[client.send(REQUEST) for _ in range(8)])
         await asyncio.gather(*[client.send(REQUEST) for _ in range(8)])
     assert len(met) == 16
-
-
-@pytest.mark.anyio
-async def test_a_request_that_is_lost_on_a_new_connection_is_not_repeated_silently() -> None:
-    async with (
-        Stage(saying(then="reset")).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), concurrency=1) as client,
-    ):
-        with pytest.raises(ApiError) as caught:
-            await client.send(REQUEST)
-    assert (caught.value.failure.code, len(stage.heads)) == ("connection_reset", 1)
 
 
 @pytest.mark.anyio
