@@ -18,7 +18,7 @@ Page = tuple[str | None, Sequence[str]]
 
 
 def follow(guard: LoopGuard, pages: Iterable[Page]) -> tuple[int, str]:
-    """Follow pages, each with its next cursor and the ids of its items; return how many were accepted, and what failed."""
+    """Follow pages, each a next cursor and the ids of its items; return how many were accepted, and the error."""
     number = 0
     for number, (cursor, ids) in enumerate(pages):
         try:
