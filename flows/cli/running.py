@@ -49,7 +49,7 @@ async def _run_tracked(
     from flows.orchestration.flow_run import Caller, call_flow
     from flows.sync import sync
 
-    run_flow: Any = sync if isinstance(options, SyncOptions) else backfill
+    run_flow: Any = sync if options.kind == "sync" else backfill
     return await call_flow(lambda: run_flow(options, return_state=True), Caller(progress, take_signals, run.addresses))
 
 

@@ -106,7 +106,7 @@ async def run_in_flow(options: SyncOptions | BackfillOptions, steps: Steps) -> S
     caller = _CALLER.get() or Caller(Progress())
     caller.take_signals()
     chosen = {**options.expert.model_dump(), **caller.chosen}
-    activity = f"gramhouse {'sync' if isinstance(options, SyncOptions) else 'backfill'}"
+    activity = f"gramhouse {options.kind}"
     report_url = None
 
     async def attempt() -> RunReport:
