@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.http.access import DEMO_KEY
 from flows.clock import SystemClock
 from tests.cli_runner import Cli, use_empty_folder
 from tests.clocks import VirtualClock
