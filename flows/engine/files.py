@@ -13,9 +13,8 @@ from connectors.state.identity import read_identity, write_token
 from connectors.state.inbox import Inbox
 from connectors.state.operations import end_operation, operation_numbers
 from connectors.state.progress import forget_order
-from connectors.state.runs import mark_interrupted, read_run_numbers
+from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over
-from connectors.warehouse.merge.inbox import Reading, merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage import identity as of_warehouse
 from connectors.warehouse.storage.connection import Database, explained, open_warehouse, transaction
@@ -31,7 +30,7 @@ from models.media_page import DEFAULT_PATHS, PagePaths
 class Files:
     """The state and the warehouse, open for writing, and the folder of its raw store.
 
-    `recovered_runs` had landed pages that opening merged.
+    Pages and items are read with `mapping` and `paths`. `recovered_runs` had landed pages that opening merged.
     """
 
     state: State
@@ -39,19 +38,19 @@ class Files:
     db: Database
     path: Path
     raw: Path
-    reading: Reading
+    mapping: Mapping
+    paths: PagePaths
     recovered_runs: tuple[str, ...] = ()
 
     def merge(self, db: Database, last: int) -> MergeStats:
         """Merge what landed up to this number, with this connection; return what it changed. Raises duckdb.Error."""
+        # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
+        # commands that merge nothing do not need it.
+        from connectors.warehouse.merge.merge import merge_landed  # noqa: PLC0415
+
+        inbox = self.inbox
         return merge_landed(
-            db,
-            self.raw,
-            self.reading,
-            after=self.inbox.after,
-            run_seqs=self.state.read(read_run_numbers),
-            last=last,
-            on_merged=self.inbox.delete,
+            db, self.mapping, self.raw, self.paths, after=inbox.after, last=last, on_merged=inbox.delete
         )
 
 
@@ -120,7 +119,7 @@ def open_pair(
     from connectors.warehouse.raw.parts import delete_unmerged_parts  # noqa: PLC0415
 
     with explained(path):
-        remove_left_over(path)
+        remove_left_over(real(path))
     with explained_state(), open_warehouse(path) as db:
         before, theirs = state.read(read_identity), of_warehouse.read_identity(db)
         check_pair(state.path, before, path, theirs)
@@ -145,8 +144,8 @@ def open_pair(
                 from connectors.warehouse.maintenance.rebuild import recompute_hashes  # noqa: PLC0415
 
                 recompute_hashes(db, store)
-            reading = Reading(of_warehouse.read_mapping(db) or mapping, paths)
-        runs = tuple(dict.fromkeys(each.commit.page.run_id for each in inbox.after(0) if each.commit.page is not None))
-        files = Files(state, inbox, db, path, store, reading, runs)
+            in_force = of_warehouse.read_mapping(db) or mapping
+        runs = tuple(dict.fromkeys(landing.run_id for landing in inbox.after(0) if landing.page))
+        files = Files(state, inbox, db, path, store, in_force, paths, runs)
         files.merge(db, inbox.last())
         yield files

@@ -161,7 +161,7 @@ async def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The file's size in bytes before (including its log) and after, and the result for the raw store."""
+    """The file's size in bytes before and after, and the result for the raw store."""
 
     before: int
     after: int
@@ -174,13 +174,13 @@ def compact_now(settings: Settings, *, now: datetime) -> Compacted:
     A kill at any time leaves both as they were, or partly tidied. Raises WarehouseBusy and WarehouseUnusable, the
     latter also if there is no warehouse yet, or when the disk has no space for a second copy.
     """
-    from connectors.warehouse.maintenance.compact_file import rewrite_file, size_of  # noqa: PLC0415
+    from connectors.warehouse.maintenance.compact_file import rewrite_file  # noqa: PLC0415
     from connectors.warehouse.maintenance.compact_parts import compact_parts  # noqa: PLC0415 - imports pyarrow
 
     path, activity = settings.warehouse, "gramhouse compact"
     keep = None if settings.keep_raw is None else timedelta(days=settings.keep_raw)
     check_exists(path)
-    before = size_of(path)
+    before = path.stat().st_size
     with lock_state(path, activity, now=now) as state:
         state.read(say_unfinished)
         state.read(check_clock, now=now)

@@ -14,11 +14,11 @@ from connectors.state.database import SqlConnection
 from connectors.state.identity import read_salt
 from connectors.state.inbox import count_landings
 from connectors.state.published import read_published
-from connectors.warehouse.merge.landed import OUTCOME_BYTES
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.publish.publish import Publication, StateRows, publish
 from connectors.warehouse.storage.connection import Database, checkpoint, explained, transaction
 from flows.engine.files import Files, explained_state, lock_state, open_pair
+from models.landing import OUTCOME_BYTES
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
 from models.media_page import DEFAULT_PATHS, PagePaths
@@ -79,7 +79,7 @@ class Warehouse:
         """The warehouse's file."""
         self.raw = files.raw
         """The folder of its raw store."""
-        self.mapping = files.reading.mapping
+        self.mapping = files.mapping
         """The mapping with which its items were read."""
         self._files = files
         self._landing = landing

@@ -23,7 +23,7 @@ from connectors.warehouse.queries.raw_media import add_raw_media
 from connectors.warehouse.queries.user_query import mentions_raw_media
 from flows.cli.app import main
 from flows.reporting.progress import notices
-from models.page_commit import Landing
+from models.landing import Landing
 from tests.api.server import Api
 
 KEY = "sandbox-demo-key"

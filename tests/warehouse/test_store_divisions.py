@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.warehouse.merge import merge
-from connectors.warehouse.merge.landed import LandedPage, cut_batch
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.raw.parts import delete_unmerged_parts
 from connectors.warehouse.raw.reading import read_parts
+from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN
 from models.partition import Partition
 from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, opened
@@ -62,9 +62,9 @@ STEP = st.fixed_dictionaries(
 )
 
 
-def land(rig: Rig, steps: Sequence[Any]) -> list[list[LandedPage]]:
+def land(rig: Rig, steps: Sequence[Any]) -> list[list[Landing]]:
     """Return the landings of each run."""
-    runs: list[list[LandedPage]] = [[]]
+    runs: list[list[Landing]] = [[]]
     scans: dict[tuple[Partition, bool], Scan] = {}
     for step in steps:
         rig.wait(step["hours"])
@@ -84,7 +84,7 @@ def land(rig: Rig, steps: Sequence[Any]) -> list[list[LandedPage]]:
     return runs
 
 
-def merge_divided(rig: Rig, runs: Sequence[Sequence[LandedPage]], cuts: st.DataObject | None) -> None:
+def merge_divided(rig: Rig, runs: Sequence[Sequence[Landing]], cuts: st.DataObject | None) -> None:
     """Merge the landings of each run one by one, or cut at random, where a merge may be killed and begins again."""
     for number, run in enumerate(runs, 1):
         rest, rig.inbox = list(run), []

@@ -12,11 +12,11 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.stored import records_of
-from connectors.warehouse.merge.landed import LandedPage, cut_batch
 from connectors.warehouse.merge.merge import merge_pages
 from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
 from connectors.warehouse.storage.statements import statements
 from models.item import Items
+from models.landing import Landing, cut_batch
 from models.mapping import Mapping as MediaMapping
 from models.media_page import DEFAULT_PATHS
 from models.partition import media
@@ -75,9 +75,9 @@ def import_quarantine(
 _UNREADABLE = pa.schema([("row", pa.int64()), ("digest", pa.uint64()), ("reason", pa.string())])
 
 
-def _landing(seq: int, at: datetime, row: Mapping[str, Any]) -> LandedPage:
+def _landing(seq: int, at: datetime, row: Mapping[str, Any]) -> Landing:
     """Return a page with only this record, which no scan asked for."""
-    return LandedPage(
+    return Landing(
         seq, row["run_seq"], row["run_id"], media(row["account_id"], row["surface"]), "", seq, row["page"], at,
         row["correlation_id"], b'{"items":[' + row["payload"] + b'],"next_cursor":null}',
     )  # fmt: skip

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.landed import LandedPage
 from connectors.warehouse.merge.reading import Records, read_batch_items
 from connectors.warehouse.raw.reading import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_merged
 from connectors.warehouse.storage.statements import statements
 from models.item import Items
+from models.landing import Landing
 from models.mapping import Mapping
 from models.partition import media
 
@@ -68,7 +68,7 @@ def records_of(rows: pa.Table) -> Records:
         [("account_id", "first"), ("surface", "first"), ("seen_at", "first")]
     )
     pages = [
-        LandedPage(landed, 0, "", media(account_id, surface), "", landed, 0, seen_at, None, b"")
+        Landing(landed, 0, "", media(account_id, surface), "", landed, 0, seen_at, None, b"")
         for landed, account_id, surface, seen_at in zip(*map(pa.ChunkedArray.to_pylist, firsts.columns), strict=True)
     ]
     return Records(

@@ -6,8 +6,10 @@ the batch in the inbox, which the next opening deletes up to `merged_seq`.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing as closed_at_end
 from dataclasses import asdict, fields
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,17 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.accounts import Account, KnownAccount, Period, list_account
 from connectors.warehouse.merge.items import ReadItems, compare_items, find_sighted, write_items, write_raw
-from connectors.warehouse.merge.landed import LandedPage
 from connectors.warehouse.merge.reading import ListedAccount, Records, Rejected, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.merge.scans import ClosedPartition, close_partition, is_overtaken
-from connectors.warehouse.storage.connection import transaction
+from connectors.warehouse.storage.connection import release_memory, transaction
+from connectors.warehouse.storage.identity import read_merged
 from connectors.warehouse.storage.statements import statements
 from models.checkpoint import Checkpoint, ScanState
 from models.feeds import LIFETIMES
 from models.item import CONTENT_RULE
+from models.landing import Landing, cut_batch
 from models.mapping import Mapping as MediaMapping
 from models.media_page import DEFAULT_PATHS, PagePaths
 
@@ -48,9 +51,35 @@ _CONFIRM = {
 }
 
 
+def merge_landed(
+    db: DuckDBPyConnection,
+    mapping: MediaMapping,
+    raw: Path,
+    paths: PagePaths,
+    *,
+    after: Callable[[int], Generator[Landing]],
+    last: int,
+    on_merged: Callable[[int], None],
+) -> MergeStats:
+    """Merge what landed up to the number `last` and is not merged, a batch at a time; return the counts of changes.
+
+    What lands meanwhile waits for the next merge. `after` reads what landed after a number, in order. `on_merged` is
+    called with the last number of each batch after its commit. Raises as `merge_batch` does; earlier batches are merged
+    then.
+    """
+    total = MergeStats()
+    while (merged := read_merged(db)) < last:
+        with closed_at_end(after(merged)) as landings:
+            batch = cut_batch(takewhile(lambda landing: landing.seq <= last, landings))
+        total += merge_batch(db, batch, mapping, raw, paths)
+        on_merged(batch[-1].seq)
+        release_memory(db)
+    return total
+
+
 def merge_batch(
     db: DuckDBPyConnection,
-    batch: Sequence[LandedPage],
+    batch: Sequence[Landing],
     mapping: MediaMapping,
     raw: Path,
     paths: PagePaths = DEFAULT_PATHS,
@@ -65,7 +94,7 @@ def merge_batch(
 
 
 def merge_pages(
-    db: DuckDBPyConnection, batch: Sequence[LandedPage], mapping: MediaMapping, raw: Path, paths: PagePaths
+    db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path, paths: PagePaths
 ) -> MergeStats:
     """Merge a batch as `merge_batch` does, in the open transaction."""
     records = read_records(batch, paths)
@@ -128,7 +157,7 @@ def _count(records: Records, arrived: pa.Table, read: ReadItems, sighted: pa.Tab
     return counted
 
 
-def _rows_of(counted: Counted, batch: Sequence[LandedPage]) -> Sequence[Row]:
+def _rows_of(counted: Counted, batch: Sequence[Landing]) -> Sequence[Row]:
     names = {page.run_seq: page.run_id for page in batch}
     return [
         {"run_seq": run_seq, "run_id": run_id, **{name: counted[run_seq, name] for name in _COUNTS}}
@@ -137,7 +166,7 @@ def _rows_of(counted: Counted, batch: Sequence[LandedPage]) -> Sequence[Row]:
     ]
 
 
-def _finding(page: LandedPage, finding: str, record_id: str | None) -> Row:
+def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
     partition = asdict(page.partition)
     return {**partition, "scan_id": page.scan_id, "finding": finding, "record_id": record_id, "seq": page.seq}
 
@@ -188,7 +217,7 @@ def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected]) -> C
     return Counter((run_seqs[run_id], "quarantined") for action, run_id in written if action == "INSERT")
 
 
-def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[LandedPage]) -> None:
+def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[Landing]) -> None:
     last = {(one.run_id, one.partition): (page.run_seq, one) for page in batch for one in page.outcomes}
     rows = []
     for run_seq, outcome in last.values():
@@ -198,7 +227,7 @@ def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[LandedPage]) -> None
     db.execute(_SQL["outcomes"])
 
 
-def _close_scans(db: DuckDBPyConnection, batch: Sequence[LandedPage]) -> Counted:
+def _close_scans(db: DuckDBPyConnection, batch: Sequence[Landing]) -> Counted:
     """Mark what the closed scans of the batch missed, and remember these scans; return what to count, by run."""
     counted = Counted()
     ended = [(page, page.end) for page in batch if page.end is not None]
@@ -236,7 +265,7 @@ def _close_scans(db: DuckDBPyConnection, batch: Sequence[LandedPage]) -> Counted
     return counted
 
 
-def _closing(n: int, page: LandedPage, end: Checkpoint, *, is_blocked: bool) -> dict[str, Any]:
+def _closing(n: int, page: Landing, end: Checkpoint, *, is_blocked: bool) -> dict[str, Any]:
     lifetime = LIFETIMES.get(page.partition.surface)
     return {
         "n": n,

@@ -8,9 +8,9 @@ import msgspec
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from connectors.warehouse.merge.landed import LandedPage
 from models.api import read_account_page
 from models.item import Items, read_decoded, read_items
+from models.landing import Landing
 from models.mapping import Mapping
 from models.media_page import PagePaths, located
 from models.page_commit import RejectedRecord
@@ -27,7 +27,7 @@ class ListedAccount(NamedTuple):
     ig_username: str | None
     public_id: str | None
     status: str | None
-    page: LandedPage
+    page: Landing
 
     @property
     def account_id(self) -> str:
@@ -41,7 +41,7 @@ class Rejected(NamedTuple):
     `hides_an_id`: its id cannot be read, so that any record that the scan seems to miss may be this one.
     """
 
-    page: LandedPage
+    page: Landing
     position: int | None
     reason: str
     payload: str
@@ -54,7 +54,7 @@ class UnknownField(NamedTuple):
 
     resource: str
     path: str
-    page: LandedPage
+    page: Landing
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class Records:
     are the numbers of records on the pages.
     """
 
-    pages: Sequence[LandedPage]
+    pages: Sequence[Landing]
     sizes: list[int] = field(default_factory=list)
     raws: list[bytes] = field(default_factory=list)
     page_of: list[int] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Records:
     rejected: list[Rejected] = field(default_factory=list)
     unknown_fields: list[UnknownField] = field(default_factory=list)
 
-    def page(self, number: int) -> LandedPage:
+    def page(self, number: int) -> Landing:
         """Return the page of an item."""
         return self.pages[self.page_of[number]]
 
@@ -98,7 +98,7 @@ class Records:
         )
 
 
-def read_records(batch: Sequence[LandedPage], paths: PagePaths) -> Records:
+def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
     """Return the records of the pages of a batch; items are not decoded yet."""
     records = Records([page for page in batch if page.body])
     for number, page in enumerate(records.pages):
@@ -122,7 +122,7 @@ def read_records(batch: Sequence[LandedPage], paths: PagePaths) -> Records:
     return records
 
 
-def _read_catalogue_page(records: Records, page: LandedPage, body: bytes) -> None:
+def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
     read = read_account_page(body)
     records.sizes.append(read.items)
     for one in read.accounts:
@@ -139,7 +139,7 @@ def _read_catalogue_page(records: Records, page: LandedPage, body: bytes) -> Non
         records.unknown_fields.append(UnknownField(resource, name.removeprefix("items[]."), page))
 
 
-def _malformed(record: RejectedRecord, account_id: str, page: LandedPage) -> ListedAccount:
+def _malformed(record: RejectedRecord, account_id: str, page: Landing) -> ListedAccount:
     """Return a malformed account. If its status alone is unknown, the status is kept as text (API 3)."""
     if record.unknown_status is None:
         return ListedAccount(account_id, None, None, None, page)

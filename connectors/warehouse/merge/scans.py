@@ -4,9 +4,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from zlib import crc32
 
-from connectors.warehouse.merge.landed import LandedPage
 from models.checkpoint import Checkpoint, ScanState
 from models.incremental import PROOFS, PROOFS_AGAIN
+from models.landing import Landing
 
 NEWEST_FIRST = "newest_first"
 
@@ -32,7 +32,7 @@ class ClosedPartition:
     removals_undecided_since: datetime | None
 
 
-def is_overtaken(before: ClosedPartition | None, page: LandedPage, end: Checkpoint) -> bool:
+def is_overtaken(before: ClosedPartition | None, page: Landing, end: Checkpoint) -> bool:
     """Return whether a scan that ended with this page says nothing.
 
     Another scan of its partition was closed after it began: its first pages are older than that result. Or it is a
@@ -44,7 +44,7 @@ def is_overtaken(before: ClosedPartition | None, page: LandedPage, end: Checkpoi
 
 
 def close_partition(
-    before: ClosedPartition | None, page: LandedPage, end: Checkpoint, *, is_undecided: bool
+    before: ClosedPartition | None, page: Landing, end: Checkpoint, *, is_undecided: bool
 ) -> ClosedPartition:
     """Return the partition after a scan that was not overtaken ended with this page.
 

@@ -154,7 +154,7 @@ def test_without_workers_the_run_ends_with_one_line_and_what_landed_is_kept(
     assert code == 1
     [line] = [line for line in output.splitlines() if line.startswith("✖")]
     assert "no Dask worker was available for" in line
-    landed = [frame for frame in there.landed() if frame.commit.page is not None]
+    landed = [frame for frame in there.landed() if frame.page]
     cluster.start_worker(_SMALL)
     report = there.sync()
     assert (report["state"], report["media"]["removed"]) == ("complete", 0)

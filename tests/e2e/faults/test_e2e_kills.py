@@ -37,7 +37,7 @@ def _kill_after(operator: Operator, service: Api, requests: int, number: int = s
 
 
 def _landed(operator: Operator, service: Api) -> set[tuple[Any, ...]]:
-    ids = {frame.commit.page.correlation_id for frame in operator.landed() if frame.commit.page is not None}
+    ids = {frame.correlation_id for frame in operator.landed() if frame.page}
     return {_key(entry) for entry in service.requests if entry.correlation_id in ids}
 
 
