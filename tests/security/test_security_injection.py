@@ -20,8 +20,8 @@ from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi, uuid
-from tests.cli_runner import Cli
 from tests.clocks import START
+from tests.operator import Cli
 from tests.runs import request, resources_with
 
 ODD = (

@@ -11,7 +11,7 @@ import pytest
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
-from tests.cli_runner import Cli
+from tests.operator import Cli
 from tests.security import hostile_snapshot
 from tests.security.hostile_snapshot import SECRET
 

@@ -18,7 +18,6 @@ from connectors.warehouse.raw.parts import delete_unmerged_parts
 from connectors.warehouse.raw.reading import read_parts
 from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN
-from models.partition import Partition
 from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, opened
 
 PARTITIONS = [POSTS, STORIES]
@@ -65,7 +64,7 @@ STEP = st.fixed_dictionaries(
 def land(rig: Rig, steps: Sequence[Any]) -> list[list[Landing]]:
     """Return the landings of each run."""
     runs: list[list[Landing]] = [[]]
-    scans: dict[tuple[Partition, bool], Scan] = {}
+    scans: dict[object, Scan] = {}
     for step in steps:
         rig.wait(step["hours"])
         place = step["partition"], step["is_backfill"]

@@ -19,8 +19,8 @@ from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
-from tests.cli_runner import Cli
 from tests.flows.cli.test_flows_cli import REQUIRED, answer_of
+from tests.operator import Cli
 
 ROOT = Path(__file__).parents[3]
 OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo"})
