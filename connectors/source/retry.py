@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.source.endpoints import ApiRequest, Response
+from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import LIMITS, ApiError, Disposition, Failure
+from connectors.source.responses import Response
 
 Send = Callable[[ApiRequest], Awaitable[Response]]
 

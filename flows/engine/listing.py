@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest, Response
+from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest
 from connectors.source.errors import ApiError
+from connectors.source.responses import Response
 from connectors.source.retry import Send
 from connectors.state.forgotten import read_forgotten
 from connectors.state.progress import read_checkpoints

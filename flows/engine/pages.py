@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from connectors.source.endpoints import ApiRequest, Response, accounts_request, feed_request
+from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error, is_transient
 from connectors.source.pagination import gets_further
 from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.responses import Response
 from flows.engine.requests import StopRun, Turn
 from flows.engine.scan import (
     Scan,

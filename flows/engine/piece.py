@@ -187,8 +187,7 @@ def run_piece(terms: Mapping[str, str], salt: str, packed: bytes) -> bytes:
             settings.key(),
             clock=clock,
             concurrency=piece.request.settings.concurrency,
-            certificates=network.certificates,
-            proxy=network.proxy,
+            network=network,
             paths=piece.request.settings.page_paths(),
         )
         async with client:

@@ -218,8 +218,7 @@ async def open_resources(
             key,
             clock=clock,
             concurrency=settings.concurrency,
-            certificates=network.certificates,
-            proxy=network.proxy,
+            network=network,
             paths=settings.page_paths(),
         )
         async with client:

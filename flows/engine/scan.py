@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from connectors.source.endpoints import ACCOUNTS, Response
+from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import ApiError, Deferred, Failure, client_error
 from connectors.source.pagination import LoopGuard
 from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.responses import Response
 from connectors.source.retry import Attempts, Send
 from flows.engine.requests import Requests
 from flows.engine.run_request import RunRequest

@@ -111,7 +111,7 @@ async def run_in_flow(options: SyncOptions | BackfillOptions, steps: Steps) -> S
 
     async def attempt() -> RunReport:
         nonlocal report_url
-        with record_failed_start(activity, chosen, progress=caller.progress):
+        with record_failed_start(activity, chosen):
             settings = await load_with_credentials(chosen)
             report_url = settings.report_url
             request = RunRequest(settings, options)

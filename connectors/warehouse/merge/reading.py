@@ -21,18 +21,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class ListedAccount(NamedTuple):
-    """An account on a page of the catalogue. Of a malformed record with a readable id, all else is None."""
+    """An account on a page of the catalogue. `account_id` is in lower case; ids are case-insensitive (API 2).
 
-    listed_as: str
-    ig_username: str | None
-    public_id: str | None
-    status: str | None
+    `said` are its id as it was received, its name, its public id and its status; None in a malformed record.
+    """
+
     page: Landing
-
-    @property
-    def account_id(self) -> str:
-        """Return the id as it is stored; ids are case-insensitive (API 2)."""
-        return self.listed_as.lower()
+    account_id: str
+    said: tuple[str, str, str, str] | None
 
 
 class Rejected(NamedTuple):
@@ -126,10 +122,11 @@ def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
     read = read_account_page(body)
     records.sizes.append(read.items)
     for one in read.accounts:
-        records.accounts.append(ListedAccount(one.id, one.ig_username, one.public_id, one.status, page))
+        said = one.id, one.ig_username, one.public_id, one.status
+        records.accounts.append(ListedAccount(page, one.id.lower(), said))
     for record in read.rejected:
         if record.account_id is not None:
-            records.accounts.append(_malformed(record, record.account_id, page))
+            records.accounts.append(ListedAccount(page, record.account_id.lower(), _said(record)))
         if record.unknown_status is None:
             hides_an_id = record.account_id is None
             digest = xxh3_64_intdigest(record.payload.encode())
@@ -139,12 +136,12 @@ def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
         records.unknown_fields.append(UnknownField(resource, name.removeprefix("items[]."), page))
 
 
-def _malformed(record: RejectedRecord, account_id: str, page: Landing) -> ListedAccount:
-    """Return a malformed account. If its status alone is unknown, the status is kept as text (API 3)."""
+def _said(record: RejectedRecord) -> tuple[str, str, str, str] | None:
+    """Return what a malformed account says: nothing, unless only its status is unknown: it is kept as text (API 3)."""
     if record.unknown_status is None:
-        return ListedAccount(account_id, None, None, None, page)
+        return None
     value = msgspec.json.decode(record.payload)
-    return ListedAccount(account_id, value["ig_username"], value["public_id"], record.unknown_status, page)
+    return value["id"], value["ig_username"], value["public_id"], record.unknown_status
 
 
 def read_batch_items(records: Records, numbers: Iterable[int], mapping: Mapping) -> tuple[Items, Sequence[Rejected]]:

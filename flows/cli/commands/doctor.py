@@ -177,13 +177,12 @@ async def _request_pages(
     from flows.engine.upkeep import keep_cooldown
 
     found: list[Finding] = []
-    check, request, network = "API", accounts_request(None, 50), settings.network()
+    check, request = "API", accounts_request(None, 50)
     client = ApiClient(
         settings.address(),
         settings.key(),
         clock=SystemClock(),
-        certificates=network.certificates,
-        proxy=network.proxy,
+        network=settings.network(),
         paths=settings.page_paths(),
     )
     try:

@@ -5,8 +5,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.publish.hidden_json import hash_text
-from connectors.warehouse.publish.hide import hash_expression
+from connectors.warehouse.publish.hidden_copy import hash_expression, hash_text
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page.write import write_page
