@@ -10,7 +10,7 @@ from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, redire
 from dataclasses import dataclass, field
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 from unittest.mock import patch
 
 import duckdb
@@ -62,9 +62,18 @@ class Done(NamedTuple):
 Cli = Callable[..., Done]
 
 
+class _Stream(TextIOWrapper):
+    """Keeps what is written. It is a terminal if the stream in its place is one."""
+
+    def __init__(self, replaced: TextIO) -> None:
+        self.written = BytesIO()
+        super().__init__(self.written, "utf-8", newline="", write_through=True)
+        self.isatty = replaced.isatty  # type: ignore[method-assign]
+
+
 def run_here(*arguments: str) -> Done:
     """Run a command in this process."""
-    out, err = (TextIOWrapper(BytesIO(), "utf-8", newline="", write_through=True) for _ in range(2))
+    out, err = _Stream(sys.stdout), _Stream(sys.stderr)
     with (
         patch.object(sys, "argv", ["gramhouse", *arguments]),
         patch.object(notices, "handlers", list(notices.handlers)),
@@ -73,8 +82,7 @@ def run_here(*arguments: str) -> Done:
         pytest.raises(SystemExit) as exited,
     ):
         main()
-    printed = [stream.buffer.getvalue().decode() for stream in (out, err)]
-    return Done(int(exited.value.code or 0), *printed)
+    return Done(int(exited.value.code or 0), out.written.getvalue().decode(), err.written.getvalue().decode())
 
 
 def use_empty_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
