@@ -214,7 +214,7 @@ async def _request_pages(
         if (seconds := error.retry_after) is None:
             return [*found, note(check, text=f"{error}. Rate-limited; not retried")]
         text = f"{error}. Rate-limited for {span(seconds)}; not retried"
-        if keeps_cooldown and await keep_cooldown(settings, request.scope, seconds):
+        if keeps_cooldown and keep_cooldown(settings, request.scope, seconds):
             return [*found, note(check, text=f"{text}. Syncs wait as long")]
         return [*found, note(check, text=text, fix="wait as long before you sync: this wait could not be stored")]
 
@@ -320,7 +320,7 @@ _CHECKS: Mapping[str, Callable[[Settings], Iterable[Finding]]] = {
     "key": _key,
     "network": _network,
     "API": check_api,
-    "folders": lambda settings: (from_message("folders", text) for _, text in unwritable_folders(settings)),
+    "folders": lambda settings: (from_message("folders", text) for text in unwritable_folders(settings)),
     "disk": _disk,
     "configuration": _configuration,
     "warehouse": _warehouse,
