@@ -59,8 +59,10 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
     settings = load(warehouse=warehouse)
     asyncio.run(wait_for_turn(settings, "gramhouse compact"))
     sizes = compact_now(settings, now=SystemClock().now())
-    before, after, raw = naturalsize(sizes.before), naturalsize(sizes.after), sizes.raw
-    lines = [f"Compacted {clean(settings.warehouse)}: {before} before, {after} now."]
+    raw = sizes.raw
+    lines = [
+        f"Compacted {clean(settings.warehouse)}: {naturalsize(sizes.before)} before, {naturalsize(sizes.after)} now."
+    ]
     if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
         deleted = f", {count(raw.rows_deleted, 'row')} deleted" if raw.rows_deleted else ""
         now = f"{count(raw.parts_after, 'part')} now ({naturalsize(raw.bytes_after)})"
@@ -93,17 +95,17 @@ def rebuild(
     done, size = asyncio.run(rebuild_now(settings, force=force))
     items, columns = count(done.paths.items, "item"), count(done.columns, "column")
     imported, outdated, left = (count(each, "record") for each in (done.imported, done.outdated, done.quarantined))
-    lines = {
-        f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).": True,
-        **dict.fromkeys(_paths(settings, done.paths), True),
-        f"Imported {imported} from quarantine.": done.imported,
-        f"Deleted {outdated} from quarantine: newer versions of these items are stored.": done.outdated,
-        f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.": done.quarantined,
-    }
+    lines = [
+        f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).",
+        *_paths(settings, done.paths),
+        done.imported and f"Imported {imported} from quarantine.",
+        done.outdated and f"Deleted {outdated} from quarantine: newer versions of these items are stored.",
+        done.quarantined and f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.",
+    ]
     read = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts}
     records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
     document = {**read, **records, "snapshot": settings.snapshot, "snapshot_bytes": size}
-    print_result(document, (line for line, is_shown in lines.items() if is_shown), as_json=as_json)
+    print_result(document, map(str, filter(None, lines)), as_json=as_json)
 
 
 def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
