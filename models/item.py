@@ -71,6 +71,8 @@ class Items:
     count. It also has counts that are no mapped column. `member_kinds` has the same for the members of the objects in
     lists, by the path of the list, that of the member in its object, and type.
 
+    `taken` are the numbers of the records whose id or mapped columns have the value at a path, by path.
+
     `contents` are the canonical contents, JSON objects with sorted keys, and `content_hashes` the 64 bits of their XXH3
     with CONTENT_RULE as the seed. `rejected` records are in nothing else.
     """
@@ -81,6 +83,7 @@ class Items:
     fields: dict[str, dict[int, Scalar]] = field(default_factory=dict)
     kinds: dict[tuple[str, FieldType, bool], int] = field(default_factory=dict)
     member_kinds: dict[tuple[str, str, FieldType], int] = field(default_factory=dict)
+    taken: dict[str, set[int]] = field(default_factory=dict)
     contents: dict[int, bytes] = field(default_factory=dict)
     content_hashes: dict[int, int] = field(default_factory=dict)
     rejected: dict[int, RejectedItem] = field(default_factory=dict)
@@ -102,20 +105,19 @@ def read_items(raws: Iterable[tuple[int, bytes]], mapping: Mapping) -> Items:
 def read_decoded(records: Map[int, Map[str, Any]], mapping: Mapping) -> Items:
     """Return the items that decoded records are, by number."""
     rules, items = _rules(mapping), Items()
-    id_paths: dict[str, set[int]] = {}
     for number, record in records.items():
         try:
             items.media_ids[number], path = rules.id_of(record)
-            id_paths.setdefault(path, set()).add(number)
+            items.taken.setdefault(path, set()).add(number)
         except RejectedItem as error:
             items.rejected[number] = error
     found: dict[str, tuple[_Place, _Values]] = {}
     _gather([(number, records[number]) for number in items.media_ids], rules.record, 1, found)
     content: dict[int, dict[str, Any]] = {number: {} for number in items.media_ids}
-    taken = _fill_columns(items, mapping, found, content)
+    _fill_columns(items, mapping, found, content)
     for path in sorted(found):
         place, values = found[path]
-        if gone := taken.get(path, set()) | id_paths.get(path, set()):
+        if gone := items.taken.get(path):
             values = {n: value for n, value in values.items() if n not in gone}
         _add_field(items, place, values, content)
     for number, members in content.items():
@@ -250,9 +252,8 @@ def _gather(
 
 def _fill_columns(
     items: Items, mapping: Mapping, found: Map[str, tuple[_Place, _Values]], content: Map[int, dict[str, Any]]
-) -> Map[str, set[int]]:
-    """Fill the mapped columns; return the numbers of the records whose values they have, by path."""
-    taken: dict[str, set[int]] = {}
+) -> None:
+    """Fill the mapped columns, and `taken`."""
     for column in mapping.columns:
         name, read, filled = column.column, READ[column.reading], set[int]()
         for path in column.paths:
@@ -266,13 +267,12 @@ def _fill_columns(
             if not own:
                 continue
             filled.update(own)
-            taken.setdefault(path, set()).update(own)
+            items.taken.setdefault(path, set()).update(own)
             is_count = column.reading is Reading.COUNT and not place.is_ignored
             (items.counts if is_count else items.columns).setdefault(name, {}).update(own)
             if not (is_count or place.is_ignored or (name in ADDRESSES and not place.is_content)):
                 for n, one in own.items():
                     content[n][name] = one if type(one) is str and one.isascii() else _by_value(one)
-    return taken
 
 
 def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, dict[str, Any]]) -> None:

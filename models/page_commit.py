@@ -1,8 +1,7 @@
 """The unit that becomes durable together: a page, its checkpoint, and its partition's outcome."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from models.checkpoint import Checkpoint
 from models.partition import Partition
@@ -63,22 +62,3 @@ class PageCommit:
     checkpoint: Checkpoint | None = None
     outcomes: tuple[Outcome, ...] = ()
     cooldown: ScopeCooldown | None = None
-
-
-class Landing(NamedTuple):
-    """A page commit that landed; `seq` is its number in the order of landing, from 1.
-
-    The body of its page, which is empty in `commit`, is the bytes that the API sent.
-    """
-
-    seq: int
-    commit: PageCommit
-    body: bytes = b""
-
-
-def landing(seq: int, commit: PageCommit) -> Landing:
-    """Return a page commit as it lands."""
-    page = commit.page
-    if page is None:
-        return Landing(seq, commit)
-    return Landing(seq, replace(commit, page=replace(page, body=b"")), page.body)

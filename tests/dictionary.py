@@ -7,14 +7,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from connectors.warehouse.queries.reader import open_snapshot
-from models.views import Join, Relation, View, views
+from models.views import Join, Relation, View, macros, views
 from tests.warehouse.days import opened_days
 
 _HEAD = """# Data dictionary
 
-The tables and views of the snapshot, in schema `main`: [accounts and media](#tables), [runs](#tables-of-runs), and
-[views](#views), which are computed from these tables. Times are TIMESTAMPTZ in UTC. The file contains the same
-descriptions as comments: `gramhouse describe`, or `FROM duckdb_columns()`; for dbt: `gramhouse describe --format dbt`.
+The tables and views of the snapshot, in schema `main`: [accounts and media](#tables), [runs](#tables-of-runs),
+[views](#views), which are computed from these tables, and macros: [tables as of a time](#tables-as-of-a-time). Times
+are TIMESTAMPTZ in UTC. The file contains the same descriptions as comments: `gramhouse describe`, or
+`FROM duckdb_columns()`; for dbt: `gramhouse describe --format dbt`.
 The queries are in [models/views](../models/views).
 
 `make docs` generates this page from `models/views`; a test compares them.
@@ -93,12 +94,17 @@ def page() -> str:
         with opened_days(Path(folder)) as days:
             snapshot = days.publish()
         with open_snapshot(snapshot) as opened:
-            columns = {name: opened.columns(name) for name in views()}
+            columns = {name: opened.columns(name) for name in (*views(), *macros())}
             # As `gramhouse describe` says it.
             tables = {each["name"] for each in opened.relations() if each["kind"] == "table"}
-    found = sorted(views().values(), key=lambda view: view.name)
-    lines = [_HEAD.format("\n".join(_diagram([view for view in found if is_stored(view)])))]
-    parts = (("Tables", tables - _OF_RUNS), ("Tables of runs", tables & _OF_RUNS), ("Views", views().keys() - tables))
+    found = sorted([*views().values(), *macros().values()], key=lambda view: view.name)
+    lines = [_HEAD.format("\n".join(_diagram([view for view in found if is_stored(view) and view.parameter is None])))]
+    parts = (
+        ("Tables", tables - _OF_RUNS),
+        ("Tables of runs", tables & _OF_RUNS),
+        ("Views", views().keys() - tables),
+        ("Tables as of a time", macros().keys()),
+    )
     for title, names in parts:
         lines.append(f"## {title}\n")
         lines += (line for view in found if view.name in names for line in _section(view, columns))

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from connectors.source.endpoints import ApiRequest, Response, read_response
+from connectors.source.endpoints import ApiRequest
+from connectors.source.responses import Response, read_response
 from flows.config.settings import Settings
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
@@ -119,7 +120,7 @@ async def run_day(folder: Path, api: DatedApi, mode: SyncMode, every: timedelta)
     request = RunRequest(
         Settings.model_validate({**files, "sync_mode": mode, "full_refresh_every": min(every.days, 366)})
     )
-    async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=api.clock.now()) as warehouse:
+    async with open_warehouse(request.settings, "a benchmark", api.clock) as warehouse:
         resources = RunResources(
             send=api.send,
             warehouse=warehouse,

@@ -42,8 +42,8 @@ def _bodies(accounts: int, posts: int, sync: str) -> Iterator[tuple[int, int, by
 
 
 def _landed(accounts: int, posts: int, number: int, sync: str) -> list[Any]:
-    from connectors.warehouse.merge.landed import LandedPage  # noqa: PLC0415
     from models.checkpoint import Checkpoint, ScanState  # noqa: PLC0415
+    from models.landing import Landing  # noqa: PLC0415
     from models.partition import media  # noqa: PLC0415
 
     first = number * 10_000_000
@@ -55,7 +55,7 @@ def _landed(accounts: int, posts: int, number: int, sync: str) -> list[Any]:
         end = whole if is_last else None
         run_and_place = number + 1, sync, partition, scan_id, began_seq
         received_at = start + timedelta(milliseconds=seq - first)
-        landed.append(LandedPage(seq, *run_and_place, page, received_at, f"{sync}-{seq}", body, end))
+        landed.append(Landing(seq, *run_and_place, page, received_at, f"{sync}-{seq}", body, end))
     return landed
 
 
@@ -93,9 +93,9 @@ def _write_floor(accounts: int, posts: int, folder: Path) -> dict[str, float]:
 
 
 def _merge(accounts: int, posts: int, folder: Path) -> dict[str, float]:
-    from connectors.warehouse.merge.landed import cut_batch  # noqa: PLC0415
     from connectors.warehouse.merge.merge import merge_batch  # noqa: PLC0415
     from connectors.warehouse.storage.connection import open_warehouse  # noqa: PLC0415
+    from models.landing import cut_batch  # noqa: PLC0415
     from models.mapping import BUILT_IN  # noqa: PLC0415
 
     report: dict[str, float] = {}

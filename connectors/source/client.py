@@ -1,9 +1,7 @@
 """The HTTP client of the API: sends a request, returns a page or raises an ApiError."""
 
 import asyncio
-import ssl
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self
@@ -15,12 +13,13 @@ from pydantic import SecretStr
 
 from connectors.source.base_url import check_api_key, check_base_url
 from connectors.source.connection_errors import BodyTooLarge, explain
-from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
+from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import ApiError, client_error
-from connectors.source.network import Proxy
+from connectors.source.network import Network
 from connectors.source.pagination import Memory
 from connectors.source.redaction import Redaction
-from connectors.source.transport import open_transport
+from connectors.source.responses import Response, read_correlation_id, read_response
+from connectors.source.transport import Transport
 from models.clock import Clock
 from models.media_page import DEFAULT_PATHS, PagePaths
 from models.release import release
@@ -30,9 +29,9 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 # An error envelope (API 2) is far smaller. A larger body is something else, and none of it is shown.
 _MAX_REFUSAL_BYTES: Final = 256 * 1024
 
-_COMPRESSED: Final = ("gzip", "x-gzip", "deflate")
-# For zlib: the header says which of them it is.
-_ANY_HEADER: Final = 32
+_GZIP: Final = frozenset({"gzip", "x-gzip"})
+# For zlib: with the header of gzip.
+_WITH_GZIP_HEADER: Final = 16 + zlib.MAX_WBITS
 
 # The headers that are read. Any of them may be shown or stored.
 _HEADERS: Final = ("age", "content-type", "date", "location", "retry-after", "server", "via", "x-correlation-id")
@@ -51,10 +50,8 @@ class ApiClient:
     """Sends each request once. Use it as an async context manager.
 
     It uses an httpx transport without httpx's client: redirects, cookies and variables of the environment could each
-    send the API key to another server.
-    `concurrency` limits the connections, `max_body_bytes` the size of a response after decompression. `certificates`
-    replaces the public certificates. `proxy` is only used for https, which hides the key from it. `paths` are the
-    places of the list and the cursor in a media page.
+    send the API key to another server. `concurrency` limits the connections, `max_body_bytes` the size of a response
+    after decompression. `paths` are the places of the list and the cursor in a media page.
 
     Raises ValueError when the base URL or the key is invalid.
     """
@@ -65,17 +62,15 @@ class ApiClient:
         api_key: SecretStr,
         *,
         clock: Clock,
+        network: Network | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         concurrency: int = 16,
         timeout: Timeouts | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
-        certificates: ssl.SSLContext | None = None,
-        proxy: Proxy | None = None,
         paths: PagePaths = DEFAULT_PATHS,
     ) -> None:
         check_api_key(api_key)
         self._base = check_base_url(base_url)
-        self._base_url = httpx.URL(self._base)
         self._headers = httpx.Headers(
             {
                 "Authorization": f"Bearer {api_key.get_secret_value()}",
@@ -89,10 +84,9 @@ class ApiClient:
         self._clock = clock
         self._timeout = timeout or Timeouts()
         self._paths = paths
-        secure = self._base_url.scheme == "https"
-        self._proxy = proxy if secure else None
-        self._transport = transport or open_transport(
-            secure=secure, concurrency=concurrency, certificates=certificates, proxy=self._proxy
+        self._network = network or Network()
+        self._transport = transport or Transport(
+            self._network, secure=self._base.startswith("https:"), concurrency=concurrency
         )
         self._max_body_bytes = max_body_bytes
         self._answers = Memory()
@@ -128,14 +122,14 @@ class ApiClient:
                 sent = httpx.Request("GET", url, headers=self._headers, extensions=extensions)
                 answer = await self._transport.handle_async_request(sent)
                 try:
-                    return answer, await self._body(answer)
+                    return answer, await self._read_body(answer)
                 finally:
                     await answer.aclose()
         except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, zlib.error, BodyTooLarge) as error:
             if answer is not None and answer.status_code != 200:
                 # An error response without its body still has a status and Retry-After.
                 return answer, b""
-            code, message = explain(error, self._base_url, self._proxy, begun=answer is not None)
+            code, message = explain(error, httpx.URL(self._base), self._network.proxy, begun=answer is not None)
             return client_error(
                 request.operation,
                 code,
@@ -144,15 +138,20 @@ class ApiClient:
                 correlation_id=read_correlation_id(answer.headers) if answer else None,
             )
 
-    async def _body(self, answer: httpx.Response) -> bytes:
+    async def _read_body(self, answer: httpx.Response) -> bytes:
+        """Read a body, without gzip; other codings than the accepted one are left, and fail where the page is read.
+
+        Bytes after the compressed ones are ignored, and an end that is missing shows in the page.
+        """
         assert isinstance(answer.stream, httpx.AsyncByteStream)  # noqa: S101 - for mypy
-        body = bytearray()
+        codings = {coding.lower() for coding in answer.headers.get_list("content-encoding", split_commas=True)}
+        decoder = zlib.decompressobj(_WITH_GZIP_HEADER) if codings & _GZIP else None
+        body, most = bytearray(), self._max_body_bytes
         async for piece in answer.stream:
-            body += piece
-            if len(body) > self._max_body_bytes:
-                raise BodyTooLarge(f"the limit is {self._max_body_bytes} bytes")
-        codings = answer.headers.get_list("content-encoding", split_commas=True)
-        return _decompress(bytes(body), codings, self._max_body_bytes)
+            body += piece if decoder is None else decoder.decompress(piece, most + 1 - len(body))
+            if len(body) > most:
+                raise BodyTooLarge(f"the limit is {most} bytes")
+        return bytes(body)
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
         # A gateway may repeat the request, with its key, in headers and error bodies.
@@ -168,20 +167,3 @@ class ApiClient:
             paths=self._paths,
             hide=self._redaction.of_bytes,
         )
-
-
-def _decompress(body: bytes, codings: Sequence[str], most: int) -> bytes:
-    """Return a body of at most `most` bytes without its codings, of which unknown ones change nothing, as in curl.
-
-    Bytes after the compressed ones are ignored, and an end that is missing shows in the page. Raises BodyTooLarge, and
-    zlib.error for a damaged body.
-    """
-    for coding in reversed(codings):
-        if coding.lower() in _COMPRESSED:
-            # Some servers send deflate without the header that zlib expects.
-            has_header = coding.lower() != "deflate" or int.from_bytes(body[:2]) % 31 == 0
-            decoder = zlib.decompressobj(zlib.MAX_WBITS + _ANY_HEADER if has_header else -zlib.MAX_WBITS)
-            body = decoder.decompress(body, most + 1)
-            if len(body) > most:
-                raise BodyTooLarge(f"the limit is {most} bytes")
-    return body

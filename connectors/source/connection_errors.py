@@ -18,33 +18,28 @@ class BodyTooLarge(Exception):  # noqa: N818 - the name describes the body
 
 # The first row that matches is used. The classes are aiohttp's, from which its httpx transport raises each error of
 # httpx: it reports both refused and reset connections as ConnectTimeout.
-_ROWS: tuple[tuple[tuple[type[BaseException], ...], str, str], ...] = (
-    ((BodyTooLarge,), "body_too_large_response", "the response of {server} is too large"),
-    ((ssl.CertificateError,), "certificate_refused", "the certificate of {server} is not trusted"),
-    ((aiohttp.ConnectionTimeoutError,), "timeout", "{server} did not accept the connection in time"),
-    ((TimeoutError,), "timeout", "{server} did not answer in time"),
-    ((aiohttp.ClientConnectorSSLError, ssl.SSLError), "tls_failed", "no TLS (https) with {server}"),
-    ((aiohttp.ClientConnectorError,), "connection_failed", "cannot connect to {server}"),
+_CUT = "cut_body", "the response of {server} ended early, or its compression is damaged"
+_NO_TLS = "tls_failed", "no TLS (https) with {server}"
+_ROWS: tuple[tuple[tuple[type[BaseException], ...], tuple[str, str]], ...] = (
+    ((BodyTooLarge,), ("body_too_large_response", "the response of {server} is too large")),
+    ((ssl.CertificateError,), ("certificate_refused", "the certificate of {server} is not trusted")),
+    ((aiohttp.ConnectionTimeoutError,), ("timeout", "{server} did not accept the connection in time")),
+    ((TimeoutError,), ("timeout", "{server} did not answer in time")),
+    ((aiohttp.ClientConnectorSSLError, ssl.SSLError), _NO_TLS),
+    ((aiohttp.ClientConnectorError,), ("connection_failed", "cannot connect to {server}")),
     (
         (aiohttp.ClientConnectionError, ConnectionError),
-        "connection_reset",
-        "{server} closed the connection before it answered",
+        ("connection_reset", "{server} closed the connection before it answered"),
     ),
-    (
-        (aiohttp.ClientPayloadError, zlib.error),
-        "cut_body",
-        "the response of {server} ended early, or its compression is damaged",
-    ),
-    ((aiohttp.ClientHttpProxyError,), "proxy_refused", "the connection to {server} was refused"),
-    ((aiohttp.ClientResponseError,), "protocol_error", "{server} answered with something that is not HTTP"),
-    ((Exception,), "connection_failed", "cannot connect to {server}"),
+    ((aiohttp.ClientPayloadError, zlib.error), _CUT),
+    ((aiohttp.ClientHttpProxyError,), ("proxy_refused", "the connection to {server} was refused")),
+    ((aiohttp.ClientResponseError,), ("protocol_error", "{server} answered with something that is not HTTP")),
+    ((Exception,), ("connection_failed", "cannot connect to {server}")),
 )
-_CUT = next(row for row in _ROWS if row[1] == "cut_body")
 
 # Statuses with which a proxy says that it could not reach the service, or may do so later.
 _TRANSIENT = frozenset({408, 425, 429, *range(500, 600)})
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
-# An alert of the server after the handshake has the number of a system error, but is none.
 _TLS_REASON = re.compile(r"\[SSL: (\w+)\]")
 
 
@@ -58,27 +53,29 @@ def explain(error: Exception, base_url: httpx.URL, proxy: Proxy | None, *, begun
         cause = cause.__cause__
     # The error of the system or of TLS, which aiohttp wraps.
     inner = getattr(cause, "certificate_error", None) or getattr(cause, "os_error", None) or cause
-    _, code, text = next(row for row in _ROWS if isinstance(cause, row[0]))
+    code, text = next(row for types, row in _ROWS if isinstance(cause, types))
     if begun and code not in {"timeout", "body_too_large_response"}:
-        _, code, text = _CUT
+        code, text = _CUT
     elif isinstance(cause, aiohttp.ClientHttpProxyError) and cause.status in _TRANSIENT:
         # The proxy, not this machine, could not connect to the service.
         code = "connection_failed"
     elif code != "certificate_refused" and (alert := _TLS_REASON.search(str(inner))):
-        is_certificate_wanted = "CERTIFICATE_REQUIRED" in alert[1]
-        code = "client_certificate_required" if is_certificate_wanted else "tls_failed"
-        text = "{server} requires a client certificate" if is_certificate_wanted else "no TLS (https) with {server}"
-    server = plain = _at(base_url.host, base_url.port or (443 if base_url.scheme == "https" else 80))
+        # An alert of the server after the handshake has the number of a system error, but is none.
+        is_wanted = "CERTIFICATE_REQUIRED" in alert[1]
+        code, text = ("client_certificate_required", "{server} requires a client certificate") if is_wanted else _NO_TLS
+    server = plain = _address(base_url.host, base_url.port or (443 if base_url.scheme == "https" else 80))
     if proxy is not None:
         name = f"the proxy {proxy.server} ({proxy.variable})"
-        is_at_proxy = isinstance(cause, aiohttp.ClientConnectorError) and _at(cause.host, cause.port) == proxy.server
+        is_at_proxy = (
+            isinstance(cause, aiohttp.ClientConnectorError) and _address(cause.host, cause.port) == proxy.server
+        )
         server = name if is_at_proxy else f"{server} through {name}"
     reason = _reason(inner)
     hint = f"; it may expect http://{plain}" if code == "tls_failed" else ""
     return code, text.format(server=server) + (f": {reason}" if reason else "") + hint
 
 
-def _at(host: str, port: int | None) -> str:
+def _address(host: str, port: int | None) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -91,24 +88,24 @@ def _reason(error: BaseException) -> str:
             return error.message.strip().partition("\n")[0].partition(":")[0]
         case ssl.SSLCertVerificationError(verify_message=str(message)) if message:
             return message.rstrip(".")
-        case socket.gaierror(errno=socket.EAI_AGAIN):
-            return "the host name could not be resolved: no name server answered"
         case socket.gaierror():
-            return "the host name was not found"
-        case ssl.SSLError() if not _TLS_REASON.search(str(error)):
+            is_away = error.errno == socket.EAI_AGAIN
+            return (
+                "the host name could not be resolved: no name server answered"
+                if is_away
+                else "the host name was not found"
+            )
+        case OSError() if alert := _TLS_REASON.search(str(error)):
+            return alert[1].replace("_", " ").lower()
+        case ssl.SSLError():
             return "tls handshake failure"
         case OSError():
-            return _of_system(error)
+            # For a host with several addresses asyncio joins all errors into one text.
+            numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
+            return ", ".join(
+                os.strerror(number)[:1].lower() + os.strerror(number)[1:] for number in dict.fromkeys(numbers)
+            )
         case BodyTooLarge():
             return str(error)
         case _:
             return ""
-
-
-def _of_system(error: OSError) -> str:
-    if tls := _TLS_REASON.search(str(error)):
-        return tls[1].replace("_", " ").lower()
-    # For a host with several addresses asyncio joins all errors into one text.
-    numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
-    texts = [os.strerror(number) for number in dict.fromkeys(numbers)]
-    return ", ".join(f"{text[:1].lower()}{text[1:]}" for text in texts)

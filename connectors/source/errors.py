@@ -19,16 +19,16 @@ Outcome = Literal["denied", "not_found", "failed"]
 class Disposition(Enum):
     """What the caller does after a failure."""
 
+    # Again after an increasing, random delay, a limited number of times.
     RETRY = "retry"
-    """Retry after an increasing, random delay, a limited number of times."""
+    # Again after the rate-limit scope's cooldown: as often as the time for waits allows.
     WAIT = "wait"
-    """Retry after the rate-limit scope's cooldown. Attempts are not limited, but the time spent waiting is."""
+    # End this partition with its outcome; the others continue.
     SKIP = "skip"
-    """End this partition with its outcome; the others continue."""
+    # Scan this partition again from its first page, as long as it gets further each time.
     RESTART = "restart"
-    """Scan this partition again from its first page, as long as it gets further each time."""
+    # End the run: such requests cannot succeed until a person has fixed the cause.
     STOP = "stop"
-    """End the run: such requests cannot succeed until a person has fixed the cause."""
 
 
 RETRY, WAIT, SKIP, RESTART, STOP = Disposition
@@ -219,8 +219,6 @@ RULES: Mapping[str, Rule] = {
     CACHED_ANSWER: Rule(
         SKIP, "exclude the API from the caches of the proxies and gateways between this machine and the service"
     ),
-    "worker_lost": Rule(SKIP, "look for the cause in the workers' logs, such as too little memory, and run it again"),
-    "cursor_expires": Rule(SKIP, _CURSOR),
     "cursor_loop": Rule(SKIP, _SUPPORT),
     "cursor_no_progress": Rule(SKIP, _SUPPORT),
 }

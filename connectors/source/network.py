@@ -2,10 +2,11 @@
 
 import re
 import ssl
-from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from urllib.parse import unquote_to_bytes, urlsplit
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
 
 from connectors.source.base_url import is_host, is_loopback
 from models.text import one_line
@@ -13,22 +14,17 @@ from models.text import one_line
 # As in curl, lower case comes first, and an empty variable counts as unset. Without http_proxy: http is for loopback.
 _PROXY = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _NO_PROXY = ("no_proxy", "NO_PROXY")
-_DEFAULT_PORTS = {"http": 1080, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy: `http[s]://host:port`, the variable that names it, and the value of Proxy-Authorization."""
+    """An HTTP proxy: its `url` with credentials, its `server` (host:port), and the variable that names it."""
 
-    url: str
+    url: SecretStr
+    server: str
     variable: str
-    authorization: str | None = field(default=None, repr=False)
-
-    @property
-    def server(self) -> str:
-        """Return `host:port`."""
-        return self.url.partition("://")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +37,16 @@ class Network:
 
 
 def read_network(base_url: str, environ: Mapping[str, str]) -> Network:
-    """Return how a valid base URL is reached: through the proxy that curl would use, but loopback always directly.
+    """Return how a valid base URL is reached: through the proxy that is set, but loopback always directly.
 
     Raises ValueError with a message of one line. It contains no address of a proxy, which may contain a password.
     """
     parts = urlsplit(base_url)
     if parts.scheme == "http":
         return Network()
+    is_direct = _is_direct((parts.hostname or "").rstrip("."), parts.port or 443, environ)
     files = {name: environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if environ.get(name)}
-    return Network(
-        None if _is_direct((parts.hostname or "").rstrip("."), parts.port or 443, environ) else _proxy(environ),
-        _certificates(files) if files else None,
-        " and ".join(files),
-    )
+    return Network(None if is_direct else _proxy(environ), _certificates(files) if files else None, " and ".join(files))
 
 
 def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str]:
@@ -71,14 +64,13 @@ def _proxy(environ: Mapping[str, str]) -> Proxy | None:
     variable, address = _first(_PROXY, environ)
     if not address:
         return None
+    url = address if "://" in address else f"http://{address}"
     try:
-        parts = urlsplit(address if "://" in address else f"http://{address}")
-        host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
-        if parts.scheme in _DEFAULT_PORTS and host and is_host(host) and not parts.query:
+        parts = urlsplit(url)
+        host, usual = parts.hostname or "", _DEFAULT_PORTS[parts.scheme]
+        if host and is_host(host) and not parts.query:
             name = f"[{host}]" if ":" in host else host
-            login = b":".join(unquote_to_bytes(each or "") for each in (parts.username, parts.password))
-            authorization = None if parts.username is None else f"Basic {b64encode(login).decode()}"
-            return Proxy(f"{parts.scheme}://{name}:{port}", variable, authorization)
+            return Proxy(SecretStr(url), f"{name}:{parts.port or usual}", variable)
     except (KeyError, ValueError):
         pass
     raise ValueError(

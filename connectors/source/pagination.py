@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from connectors.source.endpoints import Response
 from connectors.source.errors import client_error
+from connectors.source.responses import Response
 
 # Limits of consecutive pages without new items: pages of items seen before, and empty pages.
 MOST_REPEATED = 10

@@ -1,6 +1,7 @@
 """Connections over aiohttp, with changes to its defaults: see docs/decisions.md."""
 
 import ssl
+from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -8,7 +9,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from connectors.source.network import Proxy
+from connectors.source.network import Network
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,18 +23,71 @@ MAX_HEADERS: Final = 1_000
 """Limit of the number of headers of a response."""
 
 
-class _Connector(aiohttp.TCPConnector):
-    """Keeps connections open, but reuses none that may be broken or lead to somebody else than the service.
+class Transport(AiohttpTransport):
+    """Sends requests over kept connections, but reuses none that may lead to somebody else than the service.
 
-    After a lost request (a restart breaks all connections), or an answer of a gateway, all are new: a new generation.
-    So is one after which unrequested data arrived: aiohttp would read it as the response to the next request.
+    After a lost request, or an answer of a gateway, all connections are new. The public certificates are only loaded if
+    `secure`.
     """
 
-    def __init__(self, limit: int, certificates: ssl.SSLContext) -> None:
+    def __init__(self, network: Network, *, secure: bool, concurrency: int) -> None:
+        # Loading the public certificates takes longer than a page. The context for http trusts no server.
+        certificates = network.certificates or (
+            httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
+        # The key must not reach a proxy, as it would without TLS.
+        proxy = _proxy(network.proxy.url.get_secret_value()) if secure and network.proxy else None
+        super().__init__(verify=certificates, trust_env=False, proxy=proxy, client=self._open_session)
+        self._concurrency = concurrency
+        self._is_usable: WeakKeyDictionary[asyncio.Protocol, bool] = WeakKeyDictionary()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=_Connector(self._concurrency, self.ssl_context, self._is_usable),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            max_headers=MAX_HEADERS,
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request, without redirects, cookies or credentials of the environment."""
+        try:
+            answer = await super().handle_async_request(request)
+        except Exception:
+            self._renew_connections()
+            raise
+        kind = answer.headers.get("content-type", "")
+        if "html" in kind or (answer.status_code != 200 and "json" not in kind):
+            self._renew_connections()
+        return answer
+
+    def _renew_connections(self) -> None:
+        self._is_usable.update(dict.fromkeys(self._is_usable, False))
+
+
+def _proxy(url: str) -> httpx.Proxy:
+    """Return a proxy whose credentials are a header: what httpx_aiohttp does with them is deprecated by aiohttp."""
+    parsed = httpx.Proxy(url)
+    if parsed.raw_auth is None:
+        return parsed
+    return httpx.Proxy(
+        parsed.url, headers={"Proxy-Authorization": f"Basic {b64encode(b':'.join(parsed.raw_auth)).decode()}"}
+    )
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Reuses no connection that is not `is_usable` any more, and none on which unrequested data arrived.
+
+    aiohttp would read it as the response to the next request.
+    """
+
+    def __init__(
+        self, limit: int, certificates: ssl.SSLContext, is_usable: "WeakKeyDictionary[asyncio.Protocol, bool]"
+    ) -> None:
         super().__init__(limit=limit, ssl=certificates)
-        self._generation = 0
-        self._opened: WeakKeyDictionary[asyncio.Protocol, int] = WeakKeyDictionary()
-        self._is_kept: WeakKeyDictionary[aiohttp.ClientRequest, bool] = WeakKeyDictionary()
+        self._is_usable = is_usable
 
     async def connect(
         self,
@@ -46,55 +100,9 @@ class _Connector(aiohttp.TCPConnector):
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
             assert protocol is not None  # noqa: S101 - for mypy: only a closed connection has none
-            is_kept = protocol in self._opened
-            opened = self._opened.setdefault(protocol, self._generation)
-            if opened == self._generation and not (is_kept and protocol.should_close):
-                self._is_kept[req] = is_kept
+            if protocol not in self._is_usable:
+                self._is_usable[protocol] = True
+                return connection
+            if self._is_usable[protocol] and not protocol.should_close:
                 return connection
             connection.close()
-
-    async def send(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        """Send a request: once, but again if it was lost on a kept connection before anything of the answer arrived.
-
-        aiohttp would repeat any lost request. A different error prevents that.
-        """
-        try:
-            answer = await send(request)
-        except aiohttp.ClientConnectorError:
-            raise
-        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            self._generation += 1
-            if not self._is_kept.get(request):
-                raise aiohttp.ClientConnectionError(str(error)) from error
-            return await self.send(request, send)
-        kind = answer.headers.get("Content-Type", "")
-        if "html" in kind or (answer.status != 200 and "json" not in kind):
-            self._generation += 1
-        return answer
-
-
-def open_transport(
-    *, secure: bool, concurrency: int, certificates: ssl.SSLContext | None, proxy: Proxy | None = None
-) -> AiohttpTransport:
-    """Create the transport. `certificates` replaces the public certificates, which are only loaded if `secure`."""
-    if certificates is None:
-        # Loading the public certificates takes longer than a page. The context for plain http trusts no server.
-        certificates = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-    def session() -> aiohttp.ClientSession:
-        connector = _Connector(concurrency, certificates)
-        return aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            middlewares=(connector.send,),
-            trust_env=False,
-            max_line_size=MAX_HEADER_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
-            max_headers=MAX_HEADERS,
-        )
-
-    through = None
-    if proxy is not None:
-        login = {} if proxy.authorization is None else {"Proxy-Authorization": proxy.authorization}
-        through = httpx.Proxy(proxy.url, headers=login)
-    return AiohttpTransport(verify=certificates, trust_env=False, proxy=through, client=session)

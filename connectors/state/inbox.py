@@ -8,8 +8,10 @@ import msgspec
 from sqlalchemy import Connection
 
 from connectors.state.database import State
+from connectors.state.runs import read_run_numbers
 from models.checkpoint import Checkpoint, ScanState
-from models.page_commit import Landing, PageCommit, landing
+from models.landing import Landing, to_landing
+from models.page_commit import PageCommit
 from models.tables import Instant, checkpoints, text_of_time
 
 _encode = msgspec.json.Encoder().encode
@@ -55,8 +57,7 @@ class Inbox:
         def work(connection: Connection) -> int:
             after = count_landings(connection, len(entries))
             numbered = [self._with_beginning(seq, commit) for seq, commit in enumerate(entries, after + 1)]
-            landed = [landing(seq, commit) for seq, commit in enumerate(numbered, after + 1)]
-            _put(connection, _PUT_LANDING, [(one.seq, _encode(one.commit).decode(), one.body) for one in landed])
+            _put(connection, _PUT_LANDING, [_landed(seq, commit) for seq, commit in enumerate(numbered, after + 1)])
             _put(connection, _PUT_CHECKPOINT, [_row(one.checkpoint) for one in numbered if one.checkpoint is not None])
             _put(
                 connection,
@@ -88,9 +89,10 @@ class Inbox:
     def after(self, seq: int) -> Generator[Landing]:
         """Yield what has landed after this number, in order. Close the iterator if it is not read to its end."""
         with self._state.reading() as connection:
+            run_seqs = read_run_numbers(connection)
             rows = connection.execution_options(yield_per=64).exec_driver_sql(_READ, (seq,))
             for number, entry, body in rows:
-                yield Landing(number, _decode(entry), body)
+                yield to_landing(number, _decode(entry), body, run_seqs)
 
     def last(self) -> int:
         """Return the number of the last landing that is not merged; 0 without any."""
@@ -110,6 +112,12 @@ def count_landings(connection: Connection, number: int) -> int:
 def _put(connection: Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
     if rows:
         connection.exec_driver_sql(statement, [tuple(row) for row in rows])
+
+
+def _landed(seq: int, commit: PageCommit) -> tuple[int, str, bytes]:
+    if (page := commit.page) is None:
+        return seq, _encode(commit).decode(), b""
+    return seq, _encode(replace(commit, page=replace(page, body=b""))).decode(), page.body
 
 
 def _row(checkpoint: Checkpoint) -> list[object]:

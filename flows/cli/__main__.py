@@ -7,7 +7,6 @@ import gc
 import os
 import signal
 import sys
-from importlib.abc import MetaPathFinder
 
 from flows.cli.output.streams import keep_usable
 
@@ -24,10 +23,10 @@ _OBJECTS = 10_000
 _MMAP_THRESHOLD, _LARGE = -3, 1024 * 1024
 
 
-class _WithoutOptionalModules(MetaPathFinder):
+class _WithoutOptionalModules:
     """Finds no optional module. None in `sys.modules` prevents an import too, but pyarrow takes it for a module."""
 
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002 - its signature
+    def find_spec(self, fullname: str, path: object, target: object = None, /) -> None:  # noqa: ARG002 - its signature
         if fullname in _LEFT_OUT:
             raise ModuleNotFoundError(fullname, name=fullname)
 

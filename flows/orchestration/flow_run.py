@@ -35,7 +35,7 @@ from flows.orchestration.notify import notify, notify_failure
 from flows.orchestration.processes import end_with_parent
 from flows.pipeline import Steps, run_sync
 from flows.reporting.message import to_message
-from flows.reporting.progress import Progress, notices
+from flows.reporting.progress import notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
 from flows.scale import open_workers
@@ -75,12 +75,11 @@ async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
     activity, chosen = f"gramhouse {_kind(options)}", options.expert.model_dump()
 
     async def attempt() -> RunReport:
-        progress = Progress()
-        with record_failed_start(activity, chosen, progress=progress):
+        with record_failed_start(activity, chosen):
             settings = await load_with_credentials(chosen)
             request = RunRequest(settings, options)
             async with (
-                open_resources(settings, activity, progress) as resources,
+                open_resources(settings, activity) as resources,
                 open_workers(request) as workers,
             ):
                 return await run_sync(request, replace(resources, scan_account=workers), steps)

@@ -6,13 +6,15 @@ check keys and joins. Parts in braces are filled when a snapshot is published
 (`connectors/warehouse/publish/contents.py`), `{inferred}` with the columns of fields that the API's contract does not
 specify. `{surfaces}` is the list of the declared feeds: views of how fresh data are leave out others.
 
+The folder macros has tables of a time, which are called with it: `FROM media_at('2026-11-23')`.
+
 Columns of items may have any name, but names of inferred columns begin with no underscore, except before a digit. So a
 name that a query gives a column, or uses without a table's name, beside such columns begins with one.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
@@ -50,13 +52,17 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view of the snapshot: its description, the description of each column by name, and its query."""
+    """A view of the snapshot: its description, the description of each column by name, and its query.
+
+    `parameter` is that of a table macro, which is called with a value for it; None for a view.
+    """
 
     name: str
     relation: Relation
     comment: str
     columns: Mapping[str, str]
     select: str
+    parameter: str | None = None
 
     @property
     def reads(self) -> list[str]:
@@ -116,6 +122,14 @@ def views() -> Mapping[str, View]:
     by_name = {view.name: view for view in found}
     order = TopologicalSorter({view.name: [one for one in view.reads if one in by_name] for view in found})
     return {name: by_name[name] for name in order.static_order()}
+
+
+@cache
+def macros() -> Mapping[str, View]:
+    """Return the table macros by name. Each has the parameter `t`, a time, and may read all views."""
+    folder = files(__package__).joinpath("macros")
+    texts = {path.name.removesuffix(".sql"): path.read_text("utf-8") for path in folder.iterdir()}
+    return {name: replace(_read(name, text), parameter="t") for name, text in sorted(texts.items())}
 
 
 def own_columns(resource: str) -> set[str]:

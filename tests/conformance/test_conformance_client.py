@@ -1,6 +1,5 @@
 """The client against recorded malformed responses: each has its expected error, and the next valid response is read."""
 
-import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -8,8 +7,9 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.source.client import ApiClient, Timeouts
-from connectors.source.endpoints import Response, accounts_request
+from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError, Disposition
+from connectors.source.responses import Response
 from tests.clocks import VirtualClock
 from tests.conformance.large_responses import SWOLLEN, sent
 from tests.conformance.outcomes import OUTCOMES, Outcome, Then
@@ -30,7 +30,6 @@ REQUEST = accounts_request(None, 50)
 # Generous, because the machine may be busy; nothing here is expected to time out.
 PATIENT = Timeouts(connect=60.0, read=60.0, total=60.0)
 HASTY = Timeouts(connect=60.0, read=60.0, total=0.3)
-NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 PAUSES: dict[str | None, Callable[[bytes], int] | None] = {None: None, "head": head_of, "answer": answer_of}
 NEXT = {
     Then.AGAIN: {Disposition.RETRY},
@@ -64,7 +63,7 @@ async def test_each_response_has_its_outcome_and_the_next_is_read(one: Outcome) 
     key, patience = SecretStr(KEY), HASTY if one.timed else PATIENT
     async with (
         served(sent(one.name), closes=one.closes, pause=PAUSES[one.pause]) as (server, elsewhere),
-        ApiClient(server.url, key, clock=CLOCK, timeout=patience, certificates=NO_CERTIFICATES) as client,
+        ApiClient(server.url, key, clock=CLOCK, timeout=patience) as client,
     ):
         if one.then is Then.LANDS:
             response = await client.send(REQUEST)

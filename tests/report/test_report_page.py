@@ -105,25 +105,26 @@ def test_one_snapshot_makes_one_page_without_requests_and_scripts(snapshot: Path
 
 
 @pytest.mark.parametrize(
-    ("kind", "selection", "synced"),
+    ("unseen", "observed"),
     [
-        ("sync", "'stories and posts'", {"posts", "stories"}),
-        ("sync", "'stories'", {"stories"}),
-        ("backfill", "'anna: posts'", set()),
+        ("false", {"posts", "stories"}),
+        ("surface = 'posts'", {"stories"}),
+        ("account_id <> (SELECT min(account_id) FROM run_outcomes WHERE account_id <> '')", set()),
     ],
+    ids=["whole", "stories", "one account"],
 )
-def test_a_day_without_a_sync_of_the_surface_is_a_gap_and_not_zero(
-    changed: Callable[[str], Page], kind: str, selection: str, synced: set[str]
+def test_a_day_that_was_not_observed_is_a_gap_and_not_zero(
+    changed: Callable[[str], Page], unseen: str, observed: set[str]
 ) -> None:
     html = changed(f"""
-        UPDATE runs SET kind = '{kind}', selection = {selection} WHERE ended_at::DATE = '2026-03-02';
+        DELETE FROM run_outcomes WHERE ended_at::DATE = '2026-03-02' AND {unseen};
         DELETE FROM media_metrics WHERE observed_at::DATE = '2026-03-02';
         DELETE FROM media WHERE published_at::DATE = '2026-03-02';
         DELETE FROM stories_by_day WHERE day = '2026-03-02'""").html
     [engagement] = [row for row in table(html, "Engagement by day") if "2026-03-02" in row[0]]
-    assert engagement[1:] == ([*"000"] if "posts" in synced else ["no run", "no run", "0"])
+    assert engagement[1:] == ([*"000"] if "posts" in observed else ["not observed", "not observed", "0"])
     [stories] = [row for row in table(html, "Stories by day of publication") if "2026-03-02" in row[0]]
-    assert stories[1:] == 4 * (["0"] if "stories" in synced else ["no run"])
+    assert stories[1:] == 4 * (["0"] if "stories" in observed else ["not observed"])
 
 
 def test_numbers_are_those_of_the_views(snapshot: Path) -> None:
@@ -192,4 +193,4 @@ def test_columns_are_stacked_as_high_as_their_values_and_a_missing_one_is_a_gap(
     assert "<title>day 1\ngood: 3</title>" in drawing
     assert 'role="img" aria-label="a &lt;b&gt;"' in drawing
     gap = draw({"likes": None}, {"likes": 0}, likes="c1")
-    assert (gap.count('class="gap"'), "<title>day 0\nno run</title>" in gap) == (1, True)
+    assert (gap.count('class="gap"'), "<title>day 0\nnot observed</title>" in gap) == (1, True)

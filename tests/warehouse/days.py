@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connectors.warehouse.merge.landed import LandedPage, cut_batch
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.publish.publish import Publication, StateRows, publish
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Checkpoint, ScanState
+from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
 from models.partition import CATALOGUE, Partition, media
@@ -110,7 +110,7 @@ class Days:
             body = json.dumps({"items": items, "next_cursor": None if ends else f"{scan_id}/{number}"})
             count = sum(map(len, pages))
             rig.inbox.append(
-                LandedPage(
+                Landing(
                     rig.seq, rig.run, rig.run_id, partition, scan_id, began, number, rig.now,
                     f"{scan_id}-{number}", body.encode(),
                     Checkpoint(
@@ -186,7 +186,7 @@ class Days:
         )
         if found:
             rig.seq += 1
-            rig.inbox.append(LandedPage(rig.seq, rig.run, run_id, CATALOGUE, "", 0, 0, end, None, b"", None, found))
+            rig.inbox.append(Landing(rig.seq, rig.run, run_id, CATALOGUE, "", 0, 0, end, None, b"", None, found))
         self.end_run()
 
     def end_run(self) -> None:

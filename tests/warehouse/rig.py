@@ -13,12 +13,12 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.landed import LandedPage, cut_batch
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import open_warehouse
 from models.checkpoint import Checkpoint, ScanState
+from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN, Mapping
 from models.partition import Partition, media
 
@@ -55,7 +55,7 @@ class Scan:
     began_seq: int = 0
     started_at: datetime = START
 
-    def page(self, *records: object, **end: Any) -> LandedPage:  # noqa: ANN401 - of Checkpoint
+    def page(self, *records: object, **end: Any) -> Landing:  # noqa: ANN401 - of Checkpoint
         """Land a page; with `state`, it closes the scan."""
         self.rig.seq += 1
         if not self.pages:
@@ -75,7 +75,7 @@ class Scan:
             pages=self.pages, items=self.items, state=ScanState(state), **end,
         )  # fmt: skip
 
-    def close(self, *records: object, state: str = "complete", **end: Any) -> LandedPage:  # noqa: ANN401
+    def close(self, *records: object, state: str = "complete", **end: Any) -> Landing:  # noqa: ANN401
         """Land the last page."""
         return self.page(*records, state=state, **end)
 
@@ -90,12 +90,12 @@ class Rig:
     run: int = 1
     now: datetime = START
     run_id: str = "run-1"
-    inbox: list[LandedPage] = field(default_factory=list)
+    inbox: list[Landing] = field(default_factory=list)
     mapping: Mapping = BUILT_IN
 
-    def landing(self, scan: Scan, body: bytes, end: Checkpoint | None = None) -> LandedPage:
+    def landing(self, scan: Scan, body: bytes, end: Checkpoint | None = None) -> Landing:
         """Return the landing with the last number."""
-        return LandedPage(
+        return Landing(
             self.seq, self.run, self.run_id, scan.partition, f"scan-{scan.began_seq}", scan.began_seq,
             scan.pages, self.now, f"correlation-{self.seq}", body, end,
         )  # fmt: skip

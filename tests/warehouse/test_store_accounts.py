@@ -33,7 +33,7 @@ def test_a_new_name_is_a_period_and_changes_no_status(rig: Rig) -> None:
     assert len(rig.rows(HISTORY, STATUS)) == 1
 
 
-def test_of_two_records_in_one_catalogue_the_last_counts(rig: Rig) -> None:
+def test_of_two_records_in_one_catalogue_the_first_counts(rig: Rig) -> None:
     for is_divided in (False, True, True):
         scan = rig.scan(CATALOGUE)
         scan.page(account(1, "active"), account(2))
@@ -43,7 +43,7 @@ def test_of_two_records_in_one_catalogue_the_last_counts(rig: Rig) -> None:
         rig.merge()
         rig.wait(24)
     assert [(value, run) for value, _, _, run in rig.rows(HISTORY, f"{STATUS} AND account_id = '{ACCOUNT}'")] == [
-        ("token_expired", 1)
+        ("active", 1)
     ]
     assert rig.rows("finding, record_id, seq", "scan_findings") == [("listed_twice", ACCOUNT, 6)]
 

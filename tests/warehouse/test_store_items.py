@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from connectors.warehouse.merge import items
-from connectors.warehouse.merge.landed import LandedPage
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.raw.reading import read_parts
 from models.item import changed_columns
+from models.landing import Landing
 from models.mapping import BUILT_IN
 from models.partition import CATALOGUE, media
 from tests.warehouse.rig import POSTS, Rig, account, item
@@ -214,7 +214,7 @@ def test_a_merge_runs_no_statement_without_work(rig: Rig) -> None:
     rig.full_scan(item("a", x=1), item("b"))
     db = rig.db
 
-    def statements_of(page: LandedPage) -> int:
+    def statements_of(page: Landing) -> int:
         rig.db = Statements(db)  # type: ignore[assignment]
         rig.merge()
         number: int = rig.db.number  # type: ignore[attr-defined]

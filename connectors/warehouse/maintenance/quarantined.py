@@ -3,7 +3,6 @@
 Rejected accounts are not read again, because every sync lists all accounts.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,11 +12,11 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.stored import records_of
-from connectors.warehouse.merge.landed import LandedPage, cut_batch
 from connectors.warehouse.merge.merge import merge_pages
 from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
 from connectors.warehouse.storage.statements import statements
 from models.item import Items
+from models.landing import Landing, cut_batch
 from models.mapping import Mapping as MediaMapping
 from models.media_page import DEFAULT_PATHS
 from models.partition import media
@@ -67,21 +66,18 @@ def import_quarantine(
     imported = [n for n in media_ids if rows[n]["row"] not in outdated]
     listings = sorted((at, n) for n in imported for at in {rows[n]["seen_at"], rows[n]["last_seen_at"]})
     inbox = [_landing(seq, at, rows[n]) for seq, (at, n) in enumerate(listings, take(len(listings)) + 1)]
-    counted = Counter(page.run_seq for page in inbox)
     while batch := cut_batch(inbox):
         merge_pages(db, batch, mapping, raw, DEFAULT_PATHS)
         del inbox[: len(batch)]
-    for run_seq, records in counted.items():
-        db.execute(_SQL["counted_once"], [records, run_seq])
     return len(imported), len(outdated)
 
 
 _UNREADABLE = pa.schema([("row", pa.int64()), ("digest", pa.uint64()), ("reason", pa.string())])
 
 
-def _landing(seq: int, at: datetime, row: Mapping[str, Any]) -> LandedPage:
+def _landing(seq: int, at: datetime, row: Mapping[str, Any]) -> Landing:
     """Return a page with only this record, which no scan asked for."""
-    return LandedPage(
+    return Landing(
         seq, row["run_seq"], row["run_id"], media(row["account_id"], row["surface"]), "", seq, row["page"], at,
         row["correlation_id"], b'{"items":[' + row["payload"] + b'],"next_cursor":null}',
     )  # fmt: skip

@@ -23,7 +23,3 @@ WHERE m.last_seen_at >= q.seen_at
 -- name: released
 -- Writes core.quarantine.
 DELETE FROM core.quarantine WHERE rowid IN (SELECT row FROM readable)
-
--- name: counted_once
--- Of records that are not received again. Writes core.run_counts.
-UPDATE core.run_counts SET items = items - ? WHERE run_seq = ?

@@ -1,12 +1,10 @@
 """Reads items and their versions again from the raw store, and the quarantine, with a mapping.
 
-Columns, versions and current counts are what the mapping says. Sightings, events, times, ids and past counts stay. The
-raw store is read twice: the fields and types of all items must be known before the first row is written.
+Columns, versions and current counts are what the mapping says. Sightings, events, times, ids and past counts stay.
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +12,8 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 from xxhash import xxh3_64_intdigest
 
-from connectors.warehouse.maintenance.mapped_paths import PathCounts, paths_in, shown
 from connectors.warehouse.maintenance.quarantined import Quarantine, import_quarantine, read_quarantine
-from connectors.warehouse.maintenance.stored import Stored, read_stored
+from connectors.warehouse.maintenance.stored import read_stored
 from connectors.warehouse.merge.columns import Column, item_columns, observations, sql_lists, table_of
 from connectors.warehouse.merge.items import read_registry, table_of_fields
 from connectors.warehouse.merge.registry import Registry, child_table, register
@@ -26,12 +23,33 @@ from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType
 from models.incremental import PROOFS
-from models.item import CONTENT_RULE
+from models.item import CONTENT_RULE, Items
 from models.mapping import BUILT_IN, to_keys
 from models.mapping import Mapping as MediaMapping
 from models.views import MEDIA, own_columns
 
 _SQL = statements(__name__)
+
+
+@dataclass(slots=True)
+class PathCounts:
+    """How many of the `items` have a value at each path of a mapped column; an object is no value.
+
+    `columns` are the mapped columns with any value.
+    """
+
+    counts: dict[str, int]
+    items: int = 0
+    columns: set[str] = field(default_factory=set)
+
+    def add(self, items: Items, numbers: set[int]) -> None:
+        """Count the items with these numbers."""
+        self.items += len(numbers)
+        for path in self.counts:
+            values = items.taken.get(path), items.fields.get(path), items.counts.get(path)
+            self.counts[path] += sum(len(numbers.intersection(each)) for each in values if each)
+        columns: dict[str, Mapping[int, object]] = {**items.columns, **items.counts}
+        self.columns.update(name for name, values in columns.items() if not numbers.isdisjoint(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +82,7 @@ def rebuild(
         db.execute(_SQL["order"], [PROOFS])
     imported, outdated = import_quarantine(db, raw, mapping, quarantine, take)
     [(left,)] = db.execute("SELECT count(*) FROM core.quarantine").fetchall()
-    columns = item_columns(mapping, read_registry(db))
-    return Rebuilt(paths, len(columns), imported, outdated, left)
+    return Rebuilt(paths, len(item_columns(mapping, read_registry(db))), imported, outdated, left)
 
 
 def recompute_hashes(db: DuckDBPyConnection, raw: Path) -> None:
@@ -79,12 +96,36 @@ def recompute_hashes(db: DuckDBPyConnection, raw: Path) -> None:
 
 def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> PathCounts:
     """Return how many items have a value at each path of the mapping, without a change. Raises as `rebuild` does."""
-    return _look(db, raw, mapping, read_registry(db), set())[1]
+    paths = _no_paths(mapping)
+    for rows, _, items in read_stored(db, raw, mapping):
+        paths.add(items, {*pc.indices_nonzero(rows["is_item"]).to_pylist()})
+    return paths
+
+
+def explain_paths(mapping: MediaMapping, paths: PathCounts) -> Sequence[str]:
+    """Return a line for each path of a person, and for each path that any item has."""
+    built_in = {path for column in BUILT_IN.columns for path in column.paths}
+    items = f"{paths.items:,} item{'' if paths.items == 1 else 's'}"
+    return [
+        f"{column.column}: {paths.counts[path]:,} of {items} have {_shown(path)}"
+        for column in mapping.columns
+        for path in column.paths
+        if paths.counts[path] or path not in built_in
+    ]
 
 
 def order_of(mapping: MediaMapping) -> tuple[object, ...]:
     """Return what of a mapping decides in which order posts are found: their ids and times."""
     return mapping.media_id, *(column for column in mapping.columns if column.column == "published_at")
+
+
+def _no_paths(mapping: MediaMapping) -> PathCounts:
+    return PathCounts({path: 0 for column in mapping.columns for path in column.paths})
+
+
+def _shown(path: str) -> str:
+    """Return a path as a person writes it."""
+    return ".".join(("$", *to_keys(path)))
 
 
 def _read_again(
@@ -95,22 +136,25 @@ def _read_again(
     present = {name: (kind, is_own) for name, kind, is_own in db.execute(_SQL["present"]).fetchall()}
     own = own_columns(MEDIA) | {name for name, (_, is_own) in present.items() if is_own}
     own |= {column.column for column in mapping.columns}
-    kept = known if before == mapping else _drop_mapped(known, mapping, own)
-    registry, paths = _look(db, raw, mapping, kept, own)
-    of_quarantine = observations(quarantine.records, quarantine.items, registry, mapping)
-    registry = _drop_old_lists(register(registry, of_quarantine, own), mapping)
+    registry = known if before == mapping else _keep_fields(known, mapping, own)
+    columns: Sequence[Column] = ()
+    paths = _no_paths(mapping)
+    # Once more if there were fields or types that the registry lacks: all are known before the first row is written.
+    while (needed := item_columns(mapping, registry)) != columns:
+        columns = needed
+        registry, paths = _stage(db, raw, mapping, registry, columns, own)
+        registry = register(registry, observations(quarantine.records, quarantine.items, registry, mapping), own)
     if not force:
         _refuse_empty(db, mapping, present, paths)
-    columns = item_columns(mapping, registry)
-    _stage(db, raw, mapping, registry, columns)
     _recount(db, columns, item_columns(before, known))
+    # Types are changed before rows are written: DuckDB can replay only that after a kill.
     _alter(db, present, {column.name: column.type for column in columns})
     [(last,)] = db.execute("SELECT coalesce(max(rowid), -1) FROM core.media").fetchall()
-    db.register("registered", table_of_fields(list(registry.values())))
     db.execute(_SQL["counts"])
     db.execute(_SQL["new_items"])
     # Rows that a transaction inserts have higher numbers than all others.
     db.execute("DELETE FROM core.media WHERE rowid <= ?", [last])
+    db.register("registered", table_of_fields(list(registry.values())))
     for name in ("versions", "new_versions", "fields", "done"):
         db.execute(_SQL[name])
     db.execute(_SQL["in_force"], [mapping.to_json(), CONTENT_RULE])
@@ -118,87 +162,74 @@ def _read_again(
     return paths
 
 
-def _drop_mapped(known: Registry, mapping: MediaMapping, own: set[str]) -> Registry:
-    """Return the fields whose path and column no mapped column has; the others are found again if items have them."""
+def _keep_fields(known: Registry, mapping: MediaMapping, own: set[str]) -> Registry:
+    """Return the fields that another mapping leaves fields, with their columns, and the members of their lists.
+
+    The others, whose path or column is mapped now, are found again if items have them still.
+    """
     mapped = {path for column in mapping.columns for path in column.paths}
-    kept = {
-        (resource, path): field
-        for (resource, path), field in known.items()
-        if resource != MEDIA or (path not in mapped and field.column_name not in own)
-    }
-    of_media = [key for key in kept if key[0] == MEDIA]
-    return kept | {key: replace(kept[key], ordinal=ordinal) for ordinal, key in enumerate(of_media)}
+    fields = [
+        one for one in known.values() if one.resource == MEDIA and one.path not in mapped and one.column_name not in own
+    ]
+    lists = {child_table(one.path, mapping) for one in fields if FieldType.LIST in one.kinds}
+    others = [
+        one
+        for one in known.values()
+        if one.resource != MEDIA
+        and (one.resource in lists or one.resource == "media_page" or not one.resource.startswith(f"{MEDIA}_"))
+    ]
+    kept = [*(replace(one, ordinal=ordinal) for ordinal, one in enumerate(fields)), *others]
+    return {(one.resource, one.path): one for one in kept}
 
 
-def _drop_old_lists(registry: Registry, mapping: MediaMapping) -> Registry:
-    """Leave out the members of lists that are not read into their own view any more."""
-    lists = {
-        child_table(field.path, mapping)
-        for field in registry.values()
-        if field.resource == MEDIA and FieldType.LIST in field.kinds
-    }
-    return {
-        (resource, path): field
-        for (resource, path), field in registry.items()
-        if not resource.startswith(f"{MEDIA}_") or resource == "media_page" or resource in lists
-    }
-
-
-def _look(
-    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, registry: Registry, own: set[str]
+def _stage(
+    db: DuckDBPyConnection,
+    raw: Path,
+    mapping: MediaMapping,
+    registry: Registry,
+    columns: Sequence[Column],
+    own: set[str],
 ) -> tuple[Registry, PathCounts]:
-    """Return the registry with the fields of items and versions as they are with this mapping, and what items have."""
-    paths = {path: to_keys(path) for column in mapping.columns for path in column.paths}
-    number, counts, filled = 0, Counter(dict.fromkeys(paths, 0)), set[str]()
+    """Write items and versions to temp.items; return the registry with all their fields, and their paths.
+
+    If these need other columns, not all are written.
+    """
+    typed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+    db.execute(_SQL["items"].format(columns=typed))
+    lists, paths = sql_lists(columns), _no_paths(mapping)
     for rows, records, items in read_stored(db, raw, mapping):
+        paths.add(items, {*pc.indices_nonzero(rows["is_item"]).to_pylist()})
         registry = register(registry, observations(records, items, registry, mapping), own)
-        of_items = {*pc.indices_nonzero(rows["is_item"]).to_pylist()}
-        number += len(of_items)
-        for n in of_items:
-            counts.update(paths_in(records.raws[n], paths))
-        values = (items.columns | items.counts).items()
-        filled.update(name for name, by_number in values if not of_items.isdisjoint(by_number))
-    return registry, PathCounts(number, dict(counts), frozenset(filled))
+        if item_columns(mapping, registry) == columns:
+            is_version = rows["is_version"].to_pylist()
+            contents = [text.decode() if is_version[n] else None for n, text in items.contents.items()]
+            batch = (
+                table_of(items, columns, registry)
+                .append_column("landed", rows["landed"])
+                .append_column("position", rows["position"])
+                .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, records.raws), pa.uint64()))
+                .append_column("content", pa.array(contents, pa.string()))
+            )
+            db.register("batch", batch)
+            db.execute(_SQL["more_items"].format(**lists))
+            db.unregister("batch")
+    return registry, paths
 
 
-def _refuse_empty(db: DuckDBPyConnection, mapping: MediaMapping, present: Collection[str], paths: PathCounts) -> None:
+def _refuse_empty(
+    db: DuckDBPyConnection, mapping: MediaMapping, present: Mapping[str, object], paths: PathCounts
+) -> None:
     """Raise WarehouseUnusable if a mapped column that has values would have none."""
     for column in mapping.columns:
         if column.column not in present or column.column in paths.columns:
             continue
         query = f"FROM core.media WHERE {quoted(column.column)} IS NOT NULL LIMIT 1"
         if db.execute(query).fetchall():
-            have = ", ".join(f"{paths.counts[path]:,} have {shown(path)}" for path in column.paths)
+            have = ", ".join(f"{paths.counts[path]:,} have {_shown(path)}" for path in column.paths)
             raise WarehouseUnusable(
                 f"With this mapping the column {column.column} would become empty: of {paths.items:,} items {have}."
                 " Nothing was changed. Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
             )
-
-
-def _stage(
-    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, registry: Registry, columns: Sequence[Column]
-) -> None:
-    """Write items and versions to temp.items."""
-    typed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
-    db.execute(_SQL["items"].format(columns=typed))
-    lists = sql_lists(columns)
-    for stored in read_stored(db, raw, mapping):
-        db.register("batch", _batch(stored, columns, registry))
-        db.execute(_SQL["more_items"].format(**lists))
-    db.unregister("batch")
-
-
-def _batch(stored: Stored, columns: Sequence[Column], registry: Registry) -> pa.Table:
-    rows, records, items = stored
-    is_version = rows["is_version"].to_pylist()
-    contents = [content.decode() if is_version[n] else None for n, content in items.contents.items()]
-    return (
-        table_of(items, columns, registry)
-        .append_column("landed", rows["landed"])
-        .append_column("position", rows["position"])
-        .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, records.raws), pa.uint64()))
-        .append_column("content", pa.array(contents, pa.string()))
-    )
 
 
 def _recount(db: DuckDBPyConnection, columns: Sequence[Column], columns_before: Sequence[Column]) -> None:

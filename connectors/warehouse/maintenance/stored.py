@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.landed import LandedPage
 from connectors.warehouse.merge.reading import Records, read_batch_items
 from connectors.warehouse.raw.reading import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_merged
 from connectors.warehouse.storage.statements import statements
 from models.item import Items
-from models.mapping import Mapping as MediaMapping
+from models.landing import Landing
+from models.mapping import Mapping
 from models.partition import media
 
 _SQL = statements(__name__)
@@ -23,32 +23,29 @@ _SQL = statements(__name__)
 _AT_ONCE = 20_000
 
 
-class Stored(NamedTuple):
-    """Rows of the raw store, with `is_item` and `is_version`; their records, and the items."""
-
-    rows: pa.Table
-    records: Records
-    items: Items
-
-
 def find_places(db: DuckDBPyConnection) -> int:
     """Write the places of items and versions in the raw store to temp.places; return how many. Raises duckdb.Error."""
-    db.execute(_SQL["places"])
-    [(places,)] = db.execute("SELECT count(*) FROM places").fetchall()
+    [(places,)] = db.execute(_SQL["places"]).fetchall()
     return int(places)
 
 
-def read_stored(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> Iterator[Stored]:
+def read_stored(db: DuckDBPyConnection, raw: Path, mapping: Mapping) -> Iterator[tuple[pa.Table, Records, Items]]:
     """Yield the items and versions, as they are with this mapping, some at a time in the order of their landings.
 
-    Raises WarehouseUnusable if a part of the raw store is damaged or lacks one, or if one cannot be read.
+    The table has rows of the raw store, with `is_item` and `is_version`. Raises WarehouseUnusable if a part of the raw
+    store is damaged or lacks one, or if one cannot be read.
     """
     missing = find_places(db)
     for part in read_parts(raw, merged_seq=read_merged(db)):
-        for begin in range(0, part.num_rows, _AT_ONCE):
-            db.register("part", part.slice(begin, _AT_ONCE))
-            rows = db.execute(_SQL["referred"]).to_arrow_table()
-            missing -= rows.num_rows
+        numbers = pa.array(range(part.num_rows), pa.int64())
+        db.register("part", part.select(["landed", "position"]).append_column("n", numbers))
+        found = db.execute(_SQL["found"]).to_arrow_table()
+        missing -= found.num_rows
+        for begin in range(0, found.num_rows, _AT_ONCE):
+            some = found.slice(begin, _AT_ONCE)
+            rows = part.take(some["n"])
+            for name in ("is_item", "is_version"):
+                rows = rows.append_column(name, some[name])
             records = records_of(rows)
             items, rejected = read_batch_items(records, range(rows.num_rows), mapping)
             if rejected:
@@ -57,7 +54,7 @@ def read_stored(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> Ite
                     f" {rejected[0].payload[:80]}: {rejected[0].reason} Nothing was changed."
                     " Fix: correct [mapping] in gramhouse.toml."
                 )
-            yield Stored(rows, records, items)
+            yield rows, records, items
     if missing:
         raise WarehouseUnusable(
             f"The raw store {raw} lacks {missing:,} payloads that the warehouse refers to. Fix: restore it from the"
@@ -67,10 +64,16 @@ def read_stored(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> Ite
 
 def records_of(rows: pa.Table) -> Records:
     """Return rows of the raw store, or of the quarantine with the same columns, as the merge reads them."""
-    columns = rows.select(["landed", "account_id", "surface", "seen_at", "payload", "position"]).to_pydict()
-    raws, positions = columns.pop("payload"), columns.pop("position")
+    firsts = rows.group_by("landed", use_threads=False).aggregate(
+        [("account_id", "first"), ("surface", "first"), ("seen_at", "first")]
+    )
     pages = [
-        LandedPage(landed, 0, "", media(account_id, surface), "", landed, 0, seen_at, None, b"")
-        for landed, account_id, surface, seen_at in zip(*columns.values(), strict=True)
+        Landing(landed, 0, "", media(account_id, surface), "", landed, 0, seen_at, None, b"")
+        for landed, account_id, surface, seen_at in zip(*map(pa.ChunkedArray.to_pylist, firsts.columns), strict=True)
     ]
-    return Records(pages, raws=raws, page_of=list(range(len(pages))), position=positions)
+    return Records(
+        pages,
+        raws=rows["payload"].to_pylist(),
+        page_of=pc.index_in(rows["landed"], firsts["landed"].combine_chunks()).to_pylist(),
+        position=rows["position"].to_pylist(),
+    )

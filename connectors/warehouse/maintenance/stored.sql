@@ -14,9 +14,9 @@ FROM (
 )
 GROUP BY landed, position
 
--- name: referred
--- The rows of a part of the raw store that are of an item or a version. Writes nothing.
-SELECT r.*, p.is_item, p.is_version
+-- name: found
+-- The rows of a part of the raw store that are of an item or a version, by number. Writes nothing.
+SELECT r.n, p.is_item, p.is_version
 FROM part AS r
 JOIN places AS p ON p.landed = r.landed AND p.position = r.position
 ORDER BY r.landed, r.position

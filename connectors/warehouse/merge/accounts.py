@@ -1,34 +1,16 @@
 """What becomes of an account each time that the catalogue lists it. No IO.
 
-Of the records that one catalogue has of an account the last one counts, and it is compared with what was known before
-that catalogue.
+Of the records that one catalogue has of an account the first one counts.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from connectors.warehouse.merge.reading import ListedAccount
 
-STATUS, NAME = "status", "ig_username"
-REMOVED = "removed"
 
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """A time in which an account had a status, or a name: a row of core.account_periods."""
-
-    account_id: str
-    attribute: str
-    value: str
-    valid_from: datetime
-    valid_to: datetime | None
-    seq: int
-    run_seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """An account: a row of core.accounts."""
 
     account_id: str
@@ -48,63 +30,48 @@ class Account:
     removal: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KnownAccount:
-    """An account with its periods, oldest first. `is_doubled`: the last catalogue has several records that differ."""
-
-    account: Account
-    periods: tuple[Period, ...]
-    is_doubled: bool = False
-
-
-def list_account(known: KnownAccount | None, listed: ListedAccount) -> KnownAccount | None:
+def list_account(before: Account | None, listed: ListedAccount) -> Account | None:
     """Return an account after a record of it; None if there is only a malformed one.
 
-    A malformed record says that the account is listed, and nothing else.
+    A malformed record, or another one of the same catalogue, says that the account is listed, and nothing else.
     """
-    page = listed.page
-    if listed.status is None or listed.ig_username is None or listed.public_id is None:
-        if known is None:
-            return None
-        account = known.account
-        listed = ListedAccount(account.listed_as, account.ig_username, account.public_id, account.status, page)
-        return list_account(known, listed)
-    before = None if known is None else known.account
-    values = {STATUS: listed.status, NAME: listed.ig_username}
-    periods: list[Period] = []
-    for attribute, value in values.items():
-        so_far = () if known is None else tuple(p for p in known.periods if p.attribute == attribute)
-        periods.extend(_begin_period(so_far, attribute, value, listed))
-    [since] = (period.valid_from for period in periods if period.attribute == STATUS and period.valid_to is None)
-    is_listed_again = before is not None and before.seen_seq >= page.began_seq
-    account = Account(
-        listed.account_id,
-        listed.listed_as,
-        listed.ig_username,
-        listed.public_id,
-        listed.status,
-        since,
-        page.received_at if before is None else before.first_seen_at,
+    page, said = listed.page, listed.said
+    at = page.received_at
+    if before is None:
+        return said and Account(listed.account_id, *said, at, at, page.run_seq, page.seq, page.seq, at)
+    listed_as, ig_username, public_id, status = said if said and not is_repeated(before, listed) else before[1:5]
+    is_returned = before.removed_at is not None
+    return Account(
+        before.account_id,
+        listed_as,
+        ig_username,
+        public_id,
+        status,
+        at if is_returned or status != before.status else before.status_since,
+        before.first_seen_at,
         page.run_seq,
         page.seq,
-        page.seq if before is None or before.removed_at is not None else before.present_seq,
-        page.received_at,
+        page.seq if is_returned else before.present_seq,
+        at,
     )
-    differs = before is not None and (before.status, before.ig_username) != (listed.status, listed.ig_username)
-    return KnownAccount(account, tuple(periods), is_listed_again and differs)
 
 
-def _begin_period(periods: Sequence[Period], attribute: str, value: str, listed: ListedAccount) -> Sequence[Period]:
-    page = listed.page
-    if periods and periods[-1].value == value:
-        return periods
-    if periods and periods[-1].seq >= page.began_seq and periods[-1].value != REMOVED:
-        # An earlier record of the same catalogue began this period; it does not count any more.
-        periods = periods[:-1]
-        if periods and periods[-1].value == value:
-            return [*periods[:-1], replace(periods[-1], valid_to=None)]
-    ended = [replace(period, valid_to=period.valid_to or page.received_at) for period in periods]
-    if periods:
-        ended[-1] = replace(ended[-1], valid_to=page.received_at)
-    begun = Period(listed.account_id, attribute, value, page.received_at, None, page.seq, page.run_seq)
-    return [*ended, begun]
+def is_repeated(before: Account, listed: ListedAccount) -> bool:
+    """Return whether the catalogue has listed the account before."""
+    return before.seen_seq >= listed.page.began_seq
+
+
+def begin_periods(before: Account | None, after: Account) -> Iterator[dict[str, Any]]:
+    """Yield the rows of core.account_periods for the status and the name that begin when an account is listed."""
+    for attribute in ("status", "ig_username"):
+        value = getattr(after, attribute)
+        is_returned = before is not None and before.removed_at is not None and attribute == "status"
+        if before is None or value != getattr(before, attribute) or is_returned:
+            yield {
+                "account_id": after.account_id,
+                "attribute": attribute,
+                "value": value,
+                "valid_from": after.last_seen_at,
+                "seq": after.seen_seq,
+                "run_seq": after.run_seq,
+            }

@@ -21,7 +21,7 @@ SELECT column_name FROM duckdb_columns() WHERE schema_name = 'core' AND table_na
 MERGE INTO core.fields AS f
 USING registered AS r
 ON f.resource = r.resource AND f.path = r.path
-WHEN MATCHED THEN UPDATE SET column_type = r.column_type, kinds = r.kinds, is_count = r.is_count, last_type_change_at = r.last_type_change_at
+WHEN MATCHED THEN UPDATE BY NAME
 WHEN NOT MATCHED THEN INSERT BY NAME
 
 -- name: listed

@@ -6,27 +6,30 @@ the batch in the inbox, which the next opening deletes up to `merged_seq`.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing as closed_at_end
 from dataclasses import asdict, fields
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.accounts import Account, KnownAccount, Period, list_account
+from connectors.warehouse.merge.accounts import Account, begin_periods, is_repeated, list_account
 from connectors.warehouse.merge.items import ReadItems, compare_items, find_sighted, write_items, write_raw
-from connectors.warehouse.merge.landed import LandedPage
 from connectors.warehouse.merge.reading import ListedAccount, Records, Rejected, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.merge.scans import ClosedPartition, close_partition, is_overtaken
-from connectors.warehouse.storage.connection import transaction
+from connectors.warehouse.storage.connection import release_memory, transaction
+from connectors.warehouse.storage.identity import read_merged
 from connectors.warehouse.storage.statements import statements
 from models.checkpoint import Checkpoint, ScanState
 from models.feeds import LIFETIMES
+from models.incremental import PROOFS, PROOFS_AGAIN
 from models.item import CONTENT_RULE
+from models.landing import Landing, cut_batch
 from models.mapping import Mapping as MediaMapping
 from models.media_page import DEFAULT_PATHS, PagePaths
 
@@ -41,16 +44,43 @@ Counted = Counter[tuple[int, str]]
 _COUNTS = (*(one.name for one in fields(MergeStats)), "pages", "items", "missed", "accounts_removed")
 
 
-# In seconds.
-_CONFIRM = {
-    "confirm_after": CONFIRM_AFTER_HOURS * 3600,
-    "confirm_accounts_after": ACCOUNTS_CONFIRM_AFTER_HOURS * 3600,
+_FIGURES = {
+    "confirm_after": CONFIRM_AFTER_HOURS,
+    "confirm_accounts_after": ACCOUNTS_CONFIRM_AFTER_HOURS,
+    "proofs": PROOFS,
+    "proofs_again": PROOFS_AGAIN,
 }
+
+
+def merge_landed(
+    db: DuckDBPyConnection,
+    mapping: MediaMapping,
+    raw: Path,
+    paths: PagePaths,
+    *,
+    after: Callable[[int], Generator[Landing]],
+    last: int,
+    on_merged: Callable[[int], None],
+) -> MergeStats:
+    """Merge what landed up to the number `last` and is not merged, a batch at a time; return the counts of changes.
+
+    What lands meanwhile waits for the next merge. `after` reads what landed after a number, in order. `on_merged` is
+    called with the last number of each batch after its commit. Raises as `merge_batch` does; earlier batches are merged
+    then.
+    """
+    total = MergeStats()
+    while (merged := read_merged(db)) < last:
+        with closed_at_end(after(merged)) as landings:
+            batch = cut_batch(takewhile(lambda landing: landing.seq <= last, landings))
+        total += merge_batch(db, batch, mapping, raw, paths)
+        on_merged(batch[-1].seq)
+        release_memory(db)
+    return total
 
 
 def merge_batch(
     db: DuckDBPyConnection,
-    batch: Sequence[LandedPage],
+    batch: Sequence[Landing],
     mapping: MediaMapping,
     raw: Path,
     paths: PagePaths = DEFAULT_PATHS,
@@ -65,7 +95,7 @@ def merge_batch(
 
 
 def merge_pages(
-    db: DuckDBPyConnection, batch: Sequence[LandedPage], mapping: MediaMapping, raw: Path, paths: PagePaths
+    db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path, paths: PagePaths
 ) -> MergeStats:
     """Merge a batch as `merge_batch` does, in the open transaction."""
     records = read_records(batch, paths)
@@ -115,9 +145,10 @@ def _offer_rows(db: DuckDBPyConnection, name: str, rows: Sequence[Mapping[str, o
 def _count(records: Records, arrived: pa.Table, read: ReadItems, sighted: pa.Table) -> Counted:
     counted = Counted()
     for page, size in zip(records.pages, records.sizes, strict=True):
+        # Records from the quarantine, which no scan asked for, were counted when they were received.
         if page.scan_id:
             counted[page.run_seq, "pages"] += 1
-        counted[page.run_seq, "items"] += size
+            counted[page.run_seq, "items"] += size
     changed = pc.and_not(read.flags["is_changed"], read.flags["is_new"])
     for name, numbers in (("added", read.numbers("is_new")), ("changed", read.flags["n"].filter(changed))):
         for run_seq, number in Counter(arrived["run_seq"].take(numbers).to_pylist()).items():
@@ -127,7 +158,7 @@ def _count(records: Records, arrived: pa.Table, read: ReadItems, sighted: pa.Tab
     return counted
 
 
-def _rows_of(counted: Counted, batch: Sequence[LandedPage]) -> Sequence[Row]:
+def _rows_of(counted: Counted, batch: Sequence[Landing]) -> Sequence[Row]:
     names = {page.run_seq: page.run_id for page in batch}
     return [
         {"run_seq": run_seq, "run_id": run_id, **{name: counted[run_seq, name] for name in _COUNTS}}
@@ -136,30 +167,30 @@ def _rows_of(counted: Counted, batch: Sequence[LandedPage]) -> Sequence[Row]:
     ]
 
 
-def _finding(page: LandedPage, finding: str, record_id: str | None) -> Row:
+def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
     partition = asdict(page.partition)
     return {**partition, "scan_id": page.scan_id, "finding": finding, "record_id": record_id, "seq": page.seq}
 
 
 def _write_accounts(db: DuckDBPyConnection, listed: Sequence[ListedAccount]) -> Sequence[ListedAccount]:
     """Write the accounts that a batch lists; return the records that differ from another one of their catalogue."""
-    stored: dict[str, KnownAccount] = {}
-    rows = db.execute(_SQL["known_accounts"], [[one.account_id for one in listed]]).to_arrow_table().to_pylist()
-    for row in rows:
-        periods = tuple(Period(**period) for period in row.pop("periods"))
-        stored[row["account_id"]] = KnownAccount(Account(**row), periods)
-    known, doubled = dict(stored), []
+    rows = db.execute(_SQL["known_accounts"], [[one.account_id for one in listed]]).fetchall()
+    known = {account.account_id: account for account in map(Account._make, rows)}
+    begun: list[Row] = []
+    doubled = []
     for one in listed:
-        after = list_account(known.get(one.account_id), one)
-        if after is not None:
-            known[one.account_id] = after
-            doubled += [one] if after.is_doubled else []
+        before = known.get(one.account_id)
+        if (after := list_account(before, one)) is None:
+            continue
+        known[one.account_id] = after
+        begun += begin_periods(before, after)
+        if before and one.said and is_repeated(before, one) and one.said[1::2] != (before.ig_username, before.status):
+            doubled.append(one)
     if known:
-        _offer_rows(db, "listed_accounts", [asdict(one.account) for one in known.values()])
+        _offer_rows(db, "listed_accounts", [account._asdict() for account in known.values()])
         db.execute(_SQL["accounts"])
-    changed = [one for key, one in known.items() if key not in stored or one.periods != stored[key].periods]
-    if changed:
-        _offer_rows(db, "periods", [asdict(period) for one in changed for period in one.periods])
+    if begun:
+        _offer_rows(db, "begun", begun)
         db.execute(_SQL["periods"])
     return doubled
 
@@ -187,7 +218,7 @@ def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected]) -> C
     return Counter((run_seqs[run_id], "quarantined") for action, run_id in written if action == "INSERT")
 
 
-def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[LandedPage]) -> None:
+def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[Landing]) -> None:
     last = {(one.run_id, one.partition): (page.run_seq, one) for page in batch for one in page.outcomes}
     rows = []
     for run_seq, outcome in last.values():
@@ -197,56 +228,43 @@ def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[LandedPage]) -> None
     db.execute(_SQL["outcomes"])
 
 
-def _close_scans(db: DuckDBPyConnection, batch: Sequence[LandedPage]) -> Counted:
+def _close_scans(db: DuckDBPyConnection, batch: Sequence[Landing]) -> Counted:
     """Mark what the closed scans of the batch missed, and remember these scans; return what to count, by run."""
+    _offer_rows(db, "ends", [_end(page, page.end) for page in batch if page.end is not None])
+    db.execute(_SQL["closing"].format(**_FIGURES))
+    db.execute(_SQL["missed"].format(**_FIGURES))
     counted = Counted()
-    ended = [(page, page.end) for page in batch if page.end is not None]
-    places = ({"n": n, **asdict(page.partition), "scan_id": page.scan_id} for n, (page, _) in enumerate(ended))
-    _offer_rows(db, "ends", list(places))
-    closing: list[dict[str, Any]] = []
-    befores: dict[int, ClosedPartition | None] = {}
-    for n, before, is_blocked in db.execute(_SQL["closing"]).fetchall():
-        page, end = ended[n]
-        befores[n] = None if before is None else ClosedPartition(**before)
-        if not is_overtaken(befores[n], page, end):
-            closing.append(_closing(n, page, end, is_blocked=is_blocked))
-    if not closing:
-        return counted
-    _offer_rows(db, "closing", closing)
-    db.execute(_SQL["missed"].format(**_CONFIRM))
-    missed: set[int] = set()
-    for n, run_seq, _, first_missed, expired in db.execute(_SQL["missed_counts"]).fetchall():
-        missed.add(n)
-        counted.update({(run_seq, "missed"): first_missed, (run_seq, "expired"): expired})
-    if missed:
-        db.execute(_SQL["missed_items"])
-    if any(name == "expired" and number for (_, name), number in counted.items()):
-        db.execute(_SQL["expired"])
-    if any(row["resource"] == "accounts" for row in closing):
-        db.execute(_SQL["missed_accounts"].format(**_CONFIRM))
-    closed = []
-    for row in closing:
-        page, end = ended[row["n"]]
-        is_undecided = row["is_blocked"] and (row["n"] in missed or row["resource"] == "accounts")
-        closed.append(asdict(close_partition(befores[row["n"]], page, end, is_undecided=is_undecided)))
-    _offer_rows(db, "closed", closed)
-    db.execute(_SQL["closed_scans"])
-    db.execute(_SQL["old_findings"])
+    for run_seq, missed, expired in db.execute(_SQL["missed_counts"]).fetchall():
+        counted.update({(run_seq, "missed"): missed, (run_seq, "expired"): expired})
+    for name in ("missed_items", "expired", "missed_accounts", "closed_scans", "old_findings"):
+        db.execute(_SQL[name].format(**_FIGURES))
     return counted
 
 
-def _closing(n: int, page: LandedPage, end: Checkpoint, *, is_blocked: bool) -> dict[str, Any]:
-    lifetime = LIFETIMES.get(page.partition.surface)
+def _end(page: Landing, end: Checkpoint) -> Row:
+    account_id, lifetime = page.partition.account_id, LIFETIMES.get(page.partition.surface)
     return {
-        "n": n,
         **asdict(page.partition),
+        "scan_id": page.scan_id,
+        "seq": page.seq,
+        "run_seq": page.run_seq,
         "began_seq": page.began_seq,
         "started_at": end.started_at,
         "closed_at": page.received_at,
         "is_recent": end.state is ScanState.RECENT,
-        "covered_from": end.read_to,
-        "is_blocked": is_blocked,
-        "decides": not is_blocked and not end.had_expired_token,
-        "run_seq": page.run_seq,
-        "lifetime": None if lifetime is None else int(lifetime.total_seconds()),
+        "read_to": end.read_to,
+        "order_broken_by": end.order_broken_by,
+        "had_expired_token": end.had_expired_token,
+        "pages": end.pages,
+        "items": end.items,
+        "full_share": _share_of(account_id) if end.full_share is None else end.full_share,
+        "lifetime": lifetime and int(lifetime.total_seconds()),
     }
+
+
+def _share_of(account_id: str) -> float:
+    """Return the part of the refresh interval after which an account's first full scan is due again, in (0, 1].
+
+    It differs so that the full scans of all accounts are spread.
+    """
+    return (crc32(account_id.encode()) + 1) / 2**32

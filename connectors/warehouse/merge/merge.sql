@@ -1,24 +1,26 @@
 -- name: known_accounts
--- The accounts that the batch lists, with their periods as a list, oldest first. Writes nothing.
-SELECT a.*, (SELECT list(p ORDER BY p.seq, p.valid_from) FROM core.account_periods AS p WHERE p.account_id = a.account_id) AS periods
-FROM core.accounts AS a
-WHERE a.account_id IN (SELECT unnest(?::VARCHAR[]))
+-- The accounts that the batch lists, as they are stored. Writes nothing.
+SELECT
+    account_id, listed_as, ig_username, public_id, status, status_since, first_seen_at, run_seq, seen_seq, present_seq,
+    last_seen_at, missed_at, confirmed_by, removed_at, removal
+FROM core.accounts
+WHERE account_id IN (SELECT unnest(?::VARCHAR[]))
 
 -- name: accounts
 -- Writes core.accounts.
 MERGE INTO core.accounts AS a
 USING listed_accounts AS l
 ON a.account_id = l.account_id
-WHEN MATCHED THEN UPDATE SET
-    listed_as = l.listed_as, ig_username = l.ig_username, public_id = l.public_id, status = l.status, status_since = l.status_since,
-    run_seq = l.run_seq, first_seen_at = l.first_seen_at, seen_seq = l.seen_seq, present_seq = l.present_seq,
-    last_seen_at = l.last_seen_at, missed_at = NULL, confirmed_by = NULL, removed_at = NULL, removal = NULL
+WHEN MATCHED THEN UPDATE BY NAME
 WHEN NOT MATCHED THEN INSERT BY NAME
 
 -- name: periods
--- Replaces the periods of the accounts whose status or name changed. Writes core.account_periods.
-DELETE FROM core.account_periods WHERE account_id IN (SELECT account_id FROM periods);
-INSERT INTO core.account_periods BY NAME FROM periods
+-- Ends the status and the names that others follow, and adds these. Writes core.account_periods.
+UPDATE core.account_periods AS p SET valid_to = b.valid_to
+FROM (SELECT account_id, attribute, arg_min(valid_from, seq) AS valid_to FROM begun GROUP BY ALL) AS b
+WHERE p.account_id = b.account_id AND p.attribute = b.attribute AND p.valid_to IS NULL;
+INSERT INTO core.account_periods BY NAME
+SELECT *, lead(valid_from) OVER (PARTITION BY account_id, attribute ORDER BY seq) AS valid_to FROM begun ORDER BY seq
 
 -- name: quarantine
 -- Writes core.quarantine: a record that is there already gets a later time, whatever its place on the page.
@@ -39,22 +41,26 @@ INSERT INTO core.scan_findings BY NAME FROM findings
 MERGE INTO core.run_outcomes AS o
 USING outcomes AS n
 ON o.run_id = n.run_id AND o.resource = n.resource AND o.account_id = n.account_id AND o.surface = n.surface
-WHEN MATCHED THEN UPDATE SET
-    outcome = n.outcome, pages = n.pages, items = n.items, error_code = n.error_code, http_status = n.http_status,
-    correlation_id = n.correlation_id, resume_after = n.resume_after, detail = n.detail, started_at = n.started_at,
-    ended_at = n.ended_at
+WHEN MATCHED THEN UPDATE BY NAME
 WHEN NOT MATCHED THEN INSERT BY NAME
 
 -- name: closing
--- The last closed scans of the partitions that the batch closes. Writes nothing.
+-- The closed scans of the batch that say something, and the last ones of their partitions. Writes nothing.
+--
+-- A scan says nothing if another one of its partition was closed after it began, because its first pages are older than
+-- that result; nor does a recent one of a partition that has never been scanned in full. `is_blocked`: it rejected
+-- records, or found different ones with one id.
+CREATE OR REPLACE TEMP TABLE closing AS
 SELECT
-    c.n,
-    if(w.seq IS NULL, NULL, w) AS before,
-    c.scan_id IN (SELECT scan_id FROM core.scan_findings WHERE finding <> 'listed_twice') AS is_blocked
-FROM ends AS c
+    e.* REPLACE (e.read_to::TIMESTAMPTZ AS read_to, e.order_broken_by::VARCHAR AS order_broken_by, e.lifetime::BIGINT AS lifetime),
+    w.complete_at, w.pages AS full_pages, w.items AS full_items, w.order_proofs AS proofs_before, w.item_order,
+    w.order_broken_by AS broken_before, w.full_share AS share_before, w.removals_undecided_since AS undecided_before,
+    f.scan_id IS NOT NULL AS is_blocked, NOT is_blocked AND NOT e.had_expired_token AS decides
+FROM ends AS e
+LEFT JOIN (SELECT DISTINCT scan_id FROM core.scan_findings WHERE finding <> 'listed_twice') AS f USING (scan_id)
 LEFT JOIN core.closed_scans AS w
-    ON w.resource = c.resource AND w.account_id = c.account_id AND w.surface = c.surface
-ORDER BY c.n
+    ON w.resource = e.resource AND w.account_id = e.account_id AND w.surface = e.surface
+WHERE if(w.seq IS NULL, NOT e.is_recent, w.seq <= e.began_seq)
 
 -- name: missed
 -- The items that closed scans covered and did not list. Writes nothing.
@@ -64,22 +70,18 @@ ORDER BY c.n
 -- after the end of the first that missed it.
 CREATE OR REPLACE TEMP TABLE missed AS
 SELECT
-    m.rowid AS row, m.account_id, m.surface, m.media_id, c.n, c.run_seq, c.decides, c.closed_at,
+    m.rowid AS row, m.account_id, m.surface, m.media_id, c.seq, c.run_seq, c.decides, c.closed_at,
     m.missed_at IS NULL AS is_first,
     is_first AND coalesce(c.closed_at - coalesce(m.published_at, m.first_seen_at) >= to_seconds(c.lifetime), false)
         AS is_expired,
-    coalesce(c.started_at >= m.missed_at + to_seconds({confirm_after}), false) AS is_confirmed
+    coalesce(c.started_at >= m.missed_at + to_hours({confirm_after}), false) AS is_confirmed
 FROM closing AS c
 JOIN core.media AS m ON m.account_id = c.account_id AND m.surface = c.surface
-WHERE m.removed_at IS NULL AND m.seen_seq < c.began_seq AND (NOT c.is_recent OR m.published_at > c.covered_from)
+WHERE m.removed_at IS NULL AND m.seen_seq < c.began_seq AND (NOT c.is_recent OR m.published_at > c.read_to)
 
 -- name: missed_counts
--- How many items each scan missed. Writes nothing.
-SELECT
-    n, run_seq, count(*) AS missed, count(*) FILTER (is_first AND decides) AS first_missed,
-    count(*) FILTER (is_expired AND decides) AS expired
-FROM missed
-GROUP BY n, run_seq
+-- How many items the scans of each run were the first to miss, and how many expired. Writes nothing.
+SELECT run_seq, count(*) FILTER (is_first), count(*) FILTER (is_expired) FROM missed WHERE decides GROUP BY run_seq
 
 -- name: missed_items
 -- Marks the missed items. The removal of those that are confirmed is decided when the run ends. Writes core.media.
@@ -104,22 +106,40 @@ WHERE is_expired AND decides
 UPDATE core.accounts SET
     missed_at = coalesce(accounts.missed_at, c.closed_at),
     confirmed_by = if(
-        c.started_at >= accounts.missed_at + to_seconds({confirm_accounts_after}), c.run_seq, accounts.confirmed_by
+        c.started_at >= accounts.missed_at + to_hours({confirm_accounts_after}), c.run_seq, accounts.confirmed_by
     )
 FROM closing AS c
 WHERE c.resource = 'accounts' AND c.decides AND accounts.removed_at IS NULL AND accounts.seen_seq < c.began_seq
   AND EXISTS (FROM core.accounts AS listed WHERE listed.seen_seq >= c.began_seq)
 
 -- name: closed_scans
--- Writes core.closed_scans.
+-- Remembers the scans. A recent one leaves what the last full one found. Each full scan without a post out of order is a
+-- proof less that is needed. A scan that is blocked leaves undecided what it missed. Writes core.closed_scans.
 MERGE INTO core.closed_scans AS w
-USING closed AS c
+USING (
+    SELECT
+        resource, account_id, surface, seq, began_seq,
+        if(is_recent, complete_at, closed_at) AS complete_at, if(is_recent, closed_at, NULL) AS recent_at,
+        if(is_recent, read_to, NULL) AS covered_from,
+        if(is_recent, full_pages, pages) AS pages, if(is_recent, full_items, items) AS items,
+        CASE
+            WHEN is_recent THEN proofs_before
+            WHEN order_broken_by IS NOT NULL THEN {proofs_again}
+            ELSE greatest(coalesce(proofs_before, {proofs}) - (read_to IS NOT NULL)::INTEGER, 0)
+        END AS order_proofs,
+        CASE WHEN is_recent THEN item_order WHEN order_proofs = 0 AND read_to IS NOT NULL THEN 'newest_first' END
+            AS item_order,
+        if(is_recent, broken_before, order_broken_by) AS order_broken_by,
+        if(is_recent, share_before, full_share) AS full_share,
+        CASE
+            WHEN is_blocked AND (resource = 'accounts' OR seq IN (SELECT seq FROM missed))
+                THEN coalesce(undecided_before, closed_at)
+            WHEN is_recent OR had_expired_token THEN undecided_before
+        END AS removals_undecided_since
+    FROM closing
+) AS c
 ON w.resource = c.resource AND w.account_id = c.account_id AND w.surface = c.surface
-WHEN MATCHED THEN UPDATE SET
-    seq = c.seq, began_seq = c.began_seq, complete_at = c.complete_at, recent_at = c.recent_at,
-    covered_from = c.covered_from, pages = c.pages, items = c.items, order_proofs = c.order_proofs,
-    item_order = c.item_order, order_broken_by = c.order_broken_by, full_share = c.full_share,
-    removals_undecided_since = c.removals_undecided_since
+WHEN MATCHED THEN UPDATE BY NAME
 WHEN NOT MATCHED THEN INSERT BY NAME
 
 -- name: old_findings

@@ -8,9 +8,9 @@ import msgspec
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from connectors.warehouse.merge.landed import LandedPage
 from models.api import read_account_page
 from models.item import Items, read_decoded, read_items
+from models.landing import Landing
 from models.mapping import Mapping
 from models.media_page import PagePaths, located
 from models.page_commit import RejectedRecord
@@ -21,18 +21,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class ListedAccount(NamedTuple):
-    """An account on a page of the catalogue. Of a malformed record with a readable id, all else is None."""
+    """An account on a page of the catalogue. `account_id` is in lower case; ids are case-insensitive (API 2).
 
-    listed_as: str
-    ig_username: str | None
-    public_id: str | None
-    status: str | None
-    page: LandedPage
+    `said` are its id as it was received, its name, its public id and its status; None in a malformed record.
+    """
 
-    @property
-    def account_id(self) -> str:
-        """Return the id as it is stored; ids are case-insensitive (API 2)."""
-        return self.listed_as.lower()
+    page: Landing
+    account_id: str
+    said: tuple[str, str, str, str] | None
 
 
 class Rejected(NamedTuple):
@@ -41,7 +37,7 @@ class Rejected(NamedTuple):
     `hides_an_id`: its id cannot be read, so that any record that the scan seems to miss may be this one.
     """
 
-    page: LandedPage
+    page: Landing
     position: int | None
     reason: str
     payload: str
@@ -54,7 +50,7 @@ class UnknownField(NamedTuple):
 
     resource: str
     path: str
-    page: LandedPage
+    page: Landing
 
 
 @dataclass(slots=True)
@@ -65,7 +61,7 @@ class Records:
     are the numbers of records on the pages.
     """
 
-    pages: Sequence[LandedPage]
+    pages: Sequence[Landing]
     sizes: list[int] = field(default_factory=list)
     raws: list[bytes] = field(default_factory=list)
     page_of: list[int] = field(default_factory=list)
@@ -74,7 +70,7 @@ class Records:
     rejected: list[Rejected] = field(default_factory=list)
     unknown_fields: list[UnknownField] = field(default_factory=list)
 
-    def page(self, number: int) -> LandedPage:
+    def page(self, number: int) -> Landing:
         """Return the page of an item."""
         return self.pages[self.page_of[number]]
 
@@ -98,7 +94,7 @@ class Records:
         )
 
 
-def read_records(batch: Sequence[LandedPage], paths: PagePaths) -> Records:
+def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
     """Return the records of the pages of a batch; items are not decoded yet."""
     records = Records([page for page in batch if page.body])
     for number, page in enumerate(records.pages):
@@ -122,14 +118,15 @@ def read_records(batch: Sequence[LandedPage], paths: PagePaths) -> Records:
     return records
 
 
-def _read_catalogue_page(records: Records, page: LandedPage, body: bytes) -> None:
+def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
     read = read_account_page(body)
     records.sizes.append(read.items)
     for one in read.accounts:
-        records.accounts.append(ListedAccount(one.id, one.ig_username, one.public_id, one.status, page))
+        said = one.id, one.ig_username, one.public_id, one.status
+        records.accounts.append(ListedAccount(page, one.id.lower(), said))
     for record in read.rejected:
         if record.account_id is not None:
-            records.accounts.append(_malformed(record, record.account_id, page))
+            records.accounts.append(ListedAccount(page, record.account_id.lower(), _said(record)))
         if record.unknown_status is None:
             hides_an_id = record.account_id is None
             digest = xxh3_64_intdigest(record.payload.encode())
@@ -139,12 +136,12 @@ def _read_catalogue_page(records: Records, page: LandedPage, body: bytes) -> Non
         records.unknown_fields.append(UnknownField(resource, name.removeprefix("items[]."), page))
 
 
-def _malformed(record: RejectedRecord, account_id: str, page: LandedPage) -> ListedAccount:
-    """Return a malformed account. If its status alone is unknown, the status is kept as text (API 3)."""
+def _said(record: RejectedRecord) -> tuple[str, str, str, str] | None:
+    """Return what a malformed account says: nothing, unless only its status is unknown: it is kept as text (API 3)."""
     if record.unknown_status is None:
-        return ListedAccount(account_id, None, None, None, page)
+        return None
     value = msgspec.json.decode(record.payload)
-    return ListedAccount(account_id, value["ig_username"], value["public_id"], record.unknown_status, page)
+    return value["id"], value["ig_username"], value["public_id"], record.unknown_status
 
 
 def read_batch_items(records: Records, numbers: Iterable[int], mapping: Mapping) -> tuple[Items, Sequence[Rejected]]:

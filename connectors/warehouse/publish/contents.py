@@ -10,7 +10,7 @@ from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType, kind_of, names_kind
 from models.mapping import READING_TYPES, to_pointer
 from models.mapping import Mapping as MediaMapping
-from models.views import CHILDREN, MEDIA, View, views
+from models.views import CHILDREN, MEDIA, View, macros, views
 
 _SQL = statements(__name__)
 
@@ -51,14 +51,24 @@ def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
             lists.setdefault(child_table(field.path, mapping), []).append(field)
     for name, found in lists.items():
         filled[name] = _of_list(name, found, mapping, registry)
-    return [filled.get(name, view) for name, view in declared.items()] + [
-        view for name, view in filled.items() if name not in declared
-    ]
+    counts = [replace(one, value=f"gh_count.counts[{literal(one.name)}]") for one in items if one not in content]
+    of_time = macros()["media_at"]
+    filled["media_at"] = _fill(
+        of_time, [*content, *counts], kind=kind_of(_kind_columns(mapping, fields)), schema="{schema}"
+    )
+    order = {**declared, **filled, **macros()}
+    return [filled.get(name, view) for name, view in order.items()]
 
 
 def create_view(view: View, schema: str = "main") -> Iterator[str]:
     """Yield the statements that create a view, with its comments."""
     name = quoted(schema, view.name)
+    if view.parameter is not None:
+        # Views read those of their own schema, macros those of the reader.
+        select = view.select.replace("{schema}", schema)
+        yield f"CREATE OR REPLACE MACRO {name}({view.parameter}) AS TABLE {select}"
+        yield f"COMMENT ON MACRO TABLE {name} IS {literal(view.comment)}"
+        return
     yield f"CREATE OR REPLACE VIEW {name} AS {view.select}"
     yield f"COMMENT ON VIEW {name} IS {literal(view.comment)}"
     for column, comment in view.columns.items():

@@ -97,7 +97,7 @@ def _write_all(snapshot: Path, draft: Path, folder: Path, *, with_raw: bool) -> 
             raise WarehouseUnusable(
                 f"{snapshot} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT."
             ) from error
-        names = [(one["name"], one["kind"]) for one in opened.relations()]
+        names = [(one["name"], one["kind"]) for one in opened.relations() if one["kind"] != "macro"]
         try:
             written = [_write(opened, draft, name, kind, str(version)) for name, kind in sorted(names)]
             if with_raw:

@@ -14,6 +14,7 @@ from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, SnapshotUnreadable, WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
+from models.views import macros
 
 PADDED = "padded"
 """The schema that only a snapshot with hidden columns has: the views of `main`, with NULL in these columns."""
@@ -72,7 +73,7 @@ class Snapshot:
             raise SnapshotUnreadable(error) from error
 
     def relations(self) -> list[dict[str, Any]]:
-        """Return name, kind (table or view) and comment of each relation. Raises SnapshotUnreadable."""
+        """Return name, kind (table, view or macro) and comment of each relation. Raises SnapshotUnreadable."""
         return self.query(_SQL["relations"]).records()
 
     def count(self, table: str) -> int:
@@ -81,8 +82,11 @@ class Snapshot:
         return int(rows)
 
     def columns(self, table: str) -> list[dict[str, Any]]:
-        """Return name, type and comment of each column of a table or view."""
-        return self.query(_SQL["columns"], [table]).records()
+        """Return name, type and comment of each column of a table, view or macro. Raises SnapshotUnreadable."""
+        if (macro := macros().get(table)) is None:
+            return self.query(_SQL["columns"], [table]).records()
+        described = self.query(f"DESCRIBE FROM main.{quoted(table)}(now())").rows
+        return [{"name": name, "type": kind, "comment": macro.columns.get(name)} for name, kind, *_ in described]
 
     def user_query(self, text: str, *, for_json: bool = False) -> Stream:
         """Run a user's query if it only reads.

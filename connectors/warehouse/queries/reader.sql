@@ -17,6 +17,10 @@ LEFT JOIN duckdb_tables() AS t
         v.view_name
     )
 WHERE v.database_name = current_database() AND v.schema_name = 'main' AND NOT v.internal
+UNION ALL
+SELECT function_name, 'macro', comment
+FROM duckdb_functions()
+WHERE database_name = current_database() AND schema_name = 'main' AND function_type = 'table_macro' AND NOT internal
 ORDER BY kind, name
 
 -- name: columns

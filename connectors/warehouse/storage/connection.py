@@ -1,6 +1,5 @@
 """The writer's connection to the warehouse file, and transactions on it."""
 
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TypeAlias
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.storage.durable import private_files
 from connectors.warehouse.storage.errors import explain
 from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.schema import prepare_tables
@@ -57,20 +57,16 @@ def open_warehouse(path: Path) -> Iterator[DuckDBPyConnection]:
     Raises WarehouseBusy if another program holds the file, and WarehouseUnusable if DuckDB cannot use it, or if another
     version of gramhouse wrote it.
     """
-    mask = os.umask(0o077)
-    with explained(path):
+    with explained(path), private_files():
         # DuckDB names the log of a new file after a symbolic link to it, and that of an existing file after the file.
         file = real(path)
-        try:
-            with closing(duckdb.connect(str(file), config={"storage_compatibility_version": STORAGE})) as db:
-                file.chmod(0o600)
-                for name, setting in _SETTINGS.items():
-                    db.execute(f"SET {name} = '{setting}'")
-                with transaction(db):
-                    prepare_tables(db, path)
-                yield db
-        finally:
-            os.umask(mask)
+        with closing(duckdb.connect(str(file), config={"storage_compatibility_version": STORAGE})) as db:
+            file.chmod(0o600)
+            for name, setting in _SETTINGS.items():
+                db.execute(f"SET {name} = '{setting}'")
+            with transaction(db):
+                prepare_tables(db, path)
+            yield db
 
 
 def checkpoint(db: DuckDBPyConnection) -> None:

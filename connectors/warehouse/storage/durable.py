@@ -1,13 +1,24 @@
 """File operations: durable writes, protection against links, and deletion of leftover files."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from connectors.warehouse.storage.errors import first_line
 
 # Logs that DuckDB 1.5 and 2.0 replay when they open a file. Not `.tmp`, the folder to which queries of readers spill.
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Let the files that this process creates in the block be readable by their owner only, as those of DuckDB."""
+    mask = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(mask)
 
 
 def sync(path: Path) -> None:

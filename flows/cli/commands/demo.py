@@ -23,7 +23,7 @@ from flows.cli.output.terminal import DONE, clean, err, out
 from flows.cli.signals import run_until_signalled
 from flows.clock import ContinuedClock, SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import check_variables, load
+from flows.config.settings import load
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
@@ -163,7 +163,7 @@ def demo(
 
     Each call syncs the same catalogue one day later, up to today. With --days, earlier days are synced first.
     """
-    check_variables()
+    load()
     snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
     begins = first_day(snapshot.parent, days=days, now=(now := SystemClock().now()))
     # Of a day that has not begun, everything would be in the future.
@@ -207,7 +207,7 @@ def sandbox(
 
     Days, rate limits and faults can be changed while it runs: see docs/commands.md.
     """
-    check_variables()
+    load()
     from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.settings import SandboxSettings
 

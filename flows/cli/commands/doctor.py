@@ -173,13 +173,12 @@ async def _request_pages(facts: Facts) -> list[Finding]:
     from flows.engine.upkeep import keep_cooldown
 
     settings, found = facts.settings, list[Finding]()
-    check, request, network = "API", accounts_request(None, 50), settings.network()
+    check, request = "API", accounts_request(None, 50)
     client = ApiClient(
         settings.address(),
         settings.key(),
         clock=SystemClock(),
-        certificates=network.certificates,
-        proxy=network.proxy,
+        network=settings.network(),
         paths=settings.page_paths(),
     )
     try:
@@ -212,13 +211,13 @@ async def _request_pages(facts: Facts) -> list[Finding]:
             return [*found, note(check, text=f"{error}. Rate-limited; not retried")]
         text = f"{error}. Rate-limited for {span(seconds)}; not retried"
         keeps = facts.inspection.is_current and service_refusal(facts.service, normalized(settings.address())) is None
-        if keeps and await keep_cooldown(settings, request.scope, seconds):
+        if keeps and keep_cooldown(settings, request.scope, seconds):
             return [*found, note(check, text=f"{text}. Syncs wait as long")]
         return [*found, note(check, text=text, fix="wait as long before you sync: this wait could not be stored")]
 
 
 def _folders(facts: Facts) -> Iterator[Finding]:
-    for _, text in unwritable_folders(facts.settings):
+    for text in unwritable_folders(facts.settings):
         yield from_message("folders", text)
 
 

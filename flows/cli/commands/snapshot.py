@@ -110,7 +110,7 @@ def _explain_failure(opened: Snapshot, error: QueryError, *, with_raw: bool) -> 
 
 
 def describe(
-    table: Annotated[str | None, Parameter(help="Table or view. Default: list all.")] = None,
+    table: Annotated[str | None, Parameter(help="Table, view or macro. Default: list all.")] = None,
     /,
     *,
     form: Annotated[
@@ -120,7 +120,7 @@ def describe(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the snapshot's tables and views, or the columns of one.
+    """List the snapshot's tables, views and macros, or the columns of one.
 
     Each has one line, which a terminal may cut.
     """
@@ -131,6 +131,7 @@ def describe(
         if form == "dbt":
             from flows.cli.output.dbt import sources
 
+            relations = [relation for relation in relations if relation["kind"] != "macro"]
             columns = {relation["name"]: opened.columns(relation["name"]) for relation in relations}
             [(stale_after,)] = opened.query("SELECT max(stale_after) FROM published").rows
             out.out(sources(relations, columns, stale_after), end="")

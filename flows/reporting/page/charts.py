@@ -88,9 +88,9 @@ def _percent(share: float) -> str:
 def _tooltip(row: Mapping[str, Any], kinds: Mapping[str, str]) -> Markup:
     values = {kind: row.get(kind, 0) for kind in kinds}
     if set(values.values()) == {None}:
-        return element("title", f"{row['name']}\nno run")
+        return element("title", f"{row['name']}\nnot observed")
     shown = [
-        f"{kind.replace('_', ' ')}: {'no run' if value is None else f'{value:,}'}"
+        f"{kind.replace('_', ' ')}: {'not observed' if value is None else f'{value:,}'}"
         for kind, value in values.items()
         if value != 0 or len(kinds) == 1
     ]

@@ -26,12 +26,15 @@ FROM engagement_by_day WHERE account_id IN (FROM chosen)
   AND day BETWEEN (getvariable('since') AT TIME ZONE 'UTC')::DATE AND (getvariable('made_at') AT TIME ZONE 'UTC')::DATE
 
 -- name: days
--- From the first run on. NULL is a gap: no sync of the surface ended on that day, so nothing is known. A backfill may be of a single account, and
--- proves nothing about the others.
-WITH synced AS (
-    SELECT (ended_at AT TIME ZONE 'UTC')::DATE AS day,
-        flatten(list(coalesce(string_split(selection, ' and '), ['posts', 'stories']))) AS surfaces
-    FROM runs WHERE kind = 'sync' AND state IN ('complete', 'partial') GROUP BY day
+-- From the first run on. NULL is a gap: on that day less than half of the accounts with a valid token were observed.
+WITH scanned AS (
+    SELECT day, list(surface) AS surfaces
+    FROM (
+        SELECT day, surface FROM observed
+        WHERE account_id IN (FROM chosen) AND day >= getvariable('since')::DATE AND reason IS DISTINCT FROM 'token_expired'
+        GROUP BY day, surface HAVING avg((observed <> 'no')::INTEGER) >= 0.5
+    )
+    GROUP BY day
 )
 SELECT strftime(d.day, '%a %Y-%m-%d') AS name, if(isodow(d.day) = 1, strftime(d.day, '%-d %b'), '') AS label,
     coalesce(e.likes, if('posts' IN r.surfaces, 0, NULL)) AS likes,
@@ -44,7 +47,7 @@ FROM (
         INTERVAL 1 DAY
     ))::DATE AS day
 ) AS d
-LEFT JOIN synced AS r USING (day)
+LEFT JOIN scanned AS r USING (day)
 LEFT JOIN (
     SELECT day, sum(likes_gained)::BIGINT AS likes, sum(comments_gained)::BIGINT AS comments,
         sum(posts_published)::BIGINT AS posts

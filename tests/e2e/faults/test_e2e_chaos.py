@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.processes import TIMEOUT, Operator, killed_on_exit, wait_until
 from tests.harness.against_api import assert_matches_api
+from tests.operator import TIMEOUT, Operator, killed_on_exit, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -24,7 +24,7 @@ MOST_REQUESTS = 90
 def _landed(operator: Operator) -> set[str]:
     if not operator.warehouse.exists():
         return set()
-    return {str(frame.commit.page.correlation_id) for frame in operator.landed() if frame.commit.page is not None}
+    return {str(frame.correlation_id) for frame in operator.landed() if frame.page}
 
 
 def _kill_somewhere(operator: Operator, service: Api, chance: random.Random, *options: str) -> None:

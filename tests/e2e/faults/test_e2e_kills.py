@@ -10,8 +10,8 @@ from connectors.warehouse.storage.holder import holder
 from tests.api.asked import Asked
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.e2e.processes import TIMEOUT, Operator, killed_on_exit, wait_until
 from tests.harness.against_api import assert_matches_api
+from tests.operator import TIMEOUT, Operator, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -37,7 +37,7 @@ def _kill_after(operator: Operator, service: Api, requests: int, number: int = s
 
 
 def _landed(operator: Operator, service: Api) -> set[tuple[Any, ...]]:
-    ids = {frame.commit.page.correlation_id for frame in operator.landed() if frame.commit.page is not None}
+    ids = {frame.correlation_id for frame in operator.landed() if frame.page}
     return {_key(entry) for entry in service.requests if entry.correlation_id in ids}
 
 

@@ -13,8 +13,8 @@ import pytest
 from flows.orchestration.processes import prefect
 from tests.api.faults import Rule, refuse
 from tests.e2e.prefect.up import HOUR, NIGHTLY, STORIES, Up, wait_until
-from tests.e2e.processes import KEY, Operator
 from tests.harness.against_api import assert_matches_api
+from tests.operator import KEY, Operator
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 

@@ -25,8 +25,8 @@ from flows.cli.commands import doctor as checks
 from models.page_commit import PageCommit, ScopeCooldown
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.cli_runner import Cli
 from tests.http_server import http_server, send
+from tests.operator import Cli
 from tests.warehouse.rig import account
 
 

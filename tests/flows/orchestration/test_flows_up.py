@@ -16,7 +16,7 @@ from flows.cli.commands.serving import describe_environment
 from flows.config.errors import ProcessError
 from flows.config.settings import load
 from flows.orchestration.processes import HISTORY, check_database, free_port, local_prefect
-from tests.cli_runner import Cli
+from tests.operator import Cli
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.warehouse.maintenance.mapped_paths import explain_paths
-from connectors.warehouse.maintenance.rebuild import Rebuilt, count_paths, rebuild, recompute_hashes
+from connectors.warehouse.maintenance.rebuild import Rebuilt, count_paths, explain_paths, rebuild, recompute_hashes
 from connectors.warehouse.raw.parts import part_numbers
 from connectors.warehouse.raw.reading import read_parts
 from connectors.warehouse.storage.connection import transaction

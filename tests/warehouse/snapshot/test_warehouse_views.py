@@ -82,6 +82,45 @@ TAGS = ["a #Sun and #sun, #\u00e9t\u00e9_26", "#sun", "plain # text", None, "#su
 
 # Of each view, rows of tables, and the rows that follow from them.
 CASES: dict[str, tuple[Rows, list[Row]]] = {
+    "observed": (
+        {
+            "accounts": [account("anna", first_seen_at=ago(3)), account("gone", first_seen_at=ago(2))],
+            "account_status_history": [{**status("removed", ago(1), None), "account_id": "gone"}],
+            # Of the older runs, more than 30 ago, equal outcomes were deleted.
+            "runs": [
+                {"run_id": str(seq), "seq": seq, "kind": "sync", "state": state, "ended_at": ended_at}
+                for seq, state, ended_at in [
+                    (1, "complete", ago(3)), (2, "interrupted", ago(2, 1)), (3, "partial", ago(2)),
+                    *((seq, "complete", ago(1)) for seq in range(4, 34)),
+                ]
+            ],
+            "run_outcomes": [
+                {"run_id": str(seq), "account_id": name, "surface": surface, "outcome": outcome, "pages": pages}
+                | {"ended_at": ended_at, "error_code": "rate_limited" if outcome == "deferred" else None}
+                for seq, name, surface, outcome, pages, ended_at in (
+                    (1, "anna", "posts", "complete", 3, ago(3)),
+                    (1, "anna", "stories", "deferred", 2, ago(3)),
+                    (33, "anna", "stories", "recent", 1, ago(1)),
+                    (33, "gone", "posts", "deferred", 0, ago(1)),
+                    (33, "anna", "undeclared", "complete", 0, ago(1)),
+                )
+            ],
+        },
+        [
+            ("anna", "ANNA", "posts", TODAY - timedelta(3), "complete", None),
+            ("anna", "ANNA", "posts", TODAY - timedelta(2), "complete", None),
+            ("anna", "ANNA", "posts", TODAY - timedelta(1), "no", "not_scanned"),
+            ("anna", "ANNA", "posts", TODAY, "no", "not_scanned"),
+            ("anna", "ANNA", "stories", TODAY - timedelta(3), "partly", "rate_limited"),
+            ("anna", "ANNA", "stories", TODAY - timedelta(2), "no", "not_scanned"),
+            ("anna", "ANNA", "stories", TODAY - timedelta(1), "complete", None),
+            ("anna", "ANNA", "stories", TODAY, "no", "not_scanned"),
+            ("gone", "GONE", "posts", TODAY - timedelta(2), "no", "not_scanned"),
+            ("gone", "GONE", "posts", TODAY - timedelta(1), "no", "rate_limited"),
+            ("gone", "GONE", "stories", TODAY - timedelta(2), "no", "not_scanned"),
+            ("gone", "GONE", "stories", TODAY - timedelta(1), "no", "not_scanned"),
+        ],
+    ),
     "freshness": (
         {
             "accounts": [account("anna"), account("gone", removed_at=ago(1))],

@@ -1,0 +1,139 @@
+"""Responses, parsed into pages or errors (API 2, 7). No IO."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+from connectors.source.endpoints import ACCOUNTS, ApiRequest
+from connectors.source.errors import DOCUMENTED, ApiError, client_error, gateway_code, rule_for
+from models.api import AccountPage, MediaPage, read_account_page, read_error, read_media_page
+from models.media_page import DEFAULT_PATHS, PagePaths
+from models.partial_json import Unreadable
+from models.text import one_line
+
+_CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
+# Later than the last date of the calendar, and a number that JSON and durations can hold.
+_LONGEST = 1e13
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A page, the operation that returned it, and the response's X-Correlation-ID.
+
+    `is_cached`: a cache answered, not the service, so that nothing on the page is known to be so now.
+    """
+
+    operation: str
+    page: AccountPage | MediaPage
+    correlation_id: str | None
+    is_cached: bool = False
+
+
+def read_response(
+    request: ApiRequest,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    now: datetime,
+    paths: PagePaths = DEFAULT_PATHS,
+    hide: Callable[[bytes], bytes] = bytes,
+) -> Response:
+    """Parse a response into its page. Raises ApiError (API 7).
+
+    Header names are lower-case, `now` is timezone-aware. `paths` are the places of the list and the cursor in a media
+    page. What is around the items of a page, and the body of a malformed one, is as `hide` returns it.
+    """
+    if status != 200:
+        raise _refusal(request.operation, status, headers, body, now)
+    correlation_id = read_correlation_id(headers)
+    try:
+        is_catalogue = request.operation == ACCOUNTS
+        page = read_account_page(body, hide) if is_catalogue else read_media_page(body, paths, hide)
+    except Unreadable as malformed:
+        why = str(malformed)
+    else:
+        # A cache that asked the service again less than a second ago sends an Age of 0.
+        return Response(request.operation, page, correlation_id, headers.get("age", "").strip() not in {"", "0"})
+    # Outside of the `except` block, so that the error does not reference the other one.
+    kind = one_line(headers.get("content-type", "a body of no stated type"), 80)
+    raise client_error(
+        request.operation,
+        "malformed_page",
+        f"{kind}: {why}",
+        status=status,
+        correlation_id=correlation_id,
+        body=hide(body),
+    )
+
+
+def _refusal(operation: str, status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> ApiError:
+    """Return the error of an answer that is not a page: the service's if it has its envelope, else a gateway's."""
+    envelope, correlation_id = read_error(body), read_correlation_id(headers)
+    if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(envelope.correlation_id or ""):
+        correlation_id = envelope.correlation_id
+    if envelope and correlation_id is None and envelope.code not in DOCUMENTED:
+        # Gateways have errors of the same form.
+        envelope = None
+    message = _describe_gateway(status, headers)
+    if envelope:
+        issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.details.issues)
+        message = f"{envelope.message} [{issues}]" if issues else envelope.message
+    return client_error(
+        operation,
+        one_line(envelope.code, 64) if envelope else gateway_code(status),
+        message,
+        status=status,
+        correlation_id=correlation_id,
+        rule=rule_for(envelope.code if envelope else None, status),
+        retry_after=read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")),
+    )
+
+
+def read_correlation_id(headers: Mapping[str, str]) -> str | None:
+    """Return the X-Correlation-ID (API 1) of a response; None if it is missing or does not match the pattern."""
+    # A header that was set twice arrives joined by commas; it is accepted if both are the same id.
+    traced, *more = {one.strip(" ") for one in headers.get("x-correlation-id", "").split(",")}
+    return traced if not more and _CORRELATION_ID.fullmatch(traced) else None
+
+
+def read_retry_after(value: str, now: datetime, date: str = "") -> float | None:
+    """Return the seconds to wait according to a Retry-After header (API 8), or None if it is invalid or over.
+
+    The service and a proxy may both have set the header: the longest wait counts. A gateway may send an HTTP date,
+    which is compared with the response's Date header, `date`, or without one with `now` (aware).
+    """
+    # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
+    waits = [min(float(part), _LONGEST) for part in map(str.strip, value.split(",")) if _SECONDS.fullmatch(part)]
+    if not waits and (until := _http_date(value)) is not None:
+        waits = [(until - (_http_date(date) or now)).total_seconds()]
+    return max((wait for wait in waits if wait >= 0), default=None)
+
+
+def _describe_gateway(status: int, headers: Mapping[str, str]) -> str:
+    """Return what a gateway answered; its name is the header Server or Via, if it has one."""
+    name = one_line(headers.get("server", "") or headers.get("via", ""), 40)
+    who = f"a proxy or gateway ({name}), not the service," if name else "a proxy or gateway, not the service,"
+    if status // 100 == 3:
+        return f"{who} redirects to {_host(headers.get('location', ''))}, which is not followed"
+    kind = one_line(headers.get("content-type", "") or "no stated type", 80)
+    return f"{who} answered with status {status}, {kind}"
+
+
+def _host(location: str) -> str:
+    try:
+        return one_line(urlsplit(location).hostname or "another path of this host", 100)
+    except ValueError:
+        return "an invalid address"
+
+
+def _http_date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
