@@ -344,7 +344,7 @@ _ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, Proce
 
 def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Finding]:
     """Yield the results of these checks."""
-    facts = read_facts(settings, datetime.now(UTC), is_whole="warehouse" in checks)
+    facts = read_facts(settings, SystemClock().now(), is_whole="warehouse" in checks)
     for name in checks:
         try:
             yield from _CHECKS[name](facts)
