@@ -13,8 +13,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from connectors.sandbox.http.access import DEMO_KEY, NO_SCOPE_KEY
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.keys import DEMO_KEY, NO_SCOPE_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import RateLimit, SandboxSettings
 from connectors.state.database import open_state, open_state_read_only, state_path

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from prefect import Flow
 
-from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.http.access import DEMO_KEY
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.runs import last_command
 from flows.backfill import backfill
