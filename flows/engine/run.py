@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -22,11 +21,11 @@ from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids,
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
-from flows.engine.batches import AccountBatcher, Batch, ListedAccount
+from flows.engine.batches import AccountBatcher, Batch
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import AccountScan, ScanContext, describe_failure
+from flows.engine.scan import AccountScan, ListedAccount, ScanContext, describe_failure
 from flows.engine.scans import Scans, open_scans
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
@@ -49,7 +48,6 @@ _SETTLED_AT_ONCE = 1_000
 REQUEST_BUDGET = "request_budget"
 
 if TYPE_CHECKING:
-    from connectors.buckets.snapshot_bucket import SnapshotBucket
     from connectors.source.errors import Failure
 
 
@@ -57,9 +55,8 @@ if TYPE_CHECKING:
 class RunResources:
     """The resources of a run, including time, randomness and ids.
 
-    `bucket` is where the snapshot is published in addition to its file on this machine. `rate` is that of the first
-    request. `progress` is where a run counts what it does, for those who show it. `scan_account` scans elsewhere
-    (flows/scale.py); by default, accounts are scanned in this process.
+    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it.
+    `scan_account` scans elsewhere (flows/scale.py); by default, accounts are scanned in this process.
     """
 
     send: Send
@@ -67,7 +64,6 @@ class RunResources:
     clock: Clock
     random: Callable[[], float]
     new_id: Callable[[], str]
-    bucket: "SnapshotBucket | None" = None
     rate: RequestRate = field(default_factory=RequestRate)
     progress: Progress = field(default_factory=Progress)
     scan_account: "ScanAccount | None" = None
@@ -115,7 +111,7 @@ class Run:
             resources.send,
             self.requests,
             self.land,
-            post_reader(resources.warehouse.mapping),
+            post_reader(resources.warehouse.files.mapping),
             clock,
             resources.random,
             resources.new_id,
@@ -206,7 +202,7 @@ class Run:
         await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
 
 
-ScanAccount = Callable[[Run, AccountScan, Counter[str]], Coroutine[Any, Any, None]]
+ScanAccount = Callable[[Run, AccountScan], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.http.access import DEMO_KEY
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.paths import database

@@ -14,7 +14,6 @@ from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
-from models.erasure import ACTIVITY
 
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.rebuild import PathCounts
@@ -52,17 +51,12 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
     """
     from dataclasses import asdict
 
-    from flows.clock import SystemClock
-    from flows.engine.resources import wait_for_turn
     from flows.engine.upkeep import compact_now
 
     settings = load(warehouse=warehouse)
-    asyncio.run(wait_for_turn(settings, "gramhouse compact"))
-    sizes = compact_now(settings, now=SystemClock().now())
-    raw = sizes.raw
-    lines = [
-        f"Compacted {clean(settings.warehouse)}: {naturalsize(sizes.before)} before, {naturalsize(sizes.after)} now."
-    ]
+    sizes = asyncio.run(compact_now(settings))
+    before, after, raw = naturalsize(sizes.before), naturalsize(sizes.after), sizes.raw
+    lines = [f"Compacted {clean(settings.warehouse)}: {before} before, {after} now."]
     if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
         deleted = f", {count(raw.rows_deleted, 'row')} deleted" if raw.rows_deleted else ""
         now = f"{count(raw.parts_after, 'part')} now ({naturalsize(raw.bytes_after)})"
@@ -117,12 +111,10 @@ def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
 def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
     """Ask on the terminal whether to erase an account; return its id. Raises SystemExit if the answer is no."""
     from flows.engine.forgetting import find_now
-    from flows.engine.resources import wait_for_turn
 
     if not sys.stdin.isatty():
         raise SettingsError("Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes.")
-    asyncio.run(wait_for_turn(settings, ACTIVITY))
-    found, items = find_now(settings, account)
+    found, items = asyncio.run(find_now(settings, account))
     what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
     if not ask(f"Erase {what} everywhere? This cannot be undone."):
         err.print("Nothing was erased.")

@@ -12,7 +12,7 @@ from connectors.warehouse.queries.reader import Stream
 from flows.cli.output.query import print_stream
 from flows.cli.output.table import Column, fit
 from flows.cli.output.terminal import clean, out, without_control_characters
-from tests.cli_runner import Cli
+from tests.operator import Cli
 
 HOSTILE = [
     "\x1b[31mred",
