@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -22,11 +21,11 @@ from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids,
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
-from flows.engine.batches import AccountBatcher, Batch, ListedAccount
+from flows.engine.batches import AccountBatcher, Batch
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import AccountScan, ScanContext, describe_failure
+from flows.engine.scan import AccountScan, ListedAccount, ScanContext, describe_failure
 from flows.engine.scans import Scans, open_scans
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
@@ -206,7 +205,7 @@ class Run:
         await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
 
 
-ScanAccount = Callable[[Run, AccountScan, Counter[str]], Coroutine[Any, Any, None]]
+ScanAccount = Callable[[Run, AccountScan], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager

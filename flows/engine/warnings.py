@@ -73,7 +73,7 @@ def _nothing_scanned(run: Run, outcomes: Tally) -> Iterator[Finding]:
 
 def _limited(run: Run) -> Iterator[Finding]:
     """Yield warnings if the service limited all requests: the rate, and that the run took too long because of it."""
-    allowed, fixed = run.requests.pacer.rate.allowed, run.resources.rate.fixed
+    allowed, fixed = run.requests.rate.allowed, run.resources.rate.fixed
     if allowed is None:
         return
     rate, refused = per_second(allowed), count(run.progress.refused, "request")
