@@ -219,7 +219,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     progress.clear()
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
-    selected = None if request.selection is None else await _selected(request, request.selection, warehouse)
+    selected = None if request.selection is None else await _selected(request.selection, warehouse)
     run_id, now = resources.new_id(), clock.now()
     if request.schedule is not None:
         progress.next_run = now + request.schedule.interval(now)
@@ -274,9 +274,9 @@ async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
         raise OtherService(refusal)
 
 
-async def _selected(request: RunRequest, selection: Selection, warehouse: Warehouse) -> list[ListedAccount]:
+async def _selected(selection: Selection, warehouse: Warehouse) -> list[ListedAccount]:
     """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
-    found = await warehouse.read(choose_accounts, selection, request.settings.page_size)
+    found = await warehouse.read(choose_accounts, selection)
     if not found:
         only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
         raise NothingChosen(
@@ -310,8 +310,15 @@ async def _report_resumed(resumed: Sequence[str], warehouse: Warehouse) -> None:
 
 
 async def _incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:
-    """Return how the run decides between full and recent scans of posts; None: all are full."""
+    due = await warehouse.read(find_due_scans, now=now, every=request.full_refresh_every)
+    return decide_incremental(request, due, now=now)
+
+
+def decide_incremental(request: RunRequest, due: Sequence[tuple[float, int]], *, now: datetime) -> Incremental | None:
+    """Return how a run decides between full and recent scans of posts; None: all are full.
+
+    `due` has the age and the pages of each full scan that is due.
+    """
     if request.mode == "full_refresh":
         return None
-    due = await warehouse.read(find_due_scans, now=now, every=request.full_refresh_every)
     return Incremental(now, request.full_refresh_every, least_age(due, request.settings.full_refresh_budget))
