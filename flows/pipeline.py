@@ -26,8 +26,8 @@ async def merge(run: Run) -> MergeStats:
 
 async def publish(run: Run) -> Published:
     """Publish the snapshot that analysts read, and renew the HTML report if there is one."""
-    resources, run.progress.ending = run.resources, "publish"
-    return await publish_snapshot(resources.warehouse, run.request.settings, resources.bucket, now=run.clock.now())
+    run.progress.ending = "publish"
+    return await publish_snapshot(run.resources.warehouse, run.request.settings, now=run.clock.now())
 
 
 @dataclass(frozen=True, slots=True)

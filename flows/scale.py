@@ -280,7 +280,7 @@ class Workers:
             replace(run.request, settings=settings),
             run.run_id,
             run.resumed,
-            run.resources.warehouse.mapping,
+            run.resources.warehouse.files.mapping,
             run.clock.now(),
             run.clock.monotonic(),
             rate,

@@ -3,24 +3,32 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from connectors.source.errors import Disposition, Failure
-from connectors.state.runs import read_run_numbers, warn
+from connectors.state.published import read_published
+from connectors.state.runs import delete_runs, read_run_numbers, warn
+from connectors.warehouse.maintenance.retention import (
+    delete_old_runs,
+    delete_quarantined,
+    delete_repeated_outcomes,
+    find_agreed_time,
+)
 from connectors.warehouse.merge.removals import remove_missing
-from connectors.warehouse.publish.publish import find_refusal
+from connectors.warehouse.publish.publish import StateRows, bring_state
 from connectors.warehouse.queries.outcomes import (
     FailureGroup,
     count_outcomes,
     read_run_failures,
 )
 from connectors.warehouse.storage.errors import WarehouseError, first_line
-from flows.engine.publishing import Published, publication, upload_refusal
+from flows.engine.publishing import Published, refuse_publication
 from flows.engine.run import Run, of_runs
-from flows.engine.upkeep import delete_old
+from flows.engine.warehouse import Warehouse
 from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
+from flows.reporting.words import count
 from models.findings import Finding, Severity
 from models.runs import NOT_REPLACED, run_state
 
@@ -48,7 +56,7 @@ async def close_run(run: Run) -> RunReport:
     # Until the run's end in the ledger, so that a run has one duration.
     seconds = run.seconds
     await delete_old(timedelta(days=request.settings.keep_runs), warehouse, now=run.clock.now())
-    did = await of_runs(warehouse, [*run.resumed, *warehouse.recovered_runs, run.run_id])
+    did = await of_runs(warehouse, [*run.resumed, *warehouse.files.recovered_runs, run.run_id])
     (own,) = (each for each in did if each.run_id == run.run_id)
     return RunReport(
         **{each.name: getattr(own, each.name) for each in fields(own)},
@@ -66,7 +74,7 @@ async def close_run(run: Run) -> RunReport:
         warnings=tuple(warnings),
         stopped_by=stopped_by,
         requests=run.progress.requests,
-        mapping_pending=warehouse.mapping != request.settings.media_mapping(),
+        mapping_pending=warehouse.files.mapping != request.settings.media_mapping(),
         seconds=seconds,
         as_of=run.at,
     )
@@ -94,16 +102,36 @@ async def _data(run: Run, report: RunReport) -> Data:
 
 
 async def _not_replaced(run: Run) -> Sequence[Finding]:
-    """Return a warning if the snapshot must not be published: its place, or the bucket, has something else."""
-    warehouse, bucket = run.resources.warehouse, run.resources.bucket
-    published = publication(run.request.settings, at=run.clock.now())
-    refused = await warehouse.read(find_refusal, run.request.settings.snapshot_file(), published)
-    if refused is None and bucket is not None:
-        refused = await upload_refusal(bucket, warehouse)
+    """Return a warning if the snapshot must not be published."""
+    refused = await refuse_publication(run.resources.warehouse, run.request.settings, now=run.clock.now())
     if refused is None:
         return ()
     what, _, fix = refused.partition(" Fix: ")
     return [Finding(NOT_REPLACED, Severity.ACTION, what.rstrip("."), fix.rstrip("."))]
+
+
+# How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.
+_ALL_OUTCOMES = timedelta(days=7)
+
+
+async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) -> None:
+    """Delete old runs and quarantined records. Ages are counted from the time on which the last runs agree.
+
+    A failure is logged and not raised, because the run has already landed all its pages.
+    """
+    try:
+        await warehouse.write(bring_state, StateRows(*await warehouse.read_state(read_published)))
+        now = await warehouse.read(find_agreed_time, now=now)
+        await warehouse.write(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))
+        runs = await warehouse.write(delete_old_runs, before=now - keep)
+        await warehouse.write_state(delete_runs, runs)
+        records = await warehouse.write(delete_quarantined, before=now - keep)
+    except WarehouseError as error:
+        notices.warning(f"Could not delete old runs: {error}")
+        return
+    deleted = [count(number, what) for number, what in ((len(runs), "run"), (records, "quarantined record")) if number]
+    if deleted:
+        notices.warning(f"Deleted {' and '.join(deleted)} older than {count(keep.days, 'day')}.")
 
 
 def _reason(

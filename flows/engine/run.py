@@ -48,7 +48,6 @@ _SETTLED_AT_ONCE = 1_000
 REQUEST_BUDGET = "request_budget"
 
 if TYPE_CHECKING:
-    from connectors.buckets.snapshot_bucket import SnapshotBucket
     from connectors.source.errors import Failure
 
 
@@ -56,9 +55,8 @@ if TYPE_CHECKING:
 class RunResources:
     """The resources of a run, including time, randomness and ids.
 
-    `bucket` is where the snapshot is published in addition to its file on this machine. `rate` is that of the first
-    request. `progress` is where a run counts what it does, for those who show it. `scan_account` scans elsewhere
-    (flows/scale.py); by default, accounts are scanned in this process.
+    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it.
+    `scan_account` scans elsewhere (flows/scale.py); by default, accounts are scanned in this process.
     """
 
     send: Send
@@ -66,7 +64,6 @@ class RunResources:
     clock: Clock
     random: Callable[[], float]
     new_id: Callable[[], str]
-    bucket: "SnapshotBucket | None" = None
     rate: RequestRate = field(default_factory=RequestRate)
     progress: Progress = field(default_factory=Progress)
     scan_account: "ScanAccount | None" = None
@@ -114,7 +111,7 @@ class Run:
             resources.send,
             self.requests,
             self.land,
-            post_reader(resources.warehouse.mapping),
+            post_reader(resources.warehouse.files.mapping),
             clock,
             resources.random,
             resources.new_id,

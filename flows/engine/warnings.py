@@ -53,7 +53,7 @@ async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequen
         code, detail, hint = _CONTRADICTIONS[kind]
         what = f"{count(len(names), 'account')} ({several(names)})"
         found.append(Finding(code, Severity.ACTION, detail.format(what=what), hint, count=len(names)))
-    if lost := await warehouse.read(count_unread_values, warehouse.mapping):
+    if lost := await warehouse.read(count_unread_values, warehouse.files.mapping):
         named = ", ".join(f"{name} ({items:,})" for name, items in sorted(lost.items(), key=lambda each: -each[1]))
         detail = f"Values of media items that could not be converted to their column's type and are NULL: {named}"
         hint = "set a path to the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
-from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.http.access import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.faults import TAMPERINGS
 from tests.api.server import Api

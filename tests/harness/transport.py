@@ -7,7 +7,7 @@ from random import Random
 import httpx
 from starlette.types import Receive, Scope, Send
 
-from connectors.sandbox.http.limits import RateLimiter
+from connectors.sandbox.http.access import RateLimiter
 from tests.api.asked import Asked
 from tests.api.server import Api
 from tests.api.transport import ApiTransport, Exchange

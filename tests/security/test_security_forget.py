@@ -24,10 +24,10 @@ from models.findings import Finding, Severity
 from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import CATALOGUE, media
 from models.runs import Outcome, OutcomeKind
-from tests.cli_runner import Cli
 from tests.filling import Scan, begin, land, opened
 from tests.harness.points import Crash
 from tests.harness.process import BEGINNING, Machine
+from tests.operator import Cli
 from tests.security.canary import everything, tells
 from tests.warehouse.days import BEN, POSTS, STORIES, account, at
 

@@ -13,6 +13,7 @@ import pytest
 from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import hint_for
 from connectors.source.retry import TRIES
+from connectors.state.inbox import count_landings
 from connectors.warehouse.maintenance.rebuild import rebuild
 from flows.config.mapping import MappingSettings
 from flows.engine.warehouse import Warehouse
@@ -317,9 +318,9 @@ async def test_a_mapping_with_the_path_of_the_id_makes_the_scan_complete(tmp_pat
     # Stories were stored with the earlier mapping, which applies until a rebuild.
     assert (report.state, report.mapping_pending) == (RunState.PARTIAL, True)
     async with open_run_resources(tmp_path, service) as resources:
-        warehouse = resources.warehouse
-        await warehouse.write(
-            rebuild, warehouse.raw, MappingSettings(**mapping).mapping(), take=warehouse.take_numbers, force=False
+        files, wanted = resources.warehouse.files, MappingSettings(**mapping).mapping()
+        await resources.warehouse.write(
+            rebuild, files.raw, wanted, take=lambda number: files.state.write(count_landings, number), force=False
         )
     assert stored(tmp_path, "SELECT count(*) FROM core.media WHERE surface = 'posts'") == [(4,)]
     report, _ = await _run(tmp_path, service, mapping=mapping)
