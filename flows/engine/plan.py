@@ -1,10 +1,10 @@
 """What a run would ask for, and why: from the snapshot, without a request, by the functions that begin scans."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from connectors.state.forgotten import read_forgotten
@@ -14,21 +14,24 @@ from connectors.warehouse.queries.progress import (
     find_due_scans,
     read_catalogue_pages,
     read_closed_scans,
-    read_statuses,
 )
-from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
 from flows.engine.accounts import why_skipped
 from flows.engine.files import open_existing_state
 from flows.engine.listing import list_account, longest_waiting
 from flows.engine.run import decide_incremental
 from flows.engine.run_request import RunRequest
+from flows.engine.scan import ListedAccount
 from flows.reporting.words import count, join, moment
 from models.feeds import FEEDS
 from models.incremental import KNOWN_RUN, PINS, ClosedScan, why_full
 from models.partition import media
 
 Record = dict[str, Any]
+
+_LISTED = "SELECT account_id, status, ig_username FROM accounts WHERE removed_at IS NULL ORDER BY ALL"
+
 
 COOLDOWN, LEFT_OUT = "cooldown", "max_requests"
 
@@ -38,7 +41,7 @@ class PlannedScan:
     """A scan that a run would make: how deep and why, and about how many requests it takes.
 
     `scan` is full or recent; none if the `reason` is one why nothing is requested. `resume_after` is when a cooldown
-    ends.
+    ends, and `wait` how many seconds the scan would wait for it.
     """
 
     account_id: str
@@ -48,6 +51,7 @@ class PlannedScan:
     reason: str
     requests: int = 0
     resume_after: datetime | None = None
+    wait: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,51 +103,64 @@ class Plan:
 
 def make_plan(request: RunRequest, *, now: datetime) -> Plan:
     """Return what a run would do now. Raises SelectionError, SnapshotMissing and WarehouseUnusable."""
-    settings, is_sync = request.settings, request.kind == "sync"
-    with open_snapshot(settings.snapshot_file()) as snapshot:
-        db = snapshot.db
-        if request.selection is None:
-            rows = snapshot.query("SELECT account_id, status, ig_username FROM accounts WHERE removed_at IS NULL").rows
-            accounts = [list_account(account_id, status, request.surfaces, name) for account_id, status, name in rows]
-        else:
-            chosen = choose_accounts(db, request.selection)
-            statuses = read_statuses(db, [one.account_id for one in chosen])
-            accounts = [
-                list_account(one.account_id, statuses[one.account_id], one.surfaces, one.ig_username) for one in chosen
-            ]
-        ids = [account.account_id for account in accounts]
-        closed = read_closed_scans(db, ids)
-        costs = find_costs(db, ids, older_than=now - request.lookback)
-        incremental = decide_incremental(
-            request, find_due_scans(db, now=now, every=request.full_refresh_every), now=now
-        )
-        catalogue = read_catalogue_pages(db) if is_sync else 0
-    if request.max_requests is not None:
-        accounts = longest_waiting(accounts, closed)
-    left = None if request.max_requests is None else request.max_requests - catalogue
-    planned, waits = list[PlannedScan](), [0.0]
-    for account in accounts:
+    with open_snapshot(request.settings.snapshot_file()) as snapshot:
+        catalogue = read_catalogue_pages(snapshot.db) if request.kind == "sync" else 0
+        scans = plan_scans(request, snapshot, _choose(request, snapshot), now=now, catalogue=catalogue)
+    forgotten = 0
+    with open_existing_state(request.settings.warehouse) as state:
+        if state is not None and request.kind == "sync":
+            forgotten = len(state.read(read_forgotten).marks)
+    return Plan(tuple(scans), catalogue, max((scan.wait for scan in scans), default=0.0), forgotten)
+
+
+def _choose(request: RunRequest, snapshot: Snapshot) -> list[ListedAccount]:
+    """Return the accounts of a run; a sync has all that are listed."""
+    listed = {row["account_id"]: row for row in snapshot.query(_LISTED).records()}
+    chosen = dict.fromkeys(listed, request.surfaces)
+    if request.selection is not None:
+        chosen = {one.account_id: one.surfaces for one in choose_accounts(snapshot.db, request.selection)}
+    return [
+        list_account(account_id, listed[account_id]["status"], surfaces, listed[account_id]["ig_username"])
+        for account_id, surfaces in chosen.items()
+    ]
+
+
+def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, now: datetime) -> list[PlannedScan]:
+    """Return the next scans of one account; none if it is not listed."""
+    accounts = [account for account in _choose(request, snapshot) if account.account_id == account_id]
+    return plan_scans(request, snapshot, accounts, now=now)
+
+
+def plan_scans(
+    request: RunRequest, snapshot: Snapshot, accounts: Sequence[ListedAccount], *, now: datetime, catalogue: int = 0
+) -> list[PlannedScan]:
+    """Return the scans of these accounts in the order in which a run makes them; `catalogue` requests come first."""
+    db, ids = snapshot.db, [account.account_id for account in accounts]
+    closed, costs = read_closed_scans(db, ids), find_costs(db, ids, older_than=now - request.lookback)
+    due = find_due_scans(db, now=now, every=request.full_refresh_every)
+    incremental = decide_incremental(request, due, now=now)
+    left = inf if request.max_requests is None else request.max_requests - catalogue
+    planned = list[PlannedScan]()
+    for account in accounts if request.max_requests is None else longest_waiting(accounts, closed):
         for surface in account.surfaces:
             partition = media(account.account_id, surface)
-            cost = costs.get(partition, Cost())
-            wait = (cost.resume_after - now).total_seconds() if cost.resume_after else 0.0
-            scan = PlannedScan(account.account_id, account.username, surface, "none", "")
-            if (skipped := why_skipped(account, scan_expired=settings.scan_expired)) is not None:
-                scan = replace(scan, reason=skipped[1])
-            elif wait > settings.max_wait:
-                scan = replace(scan, reason=COOLDOWN, resume_after=cost.resume_after)
-            elif left is not None and left <= 0:
-                scan = replace(scan, reason=LEFT_OUT)
+            cost, last = costs.get(partition, Cost()), closed.get(partition)
+            until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
+            scan = PlannedScan(account.account_id, account.username, surface, "none", "", 0, until)
+            wait = (until - now).total_seconds() if until else 0.0
+            if (skipped := why_skipped(account, scan_expired=request.settings.scan_expired)) is not None:
+                planned.append(replace(scan, reason=skipped[1]))
+            elif wait > request.settings.max_wait:
+                planned.append(replace(scan, reason=COOLDOWN))
+            elif left <= 0:
+                planned.append(replace(scan, reason=LEFT_OUT))
             else:
-                waits.append(wait)
-                last = closed.get(partition)
-                is_ordered = FEEDS[surface].may_be_ordered
-                why = why_full(last, incremental if is_ordered else None)
-                takes = _requests(cost, last, settings.page_size, is_full=why is not None)
-                scan = replace(scan, scan="full" if why else "recent", reason=why or "new_posts", requests=takes)
-                left = None if left is None else left - takes
-            planned.append(scan)
-    return Plan(tuple(planned), catalogue, max(waits), _forgotten(request) if is_sync else 0)
+                why = why_full(last, incremental if FEEDS[surface].may_be_ordered else None)
+                takes = _requests(cost, last, request.settings.page_size, is_full=why is not None)
+                depth = "full" if why else "recent"
+                planned.append(replace(scan, scan=depth, reason=why or "new_posts", requests=takes, wait=wait))
+                left -= takes
+    return planned
 
 
 def _requests(cost: Cost, closed: ClosedScan | None, page_size: int, *, is_full: bool) -> int:
@@ -153,11 +170,6 @@ def _requests(cost: Cost, closed: ClosedScan | None, page_size: int, *, is_full:
         # It ends with a page on which enough known posts are older than the lookback window.
         whole = cost.recent_pages or min(whole, ceil((cost.young + KNOWN_RUN + PINS) / page_size))
     return max(1, whole - cost.landed_pages)
-
-
-def _forgotten(request: RunRequest) -> int:
-    with open_existing_state(request.settings.warehouse) as state:
-        return 0 if state is None else len(state.read(read_forgotten).marks)
 
 
 # What becomes of the accounts of scans that are not made, by reason.
@@ -173,7 +185,8 @@ def describe_plan(plan: Plan) -> str:
     """Return what a run would do, in one line."""
     made = [scan for scan in plan.scans if scan.scan != "none"]
     what = f"{count(len(made), 'scan')} of {_accounts(made)} would run, about {count(plan.requests, 'request')}"
-    until = moment(min((scan.resume_after for scan in plan.scans if scan.resume_after), default=None), seconds=True)
+    cooling = [scan.resume_after for scan in plan.scans if scan.reason == COOLDOWN and scan.resume_after]
+    until = moment(min(cooling, default=None), seconds=True)
     skipped = [
         f"{_accounts(found)} {words.format(until=until)}"
         for reason, words in _NOT_MADE
