@@ -16,7 +16,7 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from connectors.sandbox.http.limits import RateLimiter
+from connectors.sandbox.http.access import RateLimiter
 from connectors.state.inbox import Inbox
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from flows.engine import closing as closing_of_runs
