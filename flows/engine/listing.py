@@ -38,7 +38,7 @@ async def list_accounts(run: Run) -> Outcome | None:
     """
     warehouse, surfaces = run.resources.warehouse, run.request.surfaces
     last = (await warehouse.read_state(read_checkpoints, [""])).get(CATALOGUE)
-    if run.request.accept_removals:
+    if run.request.options.accept_removals:
         # The user confirms the present catalogue, not what an interrupted run listed of it.
         last = None
     scanning, met = run.scanning, set[str]()
@@ -61,7 +61,7 @@ async def list_accounts(run: Run) -> Outcome | None:
         outcome = await scan_partition(scanning, scan, run.budget(CATALOGUE_SCOPE), add)
     run.add(await _known(warehouse, rejected, surfaces))
     run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
-    if run.request.max_requests is not None:
+    if run.request.options.max_requests is not None:
         waiting = run.batcher.waiting
         closed = await warehouse.read(read_closed_scans, [account.account_id for account in waiting])
         run.batcher.waiting = longest_waiting(waiting, closed)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import ceil, inf
 from typing import Any
 
@@ -104,11 +104,11 @@ class Plan:
 def make_plan(request: RunRequest, *, now: datetime) -> Plan:
     """Return what a run would do now. Raises SelectionError, SnapshotMissing and WarehouseUnusable."""
     with open_snapshot(request.settings.snapshot_file()) as snapshot:
-        catalogue = read_catalogue_pages(snapshot.db) if request.kind == "sync" else 0
+        catalogue = read_catalogue_pages(snapshot.db) if request.options.kind == "sync" else 0
         scans = plan_scans(request, snapshot, _choose(request, snapshot), now=now, catalogue=catalogue)
     forgotten = 0
     with open_existing_state(request.settings.warehouse) as state:
-        if state is not None and request.kind == "sync":
+        if state is not None and request.options.kind == "sync":
             forgotten = len(state.read(read_forgotten).marks)
     return Plan(tuple(scans), catalogue, max((scan.wait for scan in scans), default=0.0), forgotten)
 
@@ -117,8 +117,8 @@ def _choose(request: RunRequest, snapshot: Snapshot) -> list[ListedAccount]:
     """Return the accounts of a run; a sync has all that are listed."""
     listed = {row["account_id"]: row for row in snapshot.query(_LISTED).records()}
     chosen = dict.fromkeys(listed, request.surfaces)
-    if request.selection is not None:
-        chosen = {one.account_id: one.surfaces for one in choose_accounts(snapshot.db, request.selection)}
+    if (selection := request.options.selection()) is not None:
+        chosen = {one.account_id: one.surfaces for one in choose_accounts(snapshot.db, selection)}
     return [
         list_account(account_id, listed[account_id]["status"], surfaces, listed[account_id]["ig_username"])
         for account_id, surfaces in chosen.items()
@@ -137,11 +137,11 @@ def plan_scans(
     """Return the scans of these accounts in the order in which a run makes them; `catalogue` requests come first."""
     db, ids = snapshot.db, [account.account_id for account in accounts]
     closed, costs = read_closed_scans(db, ids), find_costs(db, ids, older_than=now - request.lookback)
-    due = find_due_scans(db, now=now, every=request.full_refresh_every)
+    due = find_due_scans(db, now=now, every=timedelta(days=request.settings.full_refresh_every))
     incremental = decide_incremental(request, due, now=now)
-    left = inf if request.max_requests is None else request.max_requests - catalogue
+    left = inf if request.options.max_requests is None else request.options.max_requests - catalogue
     planned = list[PlannedScan]()
-    for account in accounts if request.max_requests is None else longest_waiting(accounts, closed):
+    for account in accounts if request.options.max_requests is None else longest_waiting(accounts, closed):
         for surface in account.surfaces:
             partition = media(account.account_id, surface)
             cost, last = costs.get(partition, Cost()), closed.get(partition)

@@ -146,7 +146,7 @@ def begin_scan(
         now=now,
         fresh_within=request.within,
         new_id=run.new_id,
-        run_kind=request.kind,
+        run_kind=request.options.kind,
         known_seq=known_seq,
     )
     scan = Scan(partition, account, now, checkpoint, Attempts(request.settings.page_size), known, known_seq)
@@ -176,7 +176,7 @@ def begin_again(run: ScanContext, scan: Scan, note: str) -> None:
     before, now = scan.checkpoint, run.clock.now()
     # After a violation of the order, the scan must be full.
     known_seq = scan.known_seq if before.order_broken_by is None else None
-    kind = run.request.kind
+    kind = run.request.options.kind
     _continue_at(
         scan, Checkpoint(scan.partition, run.new_id(), run.run_id, now, now, run_kind=kind, known_seq=known_seq)
     )
