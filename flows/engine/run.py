@@ -96,14 +96,7 @@ class Run:
         self.resumed = resumed
         self.incremental = incremental
         self.progress = resources.progress
-        self.requests = Requests(
-            concurrency=request.settings.concurrency,
-            rate=resources.rate,
-            most=request.max_requests,
-            max_wait=request.settings.max_wait,
-            clock=clock,
-            progress=self.progress,
-        )
+        self.requests = Requests(request, resources.rate, clock, self.progress)
         self.scanning = ScanContext(
             request,
             run_id,
