@@ -377,7 +377,7 @@ async def open_workers(request: RunRequest) -> AsyncIterator[ScanAccount | None]
     Raises SettingsError and ClusterLost.
     """
     settings = request.settings
-    if request.max_requests is not None or (settings.scheduler is None and not settings.workers):
+    if request.options.max_requests is not None or (settings.scheduler is None and not settings.workers):
         yield None
         return
     try:

@@ -44,7 +44,7 @@ class Requests:
     def __init__(self, request: RunRequest, rate: RequestRate, clock: Clock, progress: Progress) -> None:
         self.rate = rate
         self.clock = clock
-        self._most, concurrency = request.max_requests, request.settings.concurrency
+        self._most, concurrency = request.options.max_requests, request.settings.concurrency
         self._max_wait = request.settings.max_wait
         self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if self._most is None else concurrency)
         self._in_flight = asyncio.Semaphore(concurrency)

@@ -163,7 +163,7 @@ def begin_again(run: ScanContext, scan: Scan, note: str) -> None:
 
 
 def _fresh(run: ScanContext, partition: Partition, known_seq: int | None) -> Checkpoint:
-    now, kind = run.clock.now(), run.request.kind
+    now, kind = run.clock.now(), run.request.options.kind
     return Checkpoint(partition, run.new_id(), run.run_id, now, now, run_kind=kind, known_seq=known_seq)
 
 

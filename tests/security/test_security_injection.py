@@ -19,7 +19,7 @@ from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi, uuid
-from tests.cli_runner import Cli
+from tests.operator import Cli
 from tests.runs import open_run_resources, request
 
 ODD = (

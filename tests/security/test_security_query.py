@@ -14,7 +14,7 @@ from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from flows.cli.agent_tools import Tools
-from tests.cli_runner import Cli
+from tests.operator import Cli
 from tests.security import hostile_snapshot
 from tests.security.hostile_snapshot import SECRET
 

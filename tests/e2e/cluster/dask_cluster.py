@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from flows.orchestration.processes import free_port
-from tests.e2e.processes import TIMEOUT, Operator, wait_until
+from tests.operator import TIMEOUT, Operator, wait_until
 
 
 @contextmanager

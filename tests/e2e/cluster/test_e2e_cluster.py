@@ -15,17 +15,16 @@ from connectors.sandbox.settings import RateLimit
 from tests.api.faults import Rule, refuse
 from tests.api.server import Api
 from tests.e2e.cluster.dask_cluster import Cluster
-from tests.e2e.processes import (
+from tests.harness.against_api import assert_matches_api
+from tests.operator import (
     KEY,
     ROOT,
     TIMEOUT,
     Operator,
-    OperatorHere,
     killed_on_exit,
     start_sandboxes,
     wait_until,
 )
-from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -230,7 +229,7 @@ def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: Api, cluste
 )
 def test_invalid_options_are_reported_in_one_line(tmp_path: Path, scheduler: str, why: str) -> None:
     environment = {"BASE_URL": "http://127.0.0.1:9", "API_KEY": KEY, "SCHEDULER": scheduler}
-    operator = OperatorHere(tmp_path, {f"GRAMHOUSE_{name}": value for name, value in environment.items()})
+    operator = Operator(tmp_path, {f"GRAMHOUSE_{name}": value for name, value in environment.items()}, here=True)
     refused = operator.run("sync", code=2)
     assert (refused.stdout, why in refused.stderr, "Fix:" in refused.stderr) == ("", True, True)
 

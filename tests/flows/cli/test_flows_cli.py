@@ -22,7 +22,7 @@ from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
 from flows.clock import SystemClock
 from models.tables import text_of_time
-from tests.cli_runner import Cli
+from tests.operator import Cli
 
 
 @pytest.fixture(scope="module")
