@@ -147,10 +147,9 @@ def test_only_the_settings_read_the_environment() -> None:
         for path in sorted((ROOT / room).rglob("*.py"))
         if reading.search(path.read_text(encoding="utf-8"))
     ]
-    # The command line's process chooses Arrow's allocator, which is possible nowhere else. obstore reads variables of
-    # the clouds, and panics at some values, which the bucket refuses.
+    # The command line's process chooses Arrow's allocator, which is possible nowhere else.
     config = [f"flows/config/{name}.py" for name in ("prefect_environment", "setting_sources", "settings")]
-    assert found == ["flows/cli/__main__.py", *config, "connectors/buckets/snapshot_bucket.py"]
+    assert found == ["flows/cli/__main__.py", *config]
 
 
 def test_every_alert_is_explained() -> None:

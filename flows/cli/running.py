@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
 from random import SystemRandom
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
@@ -29,28 +29,40 @@ from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
 from models.runs import RunState
 
+if TYPE_CHECKING:
+    from flows.pipeline import Steps
 
-async def _run_directly(request: RunRequest, activity: str, progress: Progress) -> RunReport:
-    from flows.pipeline import run_sync
+
+async def _run(request: RunRequest, activity: str, progress: Progress, steps: "Steps | None" = None) -> RunReport:
+    from flows.pipeline import DIRECT, run_sync
     from flows.scale import open_workers
 
     async with open_resources(request.settings, activity, progress) as resources, open_workers(request) as workers:
-        return await run_sync(request, replace(resources, scan_account=workers))
+        return await run_sync(request, replace(resources, scan_account=workers), steps or DIRECT)
 
 
 async def _run_tracked(
-    options: SyncOptions | BackfillOptions, run: RunArguments, progress: Progress, take_signals: Callable[[], None]
+    options: SyncOptions | BackfillOptions,
+    run: RunArguments,
+    activity: str,
+    progress: Progress,
+    take_signals: Callable[[], None],
 ) -> RunReport:
     from flows.orchestration.processes import PREFECT_CLIENT, import_prefect
 
     # The terminal has its own report; Prefect's log lines are only sent to its server.
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
-    from flows.backfill import backfill
-    from flows.orchestration.flow_run import Caller, call_flow
-    from flows.sync import sync
+    from flows.orchestration.credentials import load_with_credentials
+    from flows.orchestration.flow_run import track
+    from flows.sync import TRACKED
 
-    run_flow: Any = sync if isinstance(options, SyncOptions) else backfill
-    return await call_flow(lambda: run_flow(options, return_state=True), Caller(progress, take_signals, run.addresses))
+    async def work() -> RunReport:
+        # Prefect has replaced the signal handlers.
+        take_signals()
+        settings = await load_with_credentials({**options.expert.model_dump(), **run.addresses})
+        return await _run(RunRequest(settings, options), activity, progress, TRACKED)
+
+    return await track(options, work)
 
 
 def _configure_logging(*, is_verbose: bool) -> None:
@@ -110,8 +122,8 @@ def run_command(options: SyncOptions | BackfillOptions, settings: Settings, run:
                 lines.progress = progress
             with watch(progress):
                 if api:
-                    return await _run_tracked(options, run, progress, take_signals)
-                return await _run_directly(RunRequest(settings, options), activity, progress)
+                    return await _run_tracked(options, run, activity, progress, take_signals)
+                return await _run(RunRequest(settings, options), activity, progress)
 
         async def announce(report: RunReport, retry: Retry | None) -> None:
             # The flow run has replaced the signal handlers.

@@ -88,7 +88,7 @@ async def _begin_scans(run: Run, batch: Batch, due: Sequence[ListedAccount]) -> 
             return
         some = due[first : first + _AT_ONCE]
         account_ids = [account.account_id for account in some]
-        checkpoints = await warehouse.read_state(read_checkpoints, account_ids, run.request.kind)
+        checkpoints = await warehouse.read_state(read_checkpoints, account_ids, run.request.options.kind)
         closed = await warehouse.read(read_closed_scans, account_ids)
         feeds = {one.account_id: [media(one.account_id, surface) for surface in one.surfaces] for one in some}
         depths = {each: choose_depth(closed.get(each), run.incremental) for own in feeds.values() for each in own}

@@ -37,7 +37,7 @@ async def list_accounts(run: Run) -> Outcome | None:
     """
     warehouse, surfaces = run.resources.warehouse, run.request.surfaces
     last = (await warehouse.read_state(read_checkpoints, [""])).get(CATALOGUE)
-    if run.request.accept_removals:
+    if run.request.options.accept_removals:
         # The user confirms the present catalogue, not what an interrupted run listed of it.
         last = None
     scanning, met = run.scanning, set[str]()
@@ -60,7 +60,7 @@ async def list_accounts(run: Run) -> Outcome | None:
         outcome = await scan_partition(scanning, scan, run.budget(CATALOGUE_SCOPE), add)
     run.add(await _known(warehouse, rejected, surfaces))
     run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
-    if run.request.max_requests is not None:
+    if run.request.options.max_requests is not None:
         run.batcher.waiting = await _longest_waiting(warehouse, run.batcher.waiting)
     run.all_listed()
     return outcome

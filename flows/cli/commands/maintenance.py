@@ -89,17 +89,17 @@ def rebuild(
     done, size = asyncio.run(rebuild_now(settings, force=force))
     items, columns = count(done.paths.items, "item"), count(done.columns, "column")
     imported, outdated, left = (count(each, "record") for each in (done.imported, done.outdated, done.quarantined))
-    lines = {
-        f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).": True,
-        **dict.fromkeys(_paths(settings, done.paths), True),
-        f"Imported {imported} from quarantine.": done.imported,
-        f"Deleted {outdated} from quarantine: newer versions of these items are stored.": done.outdated,
-        f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.": done.quarantined,
-    }
+    lines = [
+        f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).",
+        *_paths(settings, done.paths),
+        done.imported and f"Imported {imported} from quarantine.",
+        done.outdated and f"Deleted {outdated} from quarantine: newer versions of these items are stored.",
+        done.quarantined and f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.",
+    ]
     read = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts}
     records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
     document = {**read, **records, "snapshot": settings.snapshot, "snapshot_bytes": size}
-    print_result(document, (line for line, is_shown in lines.items() if is_shown), as_json=as_json)
+    print_result(document, map(str, filter(None, lines)), as_json=as_json)
 
 
 def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
