@@ -93,15 +93,7 @@ class Run:
         self.resumed = resumed
         self.incremental = incremental
         self.progress = resources.progress
-        most = request.options.max_requests
-        self.requests = Requests(
-            concurrency=request.settings.concurrency,
-            rate=resources.rate,
-            most=most,
-            max_wait=request.settings.max_wait,
-            clock=clock,
-            progress=self.progress,
-        )
+        self.requests = Requests(request, resources.rate, clock, self.progress)
         self.scanning = ScanContext(
             request,
             run_id,
@@ -115,7 +107,7 @@ class Run:
             resources.new_id,
             self.progress,
         )
-        self.batcher = AccountBatcher(request.options.kind, waits_for_all=most is not None)
+        self.batcher = AccountBatcher(request.options.kind, waits_for_all=request.options.max_requests is not None)
         self.to_repeat: list[AccountScan] = []
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
