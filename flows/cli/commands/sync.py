@@ -87,6 +87,8 @@ def backfill(
         since = since_time("--expired-since", expired_since, SystemClock().now())
         options = options.model_copy(update={"expired_since": since})
     settings = load(**options.expert.model_dump(), **run.addresses)
+    # Raises SelectionError if it selects nothing.
+    options.selection()
     request = RunRequest(settings, options)
     if options.dry_run:
         _print_plan(request, as_json=run.as_json)
