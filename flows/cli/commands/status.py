@@ -16,7 +16,7 @@ from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, holder
-from connectors.warehouse.storage.identity import read_mapping
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Current, Record, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
@@ -146,7 +146,7 @@ def _read_snapshot(settings: Settings, now: datetime, found: Status) -> Status:
         shown = {run["run_id"] for run in last}
         if (report := last_report(reader)) is not None and settings.warehouse.exists():
             # On another machine, the mapping of the settings is not that of syncs.
-            report = replace(report, mapping_pending=read_mapping(snapshot.db) != settings.media_mapping())
+            report = replace(report, mapping_pending=read_warehouse(snapshot.db).mapping != settings.media_mapping())
         return replace(
             found,
             totals=totals | items,
