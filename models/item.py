@@ -63,13 +63,14 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class Items:
     """Media records that were read together; the caller gives each a number.
 
-    `columns` are the values of mapped columns by name and number, addresses included, without counts. `counts` are by
-    the name of their mapped column, or by the path of their field. `fields` are all other values by path, addresses
-    included; a list is JSON text with sorted keys. What is null or empty is absent.
+    `values` are by the name of their mapped column, or by the path of their field, which begins with a slash, and by
+    number, addresses included; the list of a field is JSON text with sorted keys. `counts` are the same; no count of a
+    record is in `values`. What is null or empty is absent.
 
-    `kinds` has the first record with each type of a field, in their order: by path, type, and whether the value is a
-    count. It also has counts that are no mapped column. `member_kinds` has the same for the members of the objects in
-    lists, by the path of the list, that of the member in its object, and type.
+    `kinds` has the first record with each type of a field, by path, type, and whether the value is a count; it also has
+    counts that are no mapped column. `member_kinds` has the same for the members of the objects in lists, by the path
+    of the list, that of the member in its object, and type. Both are sorted by these records, and then by path, so that
+    names of columns do not depend on other records.
 
     `taken` are the numbers of the records whose id or mapped columns have the value at a path, by path.
 
@@ -78,9 +79,8 @@ class Items:
     """
 
     media_ids: dict[int, str] = field(default_factory=dict)
-    columns: dict[str, dict[int, Scalar | datetime]] = field(default_factory=dict)
+    values: dict[str, dict[int, Scalar | datetime]] = field(default_factory=dict)
     counts: dict[str, dict[int, int]] = field(default_factory=dict)
-    fields: dict[str, dict[int, Scalar]] = field(default_factory=dict)
     kinds: dict[tuple[str, FieldType, bool], int] = field(default_factory=dict)
     member_kinds: dict[tuple[str, str, FieldType], int] = field(default_factory=dict)
     taken: dict[str, set[int]] = field(default_factory=dict)
@@ -123,7 +123,8 @@ def read_decoded(records: Map[int, Map[str, Any]], mapping: Mapping) -> Items:
     for number, members in content.items():
         items.contents[number] = text = _canonical(members)
         items.content_hashes[number] = xxh3_64_intdigest(text, CONTENT_RULE)
-    _sort_kinds(items, records)
+    items.kinds = dict(sorted(items.kinds.items(), key=lambda one: (one[1], one[0])))
+    items.member_kinds = dict(sorted(items.member_kinds.items(), key=lambda one: (one[1], one[0])))
     return items
 
 
@@ -269,7 +270,7 @@ def _fill_columns(
             filled.update(own)
             items.taken.setdefault(path, set()).update(own)
             is_count = column.reading is Reading.COUNT and not place.is_ignored
-            (items.counts if is_count else items.columns).setdefault(name, {}).update(own)
+            (items.counts if is_count else items.values).setdefault(name, {}).update(own)
             if not (is_count or place.is_ignored or (name in ADDRESSES and not place.is_content)):
                 for n, one in own.items():
                     content[n][name] = one if type(one) is str and one.isascii() else _by_value(one)
@@ -287,7 +288,7 @@ def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, d
             values = {n: value for n, value in values.items() if n not in counts}
     if not values:
         return
-    fields = items.fields[path] = {}
+    fields = items.values[path] = {}
     name, is_ignored, seen = place.stable_path, place.is_ignored, set[FieldType]()
     for n, value in values.items():
         kind = type(value)
@@ -300,25 +301,6 @@ def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, d
         if kind is list:
             for member in (one for element in value if type(element) is dict for one in _member_types(element, "", 1)):
                 items.member_kinds.setdefault((path, *member), n)
-
-
-def _sort_kinds(items: Items, records: Map[int, Map[str, Any]]) -> None:
-    """Sort `kinds` and `member_kinds` as their records have them, so that names do not depend on other records."""
-    order = {
-        (number, path): position
-        for number in {*items.kinds.values(), *items.member_kinds.values()}
-        for position, path in enumerate(_paths_of(records[number], "", 1))
-    }
-    items.kinds = dict(sorted(items.kinds.items(), key=lambda one: (one[1], order[one[1], one[0][0]])))
-    items.member_kinds = dict(sorted(items.member_kinds.items(), key=lambda one: (one[1], order[one[1], one[0][0]])))
-
-
-def _paths_of(members: Map[str, Any], above: str, depth: int) -> Iterator[str]:
-    for key, value in members.items():
-        path = above + to_pointer((key,))
-        yield path
-        if type(value) is dict and depth < _DEEPEST_COLUMN:
-            yield from _paths_of(value, path, depth + 1)
 
 
 def _by_value(value: Any, *_: _Place) -> Any:  # noqa: ANN401 - a scalar or a time

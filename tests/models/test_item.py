@@ -50,8 +50,11 @@ def read_item(raw: bytes, mapping: Mapping) -> Item:
     items = read_items([(7, raw)], mapping)
     for error in items.rejected.values():
         raise error
-    every: list[dict[str, dict[int, Any]]] = [items.columns, items.counts, items.fields]
-    columns, counts, fields = ({name: values[7] for name, values in of.items()} for of in every)
+    counts = {name: values[7] for name, values in items.counts.items()}
+    columns, fields = (
+        {name: values[7] for name, values in items.values.items() if name.startswith("/") == is_field}
+        for is_field in (False, True)
+    )
     types = {path: kind for path, kind, _ in items.kinds}
     return Item(items.media_ids[7], columns, counts, fields, types, items.contents[7], items.content_hashes[7])
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from connectors.warehouse.merge.registry import Registry
 from connectors.warehouse.publish.hide import Hiding, is_hidden_key
 from models.fields import FieldType
+from models.registry import Registry
 from models.views import MEDIA
 
 Pruned = Mapping[str, Mapping[str, Callable[[str], str]]]

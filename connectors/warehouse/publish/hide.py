@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from connectors.warehouse.merge.registry import Registry
 from connectors.warehouse.publish.contents import create_view
 from connectors.warehouse.queries.reader import PADDED
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.fields import FieldType, safe_name
 from models.mapping import READING_TYPES, to_keys
 from models.mapping import Mapping as MediaMapping
+from models.registry import Registry
 from models.views import CHILDREN, MEDIA, View, own_columns
 from models.views import views as declared_views
 
