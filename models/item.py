@@ -23,7 +23,7 @@ A change of these rules needs another CONTENT_RULE, or else every item would get
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -128,18 +128,15 @@ def read_decoded(records: Map[int, Map[str, Any]], mapping: Mapping) -> Items:
     return items
 
 
-def find_id(record: object, mapping: Mapping) -> str | None:
-    """Return the id of a decoded record, of which the members with ids are enough; None if it has none."""
-    try:
-        return _rules(mapping).id_of(record)[0]
-    except RejectedItem:
-        return None
-
-
-def find_time(record: object, mapping: Mapping) -> datetime | None:
-    """Return when a decoded record says that it was published; None if it does not."""
-    found: datetime | None = _rules(mapping).first(record, "published_at")
-    return found
+def find_ids_and_times(records: Iterable[object], mapping: Mapping) -> Iterator[tuple[str | None, datetime | None]]:
+    """Yield the id of each decoded record, and when it says that it was published; None for what it does not say."""
+    rules = _rules(mapping)
+    for record in records:
+        try:
+            media_id = rules.id_of(record)[0]
+        except RejectedItem:
+            media_id = None
+        yield media_id, rules.first(record, "published_at")
 
 
 def is_ignored(column: ColumnMapping, mapping: Mapping) -> bool:
@@ -261,7 +258,7 @@ def _fill_columns(
             if path not in found:
                 continue
             place, values = found[path]
-            if column.reading is Reading.TEXT and not filled and {*map(type, values.values())} == {str}:
+            if not filled and _are_read(values.values(), column.reading):
                 own = values
             else:
                 own = {n: one for n, value in values.items() if n not in filled and (one := read(value)) is not None}
@@ -274,6 +271,14 @@ def _fill_columns(
             if not (is_count or place.is_ignored or (name in ADDRESSES and not place.is_content)):
                 for n, one in own.items():
                     content[n][name] = one if type(one) is str and one.isascii() else _by_value(one)
+
+
+def _are_read(values: Collection[Any], reading: Reading) -> bool:
+    """Return whether values need not be read, because they are what a column holds: of most columns, all are."""
+    kinds = {*map(type, values)}
+    if reading is Reading.COUNT and kinds == {int}:
+        return min(values) in BIGINT and max(values) in BIGINT
+    return reading is Reading.TEXT and kinds == {str}
 
 
 def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, dict[str, Any]]) -> None:

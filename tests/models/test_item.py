@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.fields import FieldType, column_type
-from models.item import changed_columns, find_id, find_time, read_items
+from models.item import changed_columns, find_ids_and_times, read_items
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from models.record import RejectedItem
 
@@ -102,7 +102,7 @@ def test_an_item_has_columns_counts_and_fields() -> None:
         "/children": FieldType.LIST,
     }
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert (find_id(ITEM, BUILT_IN), find_time(ITEM, BUILT_IN)) == ("1", at)
+    assert [*find_ids_and_times([ITEM], BUILT_IN)] == [("1", at)]
     assert item.columns["permalink"] == "https://a.example/p/1/"
 
 
