@@ -123,8 +123,11 @@ def read_decoded(records: Map[int, Map[str, Any]], mapping: Mapping) -> Items:
     for number, members in content.items():
         items.contents[number] = text = _canonical(members)
         items.content_hashes[number] = xxh3_64_intdigest(text, CONTENT_RULE)
-    items.kinds = dict(sorted(items.kinds.items(), key=lambda one: (one[1], one[0])))
-    items.member_kinds = dict(sorted(items.member_kinds.items(), key=lambda one: (one[1], one[0])))
+    # Of keys that differ in their case alone, the one in lower case gets the name without a number.
+    items.kinds = dict(sorted(items.kinds.items(), key=lambda one: (one[1], one[0][0].swapcase(), *one[0])))
+    items.member_kinds = dict(
+        sorted(items.member_kinds.items(), key=lambda one: (one[1], one[0][1].swapcase(), *one[0]))
+    )
     return items
 
 
