@@ -129,7 +129,7 @@ def test_a_page_that_cannot_be_read_is_quarantined_as_a_whole(rig: Rig) -> None:
 def test_columns_are_unique_whatever_their_case_and_not_reserved(rig: Rig) -> None:
     rig.full_scan(item("a", foo=1, Foo=2, FOO=3, ig_username="x", select=1, seen_seq="mine"))
     assert rig.values("column_name", "fields", "ordinal") == [
-        "foo", "foo_2", "foo_3", "ig_username_2", "seen_seq_2", "select_",
+        "foo", "ig_username_2", "seen_seq_2", "select_", "foo_2", "foo_3",
     ]  # fmt: skip
     assert rig.rows("foo, foo_2, foo_3, ig_username_2, select_, seen_seq_2") == [(1, 2, 3, "x", 1, "mine")]
 

@@ -40,14 +40,14 @@ HOSTILE = {
 }
 
 
-def test_inferred_columns_follow_the_declared_ones_in_order_of_discovery(days: Days, snapshot: Path) -> None:
+def test_inferred_columns_follow_the_declared_ones_in_order_of_discovery_and_path(days: Days, snapshot: Path) -> None:
     scan(days, [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}])
     scan(days, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}], hour=24)
     days.publish(snapshot)
     there = columns(snapshot, "media")
     assert [name for name, _ in there[: -len(("z", "n", "y", "a", "o__p"))]] == declared("media")
     assert there[len(declared("media")) :] == [
-        ("z", "DOUBLE"), ("y", "VARCHAR"), ("n_2", "BOOLEAN"), ("a", "VARCHAR"), ("o__p", "TIMESTAMP WITH TIME ZONE"),
+        ("z", "DOUBLE"), ("y", "VARCHAR"), ("a", "VARCHAR"), ("n_2", "BOOLEAN"), ("o__p", "TIMESTAMP WITH TIME ZONE"),
     ]  # fmt: skip
     assert ask(snapshot, "SELECT media_id, z, n_2, y, a FROM media ORDER BY 1") == [
         ("0", None, True, None, "[1]"), ("1", 2.5, None, "x", None),
@@ -129,7 +129,7 @@ def test_mapped_columns_precede_inferred_ones(days: Days, snapshot: Path) -> Non
     scan(days, [{"x": 1, "rating": "4.5", "children": [{"alt": "a", "w": 1}]}, {"stars": 3}])
     days.publish(snapshot)
     assert columns(snapshot, "media")[len(declared("media")) :] == [
-        ("rating", "DOUBLE"), ("x", "BIGINT"), ("children", "VARCHAR"),
+        ("rating", "DOUBLE"), ("children", "VARCHAR"), ("x", "BIGINT"),
     ]  # fmt: skip
     assert columns(snapshot, "media_children")[-2:] == [("alt_text", "VARCHAR"), ("w", "BIGINT")]
     assert ask(snapshot, "SELECT rating FROM media ORDER BY media_id") == [(4.5,), (3.0,)]
