@@ -1,6 +1,5 @@
 """The clocks, which tests replace, and the id generator."""
 
-import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -21,6 +20,9 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """Suspend the calling coroutine for this many seconds."""
+        # Imported here, because commands that read the time do not need it.
+        import asyncio  # noqa: PLC0415
+
         await asyncio.sleep(seconds)
 
 

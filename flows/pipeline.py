@@ -14,6 +14,7 @@ from flows.engine.closing import close_run, complete_report
 from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.run import Run, RunResources, open_run
 from flows.engine.run_request import RunRequest
+from flows.engine.scans import open_scans
 from flows.reporting.run_report import RunReport
 from models.runs import Outcome
 
@@ -26,8 +27,8 @@ async def merge(run: Run) -> MergeStats:
 
 async def publish(run: Run) -> Published:
     """Publish the snapshot that analysts read, and renew the HTML report if there is one."""
-    resources, run.progress.ending = run.resources, "publish"
-    return await publish_snapshot(resources.warehouse, run.request.settings, resources.bucket, now=run.clock.now())
+    run.progress.ending = "publish"
+    return await publish_snapshot(run.resources.warehouse, run.request.settings, now=run.clock.now())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,13 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
     warehouse belongs to another address; for a backfill also SelectionError and NothingChosen.
     """
     async with open_run(request, resources) as run:
-        async with run.scans() as scans:
-            if request.kind == "sync":
+        async with open_scans(run) as scans:
+            if request.options.kind == "sync":
                 scans.start(steps.list_accounts, run)
             # While accounts are still being listed. A backfill's are known.
             async for batch in run.batches():
                 scans.start(steps.scan_batch, run, batch)
-        async with run.scans() as scans:
+        async with open_scans(run) as scans:
             # What failed for a passing reason is scanned once more.
             for batch in run.repeats():
                 scans.start(steps.scan_batch, run, batch)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from flows.config.options import setting
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
-from flows.orchestration.flow_run import end_flow_run, notices_in_flow_run, run_name
+from flows.orchestration.flow_run import end_flow_run, run_name
 from flows.reporting.recording import record_failed_start
 
 
@@ -31,10 +31,9 @@ async def publish(options: PublishOptions | None = None) -> State[Any]:
     """Merge landed pages and publish a new snapshot, without API requests."""
     chosen = (options or PublishOptions()).model_dump()
     try:
-        with notices_in_flow_run():
-            with record_failed_start("gramhouse publish", chosen):
-                settings = load(**chosen)
-            size = await publish_now(settings)
+        with record_failed_start("gramhouse publish", chosen):
+            settings = load(**chosen)
+        size = await publish_now(settings)
     except Exception as error:  # noqa: BLE001 - raised again unless a user can fix it
         return await end_flow_run(error)
     return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).")

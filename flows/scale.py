@@ -1,35 +1,48 @@
 """Scans on Dask workers: they fetch pages in bounded pieces, and the run lands what they return.
 
 `open_workers` gives a run its `scan_account`; everything else is the same with workers and without. Only the run lands
-and merges, because one process may write the warehouse.
+and merges, because one process may write the warehouse. No clock of a worker is stored: a piece continues the clock of
+the run by the seconds since it was sent.
 """
 
 import asyncio
+import hashlib
 import logging
 import pickle
 import signal
+import sys
 import threading
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from random import SystemRandom
+from typing import Any
 
-from connectors.source.errors import client_error
-from flows.clock import new_id
+from connectors.source.base_url import normalized
+from connectors.source.client import ApiClient
+from connectors.source.errors import Failure
+from connectors.source.request_rate import RequestRate
+from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.setting_sources import PREFIX
-from flows.config.settings import Settings
-from flows.engine.piece import Piece, Scanned, Share, describe_terms, run_piece
-from flows.engine.requests import StopRun
+from flows.config.settings import Settings, load
+from flows.engine.pages import scan_account
+from flows.engine.requests import Requests, StopRun
 from flows.engine.run import Run, ScanAccount
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import AccountScan, Scan, Start, begin_scan, failed_outcome
+from flows.engine.scan import AccountScan, ScanContext
+from flows.reporting.progress import Progress, notices
+from flows.reporting.words import count
+from models.mapping import Mapping as MediaMapping
 from models.page_commit import PageCommit
+from models.page_items import post_reader
 from models.release import release
 
-if TYPE_CHECKING:
-    from connectors.source.request_rate import RequestRate
+# The bounds of a piece: bytes of pages, and seconds. It leaves sleeps of more than MOST_SLEEP seconds to the run.
+MOST_BYTES = 16 * 1024 * 1024
+MOST_SECONDS = 60.0
+MOST_SLEEP = 1.0
 
 # Accounts of a piece for each of its requests in flight, so that one with short scans lasts.
 _ACCOUNTS_PER_REQUEST = 8
@@ -39,6 +52,143 @@ _ANSWER = 10.0
 NO_WORKERS = 60.0
 
 _RESUME = "Saved pages are kept. Fix: start the scheduler and its workers, and run the same command to resume."
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What a worker scans, and how. `sent_at` and `monotonic` are the run's clock. It has no API key."""
+
+    request: RunRequest
+    run_id: str
+    resumed: tuple[str, ...]
+    mapping: MediaMapping
+    sent_at: datetime
+    monotonic: float
+    rate: RequestRate
+    accounts: Sequence[AccountScan]
+
+
+@dataclass(slots=True)
+class Scanned:
+    """What a worker returns of a piece: what the run lands, in order, and the state of its accounts in theirs."""
+
+    accounts: Sequence[AccountScan]
+    commits: list[PageCommit]
+    progress: Progress
+    rate: RequestRate
+    stopped_by: Failure | None = None
+
+
+class Leave(Exception):  # noqa: N818 - not an error
+    """A scan ends between two requests, and continues in another piece after `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class PieceRequests(Requests):
+    """The requests of a piece: none begins beyond its bounds, and long sleeps are left to the run."""
+
+    def __init__(self, piece: Piece, clock: ContinuedClock, progress: Progress) -> None:
+        super().__init__(piece.request, piece.rate, clock, progress)
+        self.left_bytes = MOST_BYTES
+        self._ends_at = piece.monotonic + MOST_SECONDS
+
+    def check(self) -> None:
+        """Raise Leave if the piece has all that it may have."""
+        if self.left_bytes <= 0 or self.clock.monotonic() >= self._ends_at:
+            raise Leave(0.0)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep before the next request. Raises Leave if that takes long."""
+        if seconds > MOST_SLEEP:
+            raise Leave(seconds)
+        await super().sleep(seconds)
+
+
+async def scan_piece(piece: Piece, client: ApiClient, clock: ContinuedClock) -> Scanned:
+    """Scan the accounts of a piece until it has MOST_BYTES of pages, for MOST_SECONDS, or until all of them wait."""
+    progress = Progress()
+    requests = PieceRequests(piece, clock, progress)
+    scanned = Scanned(piece.accounts, [], progress, piece.rate)
+
+    async def land(commit: PageCommit) -> None:
+        scanned.commits.append(commit)
+        requests.left_bytes -= len(commit.page.body) if commit.page else 0
+
+    run = ScanContext(
+        piece.request,
+        piece.run_id,
+        piece.resumed,
+        client.send,
+        requests,
+        land,
+        post_reader(piece.mapping),
+        clock,
+        SystemRandom().random,
+        new_id,
+        progress,
+    )
+
+    async def scan(account: AccountScan) -> None:
+        try:
+            await scan_account(run, account)
+        except Leave as leave:
+            account.pause = max(leave.seconds, account.budget.due(clock.monotonic()))
+        except StopRun as stop:
+            scanned.stopped_by = stop.failure
+
+    await asyncio.gather(*map(scan, piece.accounts))
+    scanned.rate = requests.rate
+    return scanned
+
+
+def describe_terms(settings: Settings, salt: str) -> dict[str, str]:
+    """Return what run and workers must have in common. The salt makes the fingerprint of the key useless elsewhere."""
+    key = settings.key().get_secret_value().encode()
+    return {
+        "gramhouse": release(),
+        "Python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "the address": normalized(settings.address()),
+        "an API key with the fingerprint": hashlib.blake2b(key, key=salt.encode(), digest_size=8).hexdigest(),
+    }
+
+
+def run_piece(terms: Mapping[str, str], salt: str, packed: bytes) -> bytes:
+    """Scan a piece on a worker, with the address and the key of its own environment; no clock of it is stored.
+
+    Raises SettingsError if the worker differs from the run.
+    """
+    from distributed import get_worker  # noqa: PLC0415 - a part of an extra
+
+    name = f"the worker {get_worker().address}"
+    try:
+        settings = load()
+        own = describe_terms(settings, salt)
+    except SettingsError as error:
+        raise SettingsError(f"{name}: {error}") from None
+    for what, wanted in terms.items():
+        if own[what] != wanted:
+            fix = "start the workers with the installation and the settings of the run"
+            raise SettingsError(f"{name} has {what} {own[what]}, and the run has {wanted}. Fix: {fix}.")
+    # After the check: another version may not be able to read it.
+    piece: Piece = pickle.loads(packed)  # noqa: S301 - the scheduler's clients can run any code here
+    clock = ContinuedClock(SystemClock(), piece.sent_at, piece.monotonic)
+
+    async def scan() -> Scanned:
+        client = ApiClient(
+            settings.address(),
+            settings.key(),
+            clock=clock,
+            concurrency=piece.request.settings.concurrency,
+            network=settings.network(),
+            paths=piece.request.settings.page_paths(),
+        )
+        async with client:
+            return await scan_piece(piece, client, clock)
+
+    return pickle.dumps(asyncio.run(scan()))
 
 
 class _Call:
@@ -70,68 +220,50 @@ class Workers:
         self._salt = new_id()
         self._terms = describe_terms(settings, self._salt)
         self._rate: RequestRate | None = None
-        self._waiting: list[tuple[AccountScan, asyncio.Future[Share]]] = []
+        self._waiting: list[tuple[AccountScan, asyncio.Future[None]]] = []
 
-    async def scan_account(self, run: Run, account: AccountScan, done: Counter[str]) -> None:
-        """Scan what is left of an account in as many pieces as it takes; see `flows.engine.accounts.scan_account`.
+    async def scan_account(self, run: Run, account: AccountScan) -> None:
+        """Scan what is left of an account in as many pieces as it takes; see `flows.engine.pages.scan_account`.
 
         Raises StopRun, ClusterLost, and SettingsError of a worker.
         """
-        failed, is_alone = list[Start | Scan](), False
         while account.left:
             try:
-                share = await (self._scan_alone(run, account) if is_alone else self._scan_with_others(run, account))
-            except WorkerLost as lost:
-                if is_alone:
-                    await _give_up(run, account, done, str(lost))
-                # Others of the piece may be the cause.
-                is_alone = True
-                continue
-            for commit in share.commits:
-                await run.land(commit)
-                if (cooldown := commit.cooldown) is not None:
-                    run.progress.cooldowns[cooldown.scope] = cooldown.resume_after
-                for outcome in commit.outcomes:
-                    done.update({outcome.kind: 1, "pages": outcome.pages})
-            if share.stopped_by is not None:
-                raise StopRun(share.stopped_by)
-            failed += share.failed
-            account = share.account
-            if share.seconds:
+                await self._scan_with_others(run, account)
+            except WorkerLost:
+                await scan_account(run.scanning, account)
+            if account.pause:
                 began = run.clock.monotonic()
-                await run.requests.sleep(share.seconds)
+                await run.requests.sleep(account.pause)
                 account.budget.waited += run.clock.monotonic() - began
-        if failed:
-            run.to_repeat.append(AccountScan(account.budget, failed))
-        else:
-            run.progress.accounts_done += 1
+                account.pause = 0.0
 
-    async def _scan_alone(self, run: Run, account: AccountScan) -> Share:
-        async with self._pieces:
-            [share] = await self._scan_piece(run, [account])
-        return share
-
-    async def _scan_with_others(self, run: Run, account: AccountScan) -> Share:
+    async def _scan_with_others(self, run: Run, account: AccountScan) -> None:
         """Wait until a piece has scanned the account; each account that waits sends one piece of those that wait."""
-        share: asyncio.Future[Share] = asyncio.get_running_loop().create_future()
-        self._waiting.append((account, share))
+        scanned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((account, scanned))
         # After others that come at the same time.
         await asyncio.sleep(0)
         async with self._pieces:
             most = min(self._most_accounts, -(-len(self._waiting) // self._threads))
             taken, self._waiting = self._waiting[:most], self._waiting[most:]
+            failure: Exception | None = None
             try:
-                shares = await self._scan_piece(run, [each for each, _ in taken]) if taken else []
-                for (_, waiting), found in zip(taken, shares, strict=True):
-                    waiting.set_result(found)
+                if taken:
+                    await self._scan_piece(run, [each for each, _ in taken])
+            except WorkerLost as lost:
+                notices.warning(f"Workers lost {count(len(taken), 'account')}, which the run scans itself: {lost}.")
+                failure = lost
             except Exception as error:  # noqa: BLE001 - all of them raise it
-                for _, waiting in taken:
-                    waiting.set_exception(error)
-                    # Of some that are cancelled meanwhile, nobody retrieves it.
-                    waiting.exception()
-        return await share
+                failure = error
+            for _, waiting in taken:
+                # Some may be cancelled meanwhile.
+                with suppress(asyncio.InvalidStateError):
+                    waiting.set_exception(failure) if failure else waiting.set_result(None)
+        await scanned
 
-    async def _scan_piece(self, run: Run, accounts: list[AccountScan]) -> list[Share]:
+    async def _scan_piece(self, run: Run, accounts: list[AccountScan]) -> None:
+        """Let a worker scan accounts until it returns them, land what it did, and update them."""
         settings = run.request.settings.model_copy(update={"api_key": None, "api_key_file": None})
         if (rate := self._rate) is None:
             rate = run.resources.rate
@@ -140,7 +272,7 @@ class Workers:
             replace(run.request, settings=settings),
             run.run_id,
             run.resumed,
-            run.resources.warehouse.mapping,
+            run.resources.warehouse.files.mapping,
             run.clock.now(),
             run.clock.monotonic(),
             rate,
@@ -153,10 +285,16 @@ class Workers:
         finally:
             # Otherwise its bytes stay on the worker, and are computed again if that dies.
             future.release()
+        await asyncio.gather(*map(run.land, scanned.commits))
         self._rate = scanned.rate
         for name in ("pages", "items", "requests", "retries", "restarted", "refused"):
             setattr(run.progress, name, getattr(run.progress, name) + getattr(scanned.progress, name))
-        return scanned.shares
+        run.progress.cooldowns.update(scanned.progress.cooldowns)
+        for account, found in zip(accounts, scanned.accounts, strict=True):
+            for each in fields(AccountScan):
+                setattr(account, each.name, getattr(found, each.name))
+        if scanned.stopped_by is not None:
+            raise StopRun(scanned.stopped_by)
 
     async def _result(self, future: Any) -> bytes:  # noqa: ANN401
         from distributed import KilledWorker  # noqa: PLC0415
@@ -173,9 +311,9 @@ class Workers:
         except (SettingsError, ClusterLost):
             raise
         except KilledWorker as error:
-            raise WorkerLost("it ended several workers") from error
+            raise WorkerLost("they ended several workers") from error
         except Exception as error:
-            raise WorkerLost(f"of an error of a worker: {error!r}") from error
+            raise WorkerLost(f"a worker failed ({error!r})") from error
 
     async def _wait(self, future: Any) -> bytes:  # noqa: ANN401
         waiting = asyncio.ensure_future(future.result())
@@ -187,16 +325,6 @@ class Workers:
             return await waiting  # type: ignore[no-any-return]
         finally:
             waiting.cancel()
-
-
-async def _give_up(run: Run, account: AccountScan, done: Counter[str], why: str) -> None:
-    """Land an outcome of what is left of an account that no worker can scan."""
-    while account.left:
-        each = account.left.pop(0)
-        scan = begin_scan(run.scanning, each) if isinstance(each, Start) else each
-        outcome = failed_outcome(run.scanning, scan, client_error(scan.operation, "worker_lost", f"no result: {why}"))
-        await run.land(PageCommit(outcomes=(outcome,)))
-        done[outcome.kind] += 1
 
 
 @contextmanager
@@ -249,7 +377,7 @@ async def open_workers(request: RunRequest) -> AsyncIterator[ScanAccount | None]
     Raises SettingsError and ClusterLost.
     """
     settings = request.settings
-    if request.max_requests is not None or (settings.scheduler is None and not settings.workers):
+    if request.options.max_requests is not None or (settings.scheduler is None and not settings.workers):
         yield None
         return
     try:

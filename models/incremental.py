@@ -6,7 +6,7 @@ API v1 does not specify the order of posts, so nothing here relies on an order t
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
+from enum import Enum
 from typing import Literal, NamedTuple
 
 # The first posts may be pinned, so they are no evidence of order, depth or removals. Instagram allows three pins.
@@ -95,16 +95,6 @@ def read_page(
     return FeedProgress(positions, run, read_to, broken_by, frozenset(pins), frozenset(page) or feed.page)
 
 
-class FullReason(StrEnum):
-    """Why a scan of posts reads to the last page."""
-
-    MODE = "full_refresh"
-    FIRST = "first_scan"
-    UNPROVED = "order_not_proved"
-    SHORT = "few_pages"
-    DUE = "full_due"
-
-
 @dataclass(frozen=True, slots=True)
 class ClosedScan:
     """A partition's last closed scans: full ones, and recent ones that reached known posts.
@@ -150,19 +140,21 @@ class Incremental:
     least_age: float = 0.0
 
 
-def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> FullReason | None:
-    """Return why a scan must be full, or None if it may stop at known posts. Without `incremental` all are full."""
-    if closed is None:
-        return FullReason.FIRST
-    if incremental is None:
-        return FullReason.MODE
-    if not closed.is_ordered:
-        return FullReason.UNPROVED
-    if not closed.is_eligible:
-        return FullReason.SHORT
+class Depth(Enum):
+    """How deep a scan reads: to known posts, or to the last page, perhaps because that is due."""
+
+    RECENT = "recent"
+    FULL = "full"
+    FULL_DUE = "full_due"
+
+
+def choose_depth(closed: ClosedScan | None, incremental: Incremental | None) -> Depth:
+    """Return how deep to scan a feed; `closed` are its last closed scans. Without `incremental` all scans are full."""
+    if closed is None or incremental is None or not closed.is_eligible:
+        return Depth.FULL
     at, every = incremental.at, incremental.every
     is_taken = closed.is_full_due(at, every) and closed.age(at, every) >= incremental.least_age
-    return FullReason.DUE if is_taken else None
+    return Depth.FULL_DUE if is_taken else Depth.RECENT
 
 
 def least_age(due: Iterable[tuple[float, int]], budget: int | None) -> float:

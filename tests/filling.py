@@ -7,7 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from connectors.state.runs import begin_run
-from flows.engine.files import Files, lock_state, open_pair
+from flows.config.settings import Settings
+from flows.engine.files import Files, open_files
 from models.checkpoint import Checkpoint
 from models.page_commit import PageCommit, ReceivedPage
 from models.partition import Partition
@@ -35,10 +36,7 @@ class Scan:
 @contextmanager
 def opened(warehouse: Path) -> Iterator[Files]:
     """Open a warehouse with its state; create them if necessary."""
-    with (
-        lock_state(warehouse, "gramhouse sync", now=at(0)) as state,
-        open_pair(state, warehouse) as files,
-    ):
+    with open_files(Settings(warehouse=warehouse), "gramhouse sync", now=at(0)) as files:
         yield files
 
 
@@ -62,4 +60,4 @@ def begin(
 def land(files: Files, *commits: PageCommit) -> None:
     """Land page commits, and merge them."""
     files.inbox.land(commits)
-    files.merge(files.db, files.inbox.last())
+    files.merge(files.db)

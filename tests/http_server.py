@@ -31,11 +31,8 @@ def http_server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[st
     """Serve on a free port of 127.0.0.1, and yield the address; `answer` is called in a thread for each request."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer(self)
-
-        def do_POST(self) -> None:
-            answer(self)
+        protocol_version = "HTTP/1.1"
+        do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = answer  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             """Print nothing."""

@@ -6,7 +6,7 @@ import struct
 import termios
 from pathlib import Path
 
-from tests.e2e.processes import wait_until
+from tests.operator import wait_until
 
 # The size of the process's writes: a pipe with less free space counts as full.
 _WRITE = 8192

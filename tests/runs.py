@@ -13,7 +13,7 @@ import duckdb
 import pytest
 from pydantic import SecretStr
 
-from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.http.access import DEMO_KEY
 from connectors.source.client import ApiClient
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import Settings
@@ -22,12 +22,11 @@ from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
-from models.mapping import BUILT_IN, Mapping
 from models.runs import OutcomeKind
 from tests.api.asked import Asked
 from tests.api.listed import Feed, ListedApi
 from tests.api.transport import ApiTransport
-from tests.clocks import START, VirtualClock
+from tests.clocks import VirtualClock
 
 if TYPE_CHECKING:
     from models.selection import Selection
@@ -69,11 +68,11 @@ def resources_with(api: ListedApi, warehouse: Warehouse, **changes: Any) -> RunR
 async def open_run_resources(
     folder: Path,
     api: ListedApi,
-    mapping: Mapping = BUILT_IN,
+    settings: Settings | None = None,
     **changes: Any,  # noqa: ANN401 - fields of RunResources
 ) -> AsyncIterator[RunResources]:
     """Open a real warehouse in a folder; yield the resources of a run on it."""
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START, mapping=mapping) as warehouse:
+    async with open_warehouse(settings or request(folder).settings, "a test", api.clock) as warehouse:
         yield resources_with(api, warehouse, **changes)
 
 
@@ -84,7 +83,7 @@ async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
 async def synced(folder: Path, api: ListedApi, **changes: Any) -> RunReport:  # noqa: ANN401 - as `request`
     """Run a sync on the warehouse in a folder."""
     asked = request(folder, **changes)
-    async with open_run_resources(folder, api, mapping=asked.settings.media_mapping()) as resources:
+    async with open_run_resources(folder, api, asked.settings) as resources:
         return await run_sync(asked, resources)
 
 

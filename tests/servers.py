@@ -46,3 +46,56 @@ async def listening(meet: Meet, context: ssl.SSLContext | None = None) -> AsyncI
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(result, Exception):
                 raise result
+
+
+PAGE = b'{"items":[{"id":"1"}],"next_cursor":null}'
+TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
+
+
+class Stage:
+    """A server on a real socket that reads each request's head and then calls `play`; `peers` are its connections."""
+
+    def __init__(self, play: Meet) -> None:
+        self.play = play
+        self.heads: list[str] = []
+        self.peers: list[object] = []
+        self.url = ""
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while not writer.is_closing():
+            self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+            self.peers.append(writer.get_extra_info("peername"))
+            await self.play(reader, writer)
+            await writer.drain()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Stage"]:
+        async with listening(self._meet) as port:
+            self.url = f"http://127.0.0.1:{port}"
+            yield self
+
+
+def http(status: str = "200 OK", body: bytes = PAGE, **headers: str) -> bytes:
+    """Return a response; the names of headers have underscores for dashes."""
+    named = {"content-length": str(len(body)), "x-correlation-id": TRACE}
+    named |= {name.replace("_", "-"): value for name, value in headers.items()}
+    head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
+
+
+def saying(*pieces: bytes, then: str = "stay", pause: float = 0.0) -> Meet:
+    """Send these pieces for a request, each after a pause but the first, and then `reset`, `close`, `hang` or go on."""
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(pause)
+        if then == "reset":
+            writer.transport.abort()
+        elif then == "close":
+            writer.close()
+        elif then == "hang":
+            await reader.read()
+
+    return play

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from flows.config.setting_sources import PREFIX
+from flows.config.setting_sources import PREFIX, limits, number_range
 from flows.config.settings import Settings
-from flows.config.wrong_value import limits, number_range
 
 _HEAD = "| setting | default | |\n|---|---|---|\n"
 

@@ -120,7 +120,7 @@ async def run_day(folder: Path, api: DatedApi, mode: SyncMode, every: timedelta)
     request = RunRequest(
         Settings.model_validate({**files, "sync_mode": mode, "full_refresh_every": min(every.days, 366)})
     )
-    async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=api.clock.now()) as warehouse:
+    async with open_warehouse(request.settings, "a benchmark", api.clock) as warehouse:
         resources = RunResources(
             send=api.send,
             warehouse=warehouse,

@@ -23,15 +23,12 @@ _WAREHOUSE, _PUBLISHED = "warehouse", "published"
 
 # Each part is one request, which obstore limits to 30 s: that suffices at 560 kB/s. S3 accepts at most 10,000 parts.
 _PART = 8 * 1024 * 1024
-_PARTS: Any = {"chunk_size": _PART, "max_concurrency": 2}
 
 _SETTINGS = {
     "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL (http:// needs AWS_ALLOW_HTTP=true)",
     "gs": "GOOGLE_SERVICE_ACCOUNT",
     "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY and AZURE_STORAGE_ENDPOINT",
 }
-
-_ENDPOINTS = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT", "GOOGLE_BASE_URL")
 
 # The error code in a response of a server, or the system's reason why there was none.
 _DETAIL = re.compile(r'<Code>(\w+)</Code>|\b(?:message|error): "([^"]+)"')
@@ -49,6 +46,11 @@ class Published:
     published_at: datetime
     warehouse_id: str
 
+    @property
+    def nanoseconds(self) -> int:
+        """Return when it was published, as the time of a file."""
+        return round(self.published_at.timestamp() * 1_000_000) * 1000
+
 
 class SnapshotBucket:
     """Publishes and fetches the snapshot at `url`, such as s3://bucket/path/analytics.duckdb.
@@ -60,10 +62,6 @@ class SnapshotBucket:
         self.url = url
         self._folder, _, self._key = url.rpartition("/")
         with self._explained():
-            for name in _ENDPOINTS:
-                # obstore would panic, and print a backtrace.
-                if not re.fullmatch(r"(?i)https?://\S+", os.environ.get(name, "https://unset")):
-                    raise ValueError(f"{name} is not an address such as https://host:9000")
             self._store: Any = from_url(self._folder)
 
     async def newest(self) -> Published | None:
@@ -96,7 +94,7 @@ class SnapshotBucket:
             )
         about = {_WAREHOUSE: warehouse_id, _PUBLISHED: at.isoformat()}
         with self._explained():
-            await self._store.put_async(self._key, file, attributes=about, **_PARTS)
+            await self._store.put_async(self._key, file, attributes=about, chunk_size=_PART, max_concurrency=2)
 
     async def fetch(self, file: Path) -> None:
         """Download the snapshot to a file, unless the file already is that snapshot, by its size and time.
@@ -104,8 +102,8 @@ class SnapshotBucket:
         Raises BucketError also if nothing was published, or if it is replaced meanwhile, and OSError.
         """
         file.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may download to the same file.
         with file.with_name(f".{file.name}.lock").open("ab") as lock:
-            # Another process may download to the same file.
             fcntl.flock(lock, fcntl.LOCK_EX)
             newest = await self.newest()
             if newest is None:
@@ -119,14 +117,13 @@ class SnapshotBucket:
     async def _download(self, newest: Published, file: Path) -> None:
         draft = file.with_name(f".{file.name}.download")
         draft.unlink(missing_ok=True)
-        with draft.open("wb") as target:
+        with draft.open("wb") as target, self._explained():
             for start in range(0, newest.bytes, _PART):
                 part = {"range": (start, min(start + _PART, newest.bytes)), "if_match": newest.e_tag}
-                with self._explained():
-                    piece = await self._store.get_async(self._key, options=part)
-                    target.write(await piece.bytes_async())
+                piece = await self._store.get_async(self._key, options=part)
+                target.write(await piece.bytes_async())
         draft.chmod(0o444)
-        os.utime(draft, ns=(_nanoseconds(newest), _nanoseconds(newest)))
+        os.utime(draft, ns=(newest.nanoseconds, newest.nanoseconds))
         draft.replace(file)
 
     @contextmanager
@@ -143,15 +140,11 @@ class SnapshotBucket:
             text = str(error).strip() or type(error).__name__
             # The body of a response begins with "<".
             why = text.splitlines()[0].partition(": <")[0][:300].rstrip(". ")
-            detail = _DETAIL.search(text)
-            why += f" ({detail[1] or detail[2]})" if detail else ""
+            if detail := _DETAIL.search(text):
+                why += f" ({detail[1] or detail[2]})"
             fix = f"check the bucket's name, and in the environment {_SETTINGS[urlsplit(self.url).scheme]}"
             raise BucketError(f"the bucket {self._folder} cannot be used: {why}. Fix: {fix}.") from error
 
 
 def _is_current(file: Path, newest: Published) -> bool:
-    return file.exists() and (file.stat().st_size, file.stat().st_mtime_ns) == (newest.bytes, _nanoseconds(newest))
-
-
-def _nanoseconds(newest: Published) -> int:
-    return round(newest.published_at.timestamp() * 1_000_000) * 1000
+    return file.exists() and (file.stat().st_size, file.stat().st_mtime_ns) == (newest.bytes, newest.nanoseconds)

@@ -219,8 +219,6 @@ RULES: Mapping[str, Rule] = {
     CACHED_ANSWER: Rule(
         SKIP, "exclude the API from the caches of the proxies and gateways between this machine and the service"
     ),
-    "worker_lost": Rule(SKIP, "look for the cause in the workers' logs, such as too little memory, and run it again"),
-    "cursor_expires": Rule(SKIP, _CURSOR),
     "cursor_loop": Rule(SKIP, _SUPPORT),
     "cursor_no_progress": Rule(SKIP, _SUPPORT),
 }

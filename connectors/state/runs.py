@@ -112,8 +112,13 @@ def end_command(
     connection.execute(update(runs).where(_of.number == number).values(state=state, ended_at=now, detail=detail))
 
 
-def add_failed_start(connection: Connection, kind: str, *, pid: int, now: datetime, detail: str) -> None:
-    """Add the row of a command that failed before it began; without the lock, too."""
+def add_failed_start(
+    connection: Connection, kind: str, *, pid: int, since: datetime, now: datetime, detail: str
+) -> None:
+    """Add the row of a command that failed before this process began a run, if so, `since`; without the lock, too."""
+    begun = select(runs).where(_of.run_id.is_not(None), _of.pid == pid, _of.started_at >= since)
+    if connection.execute(begun).first() is not None:
+        return
     connection.execute(delete(runs).where(_of.run_id.is_(None), _of.kind == kind, _of.state == RunState.FAILED))
     _add_command(connection, kind, pid=pid, state=RunState.FAILED, started_at=now, ended_at=now, detail=detail)
 

@@ -7,15 +7,12 @@ import gc
 import os
 import signal
 import sys
-from importlib.abc import MetaPathFinder
 
 from flows.cli.output.streams import keep_usable
 
-# Optional modules whose import is prevented to save time. DuckDB imports pandas, if it is installed, to check types of
-# values, and pyarrow imports numpy; together they take a second. httpx imports its own command line with its
-# dependencies, and works without it.
+# Optional modules whose import is prevented, because it takes a second: DuckDB imports pandas, if it is installed, to
+# check types of values, pyarrow numpy, and httpx its own command line.
 _LEFT_OUT = frozenset({"pandas", "numpy", "httpx._main"})
-
 
 # The new objects after which Python looks for cycles. With its default, 700, that takes a twentieth of a sync.
 _OBJECTS = 10_000
@@ -24,10 +21,10 @@ _OBJECTS = 10_000
 _MMAP_THRESHOLD, _LARGE = -3, 1024 * 1024
 
 
-class _WithoutOptionalModules(MetaPathFinder):
+class _WithoutOptionalModules:
     """Finds no optional module. None in `sys.modules` prevents an import too, but pyarrow takes it for a module."""
 
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002 - its signature
+    def find_spec(self, fullname: str, path: object, target: object = None, /) -> None:  # noqa: ARG002 - its signature
         if fullname in _LEFT_OUT:
             raise ModuleNotFoundError(fullname, name=fullname)
 
@@ -35,9 +32,7 @@ class _WithoutOptionalModules(MetaPathFinder):
 def _return_large_allocations() -> None:
     """Return every large allocation to the system when it is freed: 40 MB in a first sync.
 
-    By default glibc raises the threshold to the largest size freed so far, 32 MB at most, and keeps what is smaller. A
-    fixed threshold also stops it from raising the free memory that it keeps at the end of the heap. The user's own
-    threshold, in the environment, has precedence.
+    By default glibc raises the threshold up to 32 MB, and keeps what is smaller. The user's own has precedence.
     """
     if "MALLOC_MMAP_THRESHOLD_" in os.environ or sys.platform != "linux":
         return

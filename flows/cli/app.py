@@ -1,10 +1,9 @@
-"""The command line: its commands, and the mapping of errors to a message of one line and an exit code."""
+"""The command line: its commands, and how they end: an exit code, and after a failure one line, cause and fix."""
 
 import logging
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
@@ -18,25 +17,21 @@ from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
 from models.selection import SelectionError
 
-# Errors that are the user's to fix, with messages of one line; the first class that matches decides.
-_EXITS: Mapping[type[Exception], ExitCode] = {
-    SettingsError: ExitCode.WRONG_USAGE,
-    SelectionError: ExitCode.WRONG_USAGE,
-    OtherService: ExitCode.WRONG_USAGE,
-    WarehouseBusy: ExitCode.BUSY,
-    SnapshotHides: ExitCode.PARTIAL,
-    WarehouseError: ExitCode.FAILED,
-    TrackerUnreachable: ExitCode.FAILED,
-    ProcessError: ExitCode.FAILED,
-    ClusterLost: ExitCode.FAILED,
-    BucketError: ExitCode.FAILED,
-    OSError: ExitCode.FAILED,
+# Errors that are the user's to fix, with messages of one line; the first code with a class that matches decides.
+_EXITS: Mapping[ExitCode, tuple[type[Exception], ...]] = {
+    ExitCode.WRONG_USAGE: (SettingsError, SelectionError, OtherService),
+    ExitCode.BUSY: (WarehouseBusy,),
+    ExitCode.PARTIAL: (SnapshotHides,),
+    ExitCode.FAILED: (WarehouseError, TrackerUnreachable, ProcessError, ClusterLost, BucketError, OSError),
 }
 
+# Commands whose failure is recorded even if they do not begin: schedules run them.
+_RECORDED = ("sync", "backfill")
 
-# Known before parsing, because usage errors are reported accordingly. The arguments are separated by NUL.
+# Known before parsing, because of usage errors. The arguments are separated by NUL.
 _JSON = re.compile(r"(?<![^\0])(--json|(--format|-f)[=\0]?json)(?![^\0])")
 _JSON_LOG = re.compile(r"(?<![^\0])--log-format[=\0]json(?![^\0])")
+_WAREHOUSE = re.compile(r"(?<![^\0])--warehouse[=\0]([^\0]+)")
 
 _OPTIONS = Group("Options", sort_key=len(GROUPS))
 
@@ -70,27 +65,82 @@ def build_app() -> App:
             help=command.help,
             help_epilogue=f"Example: gramhouse {name} {command.example}".rstrip(),
         )
-    app.register_install_completion_command()
-    for name in ("--help", "--version", "--install-completion"):
+    completion = "flows.cli.commands.configuration:install_completion"
+    about = "Install shell completion for this application."
+    app.command(completion, "--install-completion", help=about, group=_OPTIONS)
+    for name in ("--help", "--version"):
         app[name].group = _OPTIONS
     return app
 
 
-def _describe(app: App, name: str) -> None:
-    """Import a command, and give its help all paragraphs of the docstring of its function."""
-    command = app[name]
-    paragraphs = (command.default_command.__doc__ or "").split("\n\n")
-    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+def _call(arguments: Sequence[str], command: str | None) -> int:
+    """Run the command line; return the exit code. Raises SettingsError for wrong usage."""
+    if any(argument != argument.encode(errors="replace").decode() for argument in arguments):
+        raise SettingsError(f"The arguments {' '.join(arguments)!a} are not UTF-8. Fix: write them in UTF-8.")
+    app = build_app()
+    if command:
+        # The table has the first paragraph of its help; the function's docstring has all.
+        paragraphs = (app[command].default_command.__doc__ or "").split("\n\n")
+        app[command].help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    try:
+        return int(app(arguments, print_error=False, exit_on_error=False) or ExitCode.COMPLETE)
+    except CycloptsError as error:
+        raise SettingsError(*_explain_usage(error, command)) from error
 
 
-def _say(error: object) -> str:
-    """Print an error; return its text."""
+def _explain_usage(error: CycloptsError, command: str | None) -> list[str]:
+    from pydantic import ValidationError
+
+    if isinstance(error.__cause__, ValidationError):
+        from flows.config.options import refusals
+
+        return refusals(error.__cause__)
+    what, fix = str(error).partition(" Available commands: ")[0], f"see `gramhouse {command or ''}".strip() + " --help`"
+    if error.argument and (why := getattr(error, "exception_message", "")):
+        what = f"{error.argument.name}: {why[:1].lower()}{why[1:]}"
+    elif isinstance(error, UnusedCliTokensError):
+        what = f"Unexpected argument {' '.join(error.unused_tokens or ())!r}"
+    return [f"{what}{'' if what.endswith(('.', '?')) else '.'} Fix: {fix}."]
+
+
+def _is_mistyped(error: Exception) -> bool:
+    """Return whether options were mistyped at a terminal: nothing that runs on schedule has failed."""
+    of_options = isinstance(error.__cause__, CycloptsError) or all(str(line).startswith("--") for line in error.args)
+    return isinstance(error, SettingsError) and of_options and sys.stderr.isatty()
+
+
+def _run(arguments: Sequence[str], typed: str) -> int:
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else None
+    if command not in _RECORDED or not {"--help", "-h", "--dry-run"}.isdisjoint(arguments):
+        return _call(arguments, command)
+    from flows.reporting.recording import record_failed_start
+
+    warehouse = _WAREHOUSE.search(typed)
+    with record_failed_start(f"gramhouse {command}", {"warehouse": warehouse and warehouse[1]}, unless=_is_mistyped):
+        return _call(arguments, command)
+
+
+def _end_of(error: BaseException) -> tuple[int, str | None] | None:
+    """Return the exit code and the message of what ended a command; None: it is a bug."""
+    if isinstance(error, SystemExit):
+        return int(error.code or 0), None
+    if isinstance(error, Stopped):
+        return error.code, str(error)
+    if isinstance(error, BrokenPipeError):
+        # The reader of the output closed it, such as `head`.
+        return ExitCode.FAILED, None
+    # Python's word for a limit of processes, which includes threads; DuckDB and SQLite have no part in it.
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return ExitCode.FAILED, f"{error}. {hint_for(error, '')}"
+    return next(((code, error_line(error)) for code, kinds in _EXITS.items() if isinstance(error, kinds)), None)
+
+
+def _say(message: str) -> None:
     from flows.cli.output.terminal import FAIL, clean, err
 
-    for line in str(error).splitlines():
+    for line in message.splitlines():
         # Not wrapped: a terminal does this itself, and a log has the complete line.
         err.print(f"{FAIL} {clean(line)}", soft_wrap=True)
-    return str(error)
 
 
 class _Notices(logging.Handler):
@@ -102,69 +152,7 @@ class _Notices(logging.Handler):
         warn(record.getMessage())
 
 
-def _explain_usage(error: CycloptsError, command: Sequence[str]) -> str:
-    from pydantic import ValidationError
-
-    if isinstance(error.__cause__, ValidationError):
-        from flows.config.options import refusals
-
-        return "\n".join(refusals(error.__cause__))
-    message, fix = str(error).partition(" Available commands: ")[0], f"see `{' '.join(('gramhouse', *command))} --help`"
-    if error.argument and (why := getattr(error, "exception_message", "")):
-        what, _, own = why.rstrip(".").partition("; ")
-        message, fix = f"{error.argument.name}: {what[:1].lower()}{what[1:]}", own or fix
-    elif isinstance(error, UnusedCliTokensError):
-        message = f"Unexpected argument {' '.join(error.unused_tokens or ())!r}"
-    end = "" if message.endswith((".", "?")) else "."
-    return f"{message}{end} Fix: {fix}."
-
-
-def _refuse_usage(error: CycloptsError, arguments: Sequence[str]) -> str:
-    """Say what is wrong with the command line; record it for a scheduled run, so that `gramhouse status` shows it."""
-    command = [each for each in arguments[:1] if each in COMMANDS]
-    message = _explain_usage(error, command)
-    if command in (["sync"], ["backfill"]) and not sys.stderr.isatty():
-        from flows.reporting.recording import record_failed_start
-
-        with suppress(SettingsError), record_failed_start(command[0], {}):
-            raise SettingsError(message)
-    return _say(message)
-
-
-def _run(arguments: Sequence[str]) -> int:
-    """Run the command line; return the exit code."""
-    for argument in arguments:
-        try:
-            argument.encode()
-        except UnicodeEncodeError:
-            raise SettingsError(f"The argument {argument!a} is not UTF-8. Fix: write it in UTF-8.") from None
-    app = build_app()
-    if arguments and arguments[0] in COMMANDS:
-        _describe(app, arguments[0])
-    return int(app(arguments, print_error=False, exit_on_error=False) or ExitCode.COMPLETE)
-
-
-def _say_failure(error: BaseException, arguments: Sequence[str]) -> tuple[int, str | None]:
-    """Print why a command failed; return the exit code and the message. Raises the error if it is a bug."""
-    if isinstance(error, SystemExit):
-        return int(error.code or 0), None
-    if isinstance(error, Stopped):
-        return error.code, _say(error)
-    if isinstance(error, CycloptsError):
-        return ExitCode.WRONG_USAGE, _refuse_usage(error, arguments)
-    if isinstance(error, BrokenPipeError):
-        # The reader of the output closed it, such as `head`.
-        return ExitCode.FAILED, None
-    for kind, code in _EXITS.items():
-        if isinstance(error, kind):
-            return code, _say(error_line(error))
-    # Python's word for a limit of processes, which includes threads; DuckDB and SQLite have no part in it.
-    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return ExitCode.FAILED, _say(f"{error}. {hint_for(error, '')}")
-    raise error
-
-
-def _end(code: int, *, message: str | None, as_json: bool) -> int:
+def _write_end(code: int, message: str | None, *, as_json: bool) -> int:
     """Write the JSON object of a failed command, if any, and flush standard output; return the exit code."""
     try:
         if as_json and message:
@@ -190,14 +178,13 @@ def main() -> None:
         begin()
     notices.addHandler(_Notices())
     as_json = _JSON.search(typed) is not None
-
-    code, message = 0, None
     try:
-        code = _run(arguments)
-    except BaseException as error:  # noqa: BLE001 - what is a bug is raised again
-        try:
-            code, message = _say_failure(error, arguments)
-        except Exception as bug:
-            _end(ExitCode.FAILED, message=f"Bug in gramhouse: {type(bug).__name__}: {bug}", as_json=as_json)
+        code, message = _run(arguments, typed), None
+    except BaseException as error:
+        if (end := _end_of(error)) is None:
+            bug = f"Bug in gramhouse: {type(error).__name__}: {error}"
+            _write_end(ExitCode.FAILED, bug, as_json=as_json)
             raise
-    sys.exit(_end(code, message=message, as_json=as_json))
+        code, message = end
+        _say(message or "")
+    sys.exit(_write_end(code, message, as_json=as_json))

@@ -48,10 +48,18 @@ COMMANDS: Mapping[str, Command] = {
     "explain": Command(
         "Read", "history", "Show what is known of an item or account, in order of time.", "paper.market"
     ),
-    "describe": Command("Read", "snapshot", "List the snapshot's tables and views, or the columns of one.", "media"),
+    "describe": Command(
+        "Read", "snapshot", "List the snapshot's tables, views and macros, or the columns of one.", "media"
+    ),
     "export": Command("Read", "snapshot", "Export the snapshot as Parquet files.", "parquet"),
     "report": Command(
         "Read", "snapshot", "Create a self-contained HTML report with charts and tables.", "--account paper.market"
+    ),
+    "mcp": Command(
+        "Read",
+        "agent",
+        "Serve the snapshot to an agent, by the Model Context Protocol on standard input and output.",
+        "",
     ),
     "publish": Command(
         "Maintain", "maintenance", "Merge landed pages and publish a snapshot, without requests.", "--busy-wait 60"

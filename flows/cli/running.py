@@ -3,11 +3,11 @@
 import logging
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
 from random import SystemRandom
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
@@ -25,68 +25,67 @@ from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.message import to_json, to_message
 from flows.reporting.progress import Progress, notices
-from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
 from models.runs import RunState
 
-
-def _log_end(lines: json_log.JsonLines, report: RunReport) -> None:
-    for warning in report.warnings:
-        lines.say(f"{warning.text}.", level=logging.WARNING, facts={"code": warning.code})
-    facts = report.stopped_by.facts if report.stopped_by else {}
-    level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
-    lines.say(to_message(report), level=level, facts=facts)
+if TYPE_CHECKING:
+    from flows.pipeline import Steps
 
 
-async def _direct(request: RunRequest, activity: str, progress: Progress) -> RunReport:
-    from flows.pipeline import run_sync
+async def _run(request: RunRequest, activity: str, progress: Progress, steps: "Steps | None" = None) -> RunReport:
+    from flows.pipeline import DIRECT, run_sync
     from flows.scale import open_workers
 
     async with open_resources(request.settings, activity, progress) as resources, open_workers(request) as workers:
-        with watch(progress):
-            return await run_sync(request, replace(resources, scan_account=workers))
+        return await run_sync(request, replace(resources, scan_account=workers), steps or DIRECT)
 
 
-async def _tracked(
+async def _run_tracked(
     options: SyncOptions | BackfillOptions,
+    run: RunArguments,
+    activity: str,
     progress: Progress,
     take_signals: Callable[[], None],
-    chosen: Mapping[str, object],
 ) -> RunReport:
     from flows.orchestration.processes import PREFECT_CLIENT, import_prefect
 
     # The terminal has its own report; Prefect's log lines are only sent to its server.
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
-    from flows.backfill import backfill
-    from flows.orchestration.flow_run import Caller, call_flow
-    from flows.sync import sync
+    from flows.orchestration.credentials import load_with_credentials
+    from flows.orchestration.flow_run import track
+    from flows.sync import TRACKED
 
-    run_flow: Any = sync if isinstance(options, SyncOptions) else backfill
-    with watch(progress):
-        return await call_flow(lambda: run_flow(options, return_state=True), Caller(progress, take_signals, chosen))
+    async def work() -> RunReport:
+        # Prefect has replaced the signal handlers.
+        take_signals()
+        settings = await load_with_credentials({**options.expert.model_dump(), **run.addresses})
+        return await _run(RunRequest(settings, options), activity, progress, TRACKED)
+
+    return await track(options, work)
 
 
-def _configure_logging(*, verbose: bool) -> None:
-    """Log every retry and wait if `verbose`. Only for our packages: Prefect and its client would log each request."""
-    if json_log.in_force():
-        return
-    if not verbose:
-        # The report has these warnings, counted by cause.
+def _configure_logging(*, is_verbose: bool) -> None:
+    """Log every retry and wait if `is_verbose`; otherwise the report has these warnings, counted by cause."""
+    if not is_verbose:
         logging.getLogger("flows.engine").setLevel(logging.ERROR)
         return
     handler = logging.StreamHandler(sys.stderr)
     formatter = logging.Formatter("%(asctime)s %(message)s", DATED)
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
-    for package in ("connectors", "flows"):
-        ours = logging.getLogger(package)
-        ours.addHandler(handler)
-        ours.setLevel(logging.INFO)
+    json_log.log_to(handler)
 
 
-def _address(settings: Settings, base_url: str | None, *, tracked: bool) -> str:
-    if tracked and settings.credentials is not None:
+def _log_end(lines: json_log.JsonLines, report: RunReport) -> None:
+    for warning in report.warnings:
+        lines.say(f"{warning.text}.", level=logging.WARNING, facts={"code": warning.code})
+    level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
+    lines.say(to_message(report), level=level, facts=report.stopped_by.facts if report.stopped_by else {})
+
+
+def _find_address(settings: Settings, base_url: str | None, *, is_tracked: bool) -> str:
+    if is_tracked and settings.credentials is not None:
         # The block, which the run reads from Prefect's server, precedes the setting, but not the option.
         return base_url or f"the service of block {settings.credentials}"
     address = settings.address()
@@ -94,42 +93,37 @@ def _address(settings: Settings, base_url: str | None, *, tracked: bool) -> str:
     return address
 
 
-def _greet(activity: str, address: str, api: str | None) -> None:
-    how = f", tracked by {clean(api)}" if api else ""
-    err.print(f"{line_time()}[bold]{activity}[/] of {clean(address)}{how}.", soft_wrap=bool(json_log.in_force()))
+def _begin(activity: str, settings: Settings, run: RunArguments) -> str | None:
+    """Say what begins; return the address of Prefect's API if it tracks the run. Raises SettingsError."""
+    api, lines = prefect_api_url(), json_log.in_force()
+    address = _find_address(settings, run.base_url, is_tracked=api is not None)
+    if lines is None:
+        _configure_logging(is_verbose=run.verbose)
+    tracked = f", tracked by {clean(api)}" if api else ""
+    err.print(f"{line_time()}[bold]{activity}[/] of {clean(address)}{tracked}.", soft_wrap=bool(lines))
     if warning := exposed():
         notices.warning(warning)
+    return api
 
 
-def run_command(
-    options: SyncOptions | BackfillOptions,
-    settings: Settings,
-    run: RunArguments,
-    *,
-    what: str,
-) -> None:
+def run_command(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments, *, what: str) -> None:
     """Run a sync or backfill with its retries, report the last attempt, and exit with its code.
 
     `what` is the name of the command.
     """
-    activity, chosen = f"gramhouse {what}", options.expert.model_dump()
-    api = prefect_api_url()
-    with record_failed_start(activity, chosen):
-        address = _address(settings, run.base_url, tracked=api is not None)
-    _configure_logging(verbose=run.verbose)
-    _greet(activity, address, api)
+    activity, lines, clock = f"gramhouse {what}", json_log.in_force(), SystemClock()
+    api = _begin(activity, settings, run)
     attempts: list[Progress] = []
-    lines, clock = json_log.in_force(), SystemClock()
 
     def work(take_signals: Callable[[], None]) -> Coroutine[Any, Any, RunReport]:
         async def attempt() -> RunReport:
             attempts.append(progress := Progress())
             if lines is not None:
                 lines.progress = progress
-            with record_failed_start(activity, chosen, progress=progress):
+            with watch(progress):
                 if api:
-                    return await _tracked(options, progress, take_signals, run.command_line_only)
-                return await _direct(RunRequest(settings, options), activity, progress)
+                    return await _run_tracked(options, run, activity, progress, take_signals)
+                return await _run(RunRequest(settings, options), activity, progress)
 
         async def announce(report: RunReport, retry: Retry | None) -> None:
             # The flow run has replaced the signal handlers.
@@ -138,8 +132,7 @@ def run_command(
                 at = clock.now() + timedelta(seconds=retry.seconds)
                 notices.warning(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
 
-        random = SystemRandom().random
-        return repeat(attempt, run.retries, sleep=clock.sleep, random=random, announce=announce)
+        return repeat(attempt, run.retries, sleep=clock.sleep, random=SystemRandom().random, announce=announce)
 
     def advice() -> str:
         saved = count(sum(progress.pages for progress in attempts), "page")

@@ -15,7 +15,7 @@ _SIGNALLED = 128
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Stopped(Exception):  # noqa: N818 - what a user wanted
+class Stopped(BaseException):
     """A signal cancelled a run. The message says what was saved, and how to go on; `code` is the exit code."""
 
     def __init__(self, number: int, advice: str) -> None:
@@ -32,7 +32,7 @@ def run_until_signalled(work: Callable[[Callable[[], None]], Coroutine[Any, Any,
     import asyncio
 
     before = {number: signal.getsignal(number) for number in _SIGNALS}
-    heard = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    heard = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
     received: list[int] = []
 
     async def main() -> T:
@@ -59,5 +59,5 @@ def run_until_signalled(work: Callable[[Callable[[], None]], Coroutine[Any, Any,
             raise
         raise Stopped(received[0], advice()) from None
     finally:
-        for number in heard:
-            signal.signal(number, before[number])
+        for number, handler in heard.items():
+            signal.signal(number, handler)

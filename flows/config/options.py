@@ -1,42 +1,39 @@
 """Options of runs: of the command line, and of the deployments, which Prefect's UI shows as a form."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import Group, Parameter
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
-from pydantic import ValidationError as Invalid
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from flows.config.setting_sources import PREFIX
+from flows.config.setting_sources import PREFIX, limits, refuse
 from flows.config.settings import Settings
-from flows.config.wrong_value import limits, refusal, why
+from models.checkpoint import RunKind
 from models.feeds import SURFACES
 from models.incremental import SyncMode
 from models.selection import Selection, SelectionError
 
+if TYPE_CHECKING:
+    Surface = str
+else:
+    Surface = Literal[SURFACES]
+
 # The list of options in a command's help that override settings.
 ADVANCED = Group("Advanced", sort_key=9)
 
+_Number, _Seconds = Parameter(metavar="NUMBER"), Parameter(metavar="SECONDS")
+# Not a Path, which would turn s3://bucket into s3:/bucket.
+_Path = Parameter(metavar="PATH")
 
-def _title(name: str, _: object) -> str:
-    return name.replace("_", " ").capitalize()
+
+def describe_setting(name: str) -> str:
+    """Return the help of an option that overrides a setting, with the setting's name."""
+    return f"{str(Settings.model_fields[name].description).removesuffix('.')} ({PREFIX}{name.upper()})."
 
 
 def setting(name: str) -> Any:  # noqa: ANN401 - the type is that of the annotated field
-    """Return a field that overrides a setting: with its title, help and range; None: as configured."""
-    field = Settings.model_fields[name]
-    text = f"{str(field.description).removesuffix('.')} ({PREFIX}{name.upper()})."
-    return Field(None, title=field.title, description=text, **limits(field))
-
-
-def check_surface(surface: str) -> str:
-    """Return a surface unchanged. Raises ValueError if there is no such surface."""
-    if surface not in SURFACES:
-        raise ValueError(f"{surface!r} is not a surface; use {' or '.join(sorted(SURFACES))}")
-    return surface
-
-
-_Surface = Annotated[str, AfterValidator(check_surface), WithJsonSchema({"type": "string", "enum": sorted(SURFACES)})]
+    """Return a field that overrides a setting: with its help and range; None: as configured."""
+    return Field(None, description=describe_setting(name), **limits(Settings.model_fields[name]))
 
 
 def to_time(value: object) -> datetime:
@@ -56,52 +53,50 @@ def in_order(surfaces: list[str]) -> tuple[str, ...]:
     return tuple(surface for surface in SURFACES if surface in surfaces) or SURFACES
 
 
-def _word(word: str) -> Parameter:
-    return Parameter(metavar=word)
+class _Options(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid",
+        field_title_generator=lambda name, _: name.replace("_", " ").capitalize(),
+        use_attribute_docstrings=True,
+    )
 
 
 @Parameter(name="*", group=ADVANCED)
-class ExpertOptions(BaseModel):
+class ExpertOptions(_Options):
     """Settings that differ for one run; None: as configured.
 
     The API key cannot be set here. Neither can the addresses of the service and of the scheduler: anyone who can start
     a run could send the key to another server, or run code on this machine.
     """
 
-    model_config = ConfigDict(extra="forbid", title="Expert options", field_title_generator=_title)
+    model_config = ConfigDict(title="Expert options")
 
-    credentials: Annotated[str | None, _word("BLOCK")] = setting("credentials")
-    # Not a Path, which would turn s3://bucket into s3:/bucket.
-    warehouse: Annotated[str | None, _word("PATH")] = setting("warehouse")
-    snapshot: Annotated[str | None, _word("PATH")] = setting("snapshot")
-    concurrency: Annotated[int | None, _word("NUMBER")] = setting("concurrency")
-    requests_per_second: Annotated[float | None, _word("NUMBER")] = setting("requests_per_second")
-    page_size: Annotated[int | None, _word("NUMBER")] = setting("page_size")
-    max_wait: Annotated[float | None, _word("SECONDS")] = setting("max_wait")
-    busy_wait: Annotated[float | None, _word("SECONDS")] = setting("busy_wait")
-    workers: Annotated[int | None, _word("NUMBER")] = setting("workers")
-
-
-class RunOptions(BaseModel):
-    """Options of one run."""
-
-    model_config = ConfigDict(extra="forbid", field_title_generator=_title, use_attribute_docstrings=True)
+    credentials: Annotated[str | None, Parameter(metavar="BLOCK")] = setting("credentials")
+    warehouse: Annotated[str | None, _Path] = setting("warehouse")
+    snapshot: Annotated[str | None, _Path] = setting("snapshot")
+    concurrency: Annotated[int | None, _Number] = setting("concurrency")
+    requests_per_second: Annotated[float | None, _Number] = setting("requests_per_second")
+    page_size: Annotated[int | None, _Number] = setting("page_size")
+    max_wait: Annotated[float | None, _Seconds] = setting("max_wait")
+    busy_wait: Annotated[float | None, _Seconds] = setting("busy_wait")
+    workers: Annotated[int | None, _Number] = setting("workers")
 
 
-Surfaces = Annotated[list[_Surface], Parameter("--surface", metavar="|".join(sorted(SURFACES)))]
-_NAMES: Any = Field([], description=f"{' or '.join(sorted(SURFACES))}; may be repeated. Default: all.")
 _EXPERT: Any = Field(ExpertOptions(), title="Expert options")
+_SURFACES: Any = Field([], description="Surfaces to scan; may be repeated. Default: all.")
 
 
 @Parameter(name="*")
-class SyncOptions(RunOptions):
+class SyncOptions(_Options):
     """A sync of everything that the API key can read. Empty fields: as configured."""
 
     model_config = ConfigDict(title="Sync")
+    kind: ClassVar[RunKind] = "sync"
+    reason: ClassVar[str | None] = None
 
-    surfaces: Surfaces = _NAMES
+    surfaces: Annotated[list[Surface], Parameter("--surface")] = _SURFACES
     mode: Annotated[SyncMode | None, Parameter(parse=False)] = setting("sync_mode")
-    max_requests: Annotated[int | None, _word("NUMBER")] = Field(None, ge=1, le=1_000_000_000, title="Maximum requests")
+    max_requests: Annotated[int | None, _Number] = Field(None, ge=1, le=1_000_000_000)
     """Maximum number of requests; remaining scans are deferred."""
     accept_removals: bool = False
     """Mark all accounts as removed that the catalogue no longer lists, even if there are many."""
@@ -109,23 +104,32 @@ class SyncOptions(RunOptions):
     """Accept a service address other than the one the warehouse was filled from."""
     expert: ExpertOptions = _EXPERT
 
+    def selection(self) -> Selection | None:
+        """Return None: a sync scans all accounts."""
+        return None
+
 
 @Parameter(name="*")
-class BackfillOptions(RunOptions):
+class BackfillOptions(_Options):
     """A scan from the first page of all accounts selected by any field; history and first_seen_at are kept."""
 
     model_config = ConfigDict(title="Backfill")
+    kind: ClassVar[RunKind] = "backfill"
+    mode: ClassVar[SyncMode | None] = "full_refresh"
+    max_requests: ClassVar[int | None] = None
+    accept_removals: ClassVar[bool] = False
+    rebind: ClassVar[bool] = False
 
     accounts: Annotated[list[str], Parameter("--account", metavar="ACCOUNT")] = []
     """Account ids or names, as listed by `gramhouse accounts`, or public ids; may be repeated."""
-    surfaces: Surfaces = _NAMES
+    surfaces: Annotated[list[Surface], Parameter("--surface")] = _SURFACES
     expired_since: Annotated[Annotated[datetime, BeforeValidator(to_time)] | None, Parameter(parse=False)] = None
     """Accounts whose token was expired at any time since this date (UTC)."""
-    reason: Annotated[str | None, _word("TEXT")] = Field(None, max_length=500)
+    reason: Annotated[str | None, Parameter(metavar="TEXT")] = Field(None, max_length=500)
     """Reason, stored with the run."""
-    everything: Annotated[bool, Parameter("--all")] = Field(default=False, title="All accounts")
+    everything: Annotated[bool, Parameter("--all")] = False
     """All accounts in the catalogue."""
-    failed: bool = Field(default=False, title="Unfinished scans")
+    failed: bool = False
     """Unfinished scans: those that failed, were denied or were deferred."""
     dry_run: bool = False
     """Show what would be scanned and the estimated number of requests, without scanning."""
@@ -148,15 +152,12 @@ class BackfillOptions(RunOptions):
         )
 
 
-def refusals(error: Invalid) -> list[str]:
+def refusals(error: ValidationError) -> list[str]:
     """Return a line for each option whose value is wrong, with the fix."""
-    fields = {**SyncOptions.model_fields, **BackfillOptions.model_fields, **ExpertOptions.model_fields}
-
-    def line(found: dict[str, Any]) -> str:
-        name = next(str(part) for part in found["loc"] if part != "expert")
-        field = fields.get(name)
+    lines = []
+    for found in error.errors():
+        name, *places = (str(part) for part in found["loc"] if part != "expert")
         # An option for several values is repeated.
-        option = name.replace("_", "-").removesuffix("s" if field and field.default == [] else "")
-        return f"--{option}: {refusal(why(found, field), field=field)}"
-
-    return [line(dict(found)) for found in error.errors()]
+        option = name.removesuffix("s") if places else name
+        lines.append(refuse(f"--{option.replace('_', '-')}", dict(found)))
+    return lines

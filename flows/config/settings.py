@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping as Map
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +20,7 @@ from connectors.source.network import Network, read_network
 from connectors.warehouse.storage.paths import database, local, real
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
-from flows.config.setting_sources import AROUND, CONFIG, no_such, origin, read_text, read_variables, refuse_variables
-from flows.config.wrong_value import refusal, why
+from flows.config.setting_sources import AROUND, no_such, origin, read_file, read_text, read_variables, refuse
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
 from models.media_page import PagePaths
@@ -39,10 +37,6 @@ _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?"
 _CRON_FIELDS = 5
 
 
-def _stripped(key: SecretStr | None) -> SecretStr | None:
-    return None if key is None else SecretStr(key.get_secret_value().strip(AROUND))
-
-
 def _web_address(text: str) -> str:
     if not _WEB_ADDRESS.fullmatch(text):
         raise ValueError("it is not a web address; use one such as https://reports.example.com/gramhouse.html")
@@ -52,11 +46,11 @@ def _web_address(text: str) -> str:
 def _scheduler(address: str) -> str:
     parts = urlsplit(address)
     if parts.scheme not in ("tls", "tcp") or not parts.hostname:
-        raise ValueError("it is not the address of a Dask scheduler. Fix: use one such as tls://host:8786")
+        raise ValueError("it is not the address of a Dask scheduler; use one such as tls://host:8786")
     if parts.scheme == "tcp" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
         raise ValueError(
-            "a scheduler on another machine needs TLS, because any process that reaches it can run code on the workers."
-            " Fix: use tls:// and certificates (docs/scale.md)"
+            "a scheduler on another machine needs TLS, because any process that reaches it can run code on the workers;"
+            " use tls:// and certificates (docs/scale.md)"
         )
     return address
 
@@ -87,7 +81,7 @@ def _time_zone(name: str) -> str:
 
 
 def _snapshot(place: str) -> str:
-    if not is_cloud(place) and "://" not in place:
+    if "://" not in place:
         return str(database(Path(place)))
     url = check_url(place)
     folder, _, name = url.rpartition("/")
@@ -119,14 +113,12 @@ def _hidden(names: tuple[str, ...]) -> tuple[str, ...]:
 
 File = Annotated[Path, AfterValidator(local)]
 DatabaseFile = Annotated[Path, AfterValidator(database)]
-TimeZone = Annotated[str, AfterValidator(_time_zone)]
 Cron = Annotated[str, AfterValidator(check_cron)]
+# Not a Path, which would turn s3://bucket into s3:/bucket.
 SnapshotPlace = Annotated[
     str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value), AfterValidator(_snapshot)
 ]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
-
-
 Days = Annotated[int, Field(ge=1, le=_MOST_DAYS)]
 Wait = Annotated[float, Field(ge=0, le=_LONGEST_WAIT)]
 
@@ -141,13 +133,13 @@ class Settings(BaseSettings):
 
     base_url: Annotated[str, AfterValidator(lambda text: check_base_url(text.strip()))] | None = None
     """Address of the service, such as https://api.example.com; https, except on this machine."""
-    api_key: Annotated[SecretStr | None, AfterValidator(_stripped)] = None
+    api_key: SecretStr | None = None
     """The API key. It is never written to a file, a log or a database."""
     api_key_file: File | None = None
     """A file that contains only the API key."""
-    warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), title="Warehouse file")
+    warehouse: DatabaseFile = Path("data/warehouse.duckdb")
     """The writer's DuckDB file."""
-    snapshot: SnapshotPlace = Field("data/analytics.duckdb", title="Snapshot file")
+    snapshot: SnapshotPlace = "data/analytics.duckdb"
     """The analysts' DuckDB file: a path, or its address in a bucket (s3://, gs://, az://)."""
     report: File | None = None
     """The HTML report that each publish renews. By default only runs of `up` renew one: report.html beside the
@@ -166,18 +158,18 @@ class Settings(BaseSettings):
     """Requests per second that a run sends at most; by default it measures what the service allows."""
     page_size: int = Field(50, ge=1, le=50)
     """Records per page."""
-    max_wait: Wait = Field(3600, title="Longest wait")
+    max_wait: Wait = 3600
     """Longest wait in seconds of a run for one rate-limited account, or for the account list."""
     resume_within: Wait = 12 * 3600
     """Seconds within which an interrupted run is resumed instead of restarted."""
     scan_expired: bool = False
     """Also scan the media of accounts whose token is expired. What such a scan misses is not marked as removed."""
-    busy_wait: Wait = Field(0, title="Wait for the lock")
+    busy_wait: Wait = 0
     """Seconds that a run waits for the lock while another process holds the warehouse; 0: exit with code 4. Runs of
     `up` wait six hours by default."""
     stale_after: float = Field(int(STALE_AFTER.total_seconds()), gt=0, le=_LONGEST_WAIT)
     """Seconds after which an account's posts or stories are stale."""
-    sync_mode: SyncMode = Field("full_refresh", title="Sync mode")
+    sync_mode: SyncMode = "full_refresh"
     """full_refresh: a sync fetches all posts; incremental: only new and recent posts, for accounts whose posts are
     known to be listed newest first."""
     lookback_window: int = Field(LOOKBACK_WINDOW.days, ge=0, le=3660)
@@ -199,7 +191,7 @@ class Settings(BaseSettings):
     """Schedule of the nightly sync of `up`, a cron expression."""
     stories: Cron = "15 */6 * * *"
     """Schedule of the stories sync of `up`, a cron expression; stories expire after 24 hours."""
-    time_zone: TimeZone = "UTC"
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
     """Time zone of the schedules."""
     prefect_home: File = Path("data/prefect")
     """Folder for the data of the Prefect server of `up`."""
@@ -207,7 +199,7 @@ class Settings(BaseSettings):
     """Port of the Prefect UI on 127.0.0.1."""
     notify: Words = ()
     """Prefect blocks to notify, such as slack-webhook/on-call, separated by commas."""
-    credentials: str | None = Field(None, title="Credentials block")
+    credentials: str | None = None
     """Prefect block with the service's address and API key; only runs tracked by Prefect use it."""
     mapping: Annotated[MappingSettings | None, BeforeValidator(_from_json)] = None
     """How media items are read; best written as [mapping] in gramhouse.toml."""
@@ -216,8 +208,8 @@ class Settings(BaseSettings):
     def settings_customise_sources(  # noqa: D102 - pydantic-settings calls it
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **__: object
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        variables = {name: value for name, (_, value) in read_variables().items() if name in cls.model_fields}
-        return init_settings, *(InitSettingsSource(settings_cls, found) for found in (variables, _read_file()))
+        variables = {name: value for name, (_, value) in read_variables().items()}
+        return init_settings, *(InitSettingsSource(settings_cls, found) for found in (variables, read_file()))
 
     def snapshot_url(self) -> str | None:
         """Return the address of the snapshot in a bucket; None if it is a file on this machine."""
@@ -247,35 +239,27 @@ class Settings(BaseSettings):
 
     def key(self) -> SecretStr:
         """Return the API key. Raises SettingsError if there is none, or it cannot be read or sent."""
-        key, source = self.api_key, "api_key"
-        if key is None:
-            if self.api_key_file is None:
-                raise SettingsError(
-                    "No API key. Fix: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that contains it, or"
-                    " api_key_file in gramhouse.toml."
-                )
-            key, source = self._read_key(self.api_key_file), "api_key_file"
-        try:
-            check_api_key(key)
-        except ValueError as error:
+        if self.api_key is None and self.api_key_file is None:
             raise SettingsError(
-                f"{origin(source)}: {error}. Fix: set it to the key alone, as the service displayed it."
-            ) from None
-        return key
-
-    def _read_key(self, file: Path) -> SecretStr:
-        text, problem = "", "is empty"
-        try:
-            text = read_text(file).strip(AROUND)
-        except OSError as error:
-            problem = f"cannot be read ({error.strerror})"
-        except UnicodeDecodeError:
-            problem = "cannot be read (it is not text in UTF-8)"
-        if not text:
-            raise SettingsError(
-                f"{origin('api_key_file')}: the file {problem}. Fix: set it to a text file that contains only the key."
+                "No API key. Fix: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that contains it, or"
+                " api_key_file in gramhouse.toml."
             )
-        return SecretStr(text)
+        try:
+            key = read_text(self.api_key_file or Path()) if self.api_key is None else self.api_key.get_secret_value()
+            secret = SecretStr(key.strip(AROUND))
+            check_api_key(secret)
+        except OSError as error:
+            problem = f"the file cannot be read ({error.strerror})"
+        except UnicodeDecodeError:
+            problem = "the file cannot be read (it is not text in UTF-8)"
+        except ValueError as error:
+            problem = str(error)
+        else:
+            return secret
+        source, fix = (
+            ("api_key_file", "set it to a text file with") if self.api_key is None else ("api_key", "set it to")
+        )
+        raise SettingsError(f"{origin(source)}: {problem}. Fix: {fix} the key alone, as the service displayed it.")
 
     def network(self) -> Network:
         """Return how the service is reached, according to HTTPS_PROXY, SSL_CERT_FILE and similar variables.
@@ -305,44 +289,17 @@ for _field in Settings.model_fields.values():
 _UNSHOWN = {"api_key", "api_key_file", "base_url", "snapshot", "report_url"}
 
 
-def _read_file() -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_text(CONFIG))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise SettingsError(
-            f"{CONFIG} cannot be read: {error.strerror}. Fix: make it a file that this user can read."
-        ) from None
-    except (ValueError, RecursionError) as error:
-        # Nothing else of the parser's message, which may quote the key.
-        at = re.search(r"line \d+", str(error))
-        raise SettingsError(
-            f"{CONFIG} is not valid TOML{f' ({at[0]})' if at else ''}. Fix: correct the file, and save it as UTF-8."
-        ) from None
-
-
-def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
-    path, given = error["loc"], error["input"]
+def _line(error: Map[str, Any], chosen: Map[str, object]) -> str:
+    path, given, variables = error["loc"], error["input"], read_variables()
     name = str(path[0])
     where = f"--{name.replace('_', '-')}" if name in chosen else origin(*path)
     if error["type"] == "extra_forbidden":
-        kind = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1]
-        return f"{where}: {no_such(str(path[-1]), kind.model_fields)}"
-    field = Settings.model_fields[name] if len(path) == 1 else None
-    _, key = read_variables().get("api_key", ("", None))
+        known = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1].model_fields
+        return f"{where}: {no_such(str(path[-1]), known, is_variable=len(path) == 1 and name in variables)}"
+    _, key = variables.get("api_key", ("", None))
     is_shown = isinstance(given, str | int | float | Path) and name not in _UNSHOWN and not (key and key in str(given))
-    got = f" (got {one_line(repr(str(given)), 80)})" if is_shown else ""
-    return f"{where}: {refusal(why(error, field), got, field)}"
-
-
-def check_variables() -> None:
-    """Reject variables with the prefix that are not settings, for commands that read no settings.
-
-    Raises SettingsError with a line for each.
-    """
-    if wrong := refuse_variables(Settings.model_fields):
-        raise SettingsError(*wrong)
+    default = Settings.model_fields[name].default if len(path) == 1 else None
+    return refuse(where, error, default, f" (got {one_line(repr(str(given)), 80)})" if is_shown else "")
 
 
 def load(**chosen: object) -> Settings:
@@ -354,7 +311,6 @@ def load(**chosen: object) -> Settings:
     contains the key.
     """
     overrides = {name: value for name, value in chosen.items() if value is not None}
-    check_variables()
     try:
         return Settings(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:
@@ -364,9 +320,9 @@ def load(**chosen: object) -> Settings:
 def find_warehouse(chosen: Map[str, object]) -> Path:
     """Return the warehouse's path in `chosen` or the settings, although others are wrong; the default if it is, too."""
     default = Settings.model_fields["warehouse"].default
-    _, variable = read_variables().get("warehouse", ("", None))
     try:
-        found = chosen.get("warehouse") or variable or _read_file().get("warehouse", default)
+        _, variable = read_variables().get("warehouse", ("", None))
+        found = chosen.get("warehouse") or variable or read_file().get("warehouse", default)
         return TypeAdapter(DatabaseFile).validate_python(found)
     except (SettingsError, ValidationError):
         return Path(default)

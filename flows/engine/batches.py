@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
-from flows.engine.scan import AccountScan
+from flows.engine.scan import AccountScan, ListedAccount
 from flows.reporting.words import count
 from models.checkpoint import RunKind
 from models.feeds import SURFACES
@@ -16,28 +16,7 @@ from models.partition import CATALOGUE, Partition, media
 _SHARE = 80
 
 # The size of a batch if more accounts are known at once, as in a backfill.
-FULL_BATCH = 250
-
-
-@dataclass(frozen=True, slots=True)
-class ListedAccount:
-    """An account that a run scans: its id as the API writes it, whether its token has expired, the surfaces to scan.
-
-    An account with an `unknown_status` is not scanned, and neither is one that `is_forgotten`; its id is its mark
-    (models.erasure.py).
-    """
-
-    listed_as: str
-    expired: bool
-    surfaces: tuple[str, ...] = SURFACES
-    username: str | None = None
-    unknown_status: str | None = None
-    is_forgotten: bool = False
-
-    @property
-    def account_id(self) -> str:
-        """Return the id as it is stored; ids are case-insensitive (API 2)."""
-        return self.listed_as.lower()
+_FULL_BATCH = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +84,10 @@ class AccountBatcher:
     def take(self) -> Batch | None:
         """Return the next batch, or None if there are not enough accounts for one yet."""
         share = self.listed // _SHARE
-        enough, most = max(1, share), self.listed if self._waits_for_all else max(FULL_BATCH, share)
-        if len(self.waiting) < (1 if self._is_closed else enough) or (self._waits_for_all and not self._is_closed):
+        least, most = max(1, share), max(_FULL_BATCH, share)
+        if self._waits_for_all:
+            least = most = self.listed + 1
+        if len(self.waiting) < (1 if self._is_closed else least):
             return None
         first = self.listed - len(self.waiting) + 1
         accounts, self.waiting = tuple(self.waiting[:most]), self.waiting[most:]

@@ -11,19 +11,23 @@ from uuid import uuid4
 from connectors.state.database import State, StateError, open_state, open_state_read_only, state_path
 from connectors.state.identity import read_identity, write_token
 from connectors.state.inbox import Inbox
-from connectors.state.operations import end_operation, operation_numbers
+from connectors.state.operations import end_operation, operation_numbers, read_operations
 from connectors.state.progress import forget_order
 from connectors.state.runs import mark_interrupted
-from connectors.warehouse.maintenance.compact_file import remove_left_over
+from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage import identity as of_warehouse
 from connectors.warehouse.storage.connection import Database, explained, open_warehouse, transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
+from flows.config.settings import Settings
+from flows.reporting.progress import notices
+from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 from models.identity import NEW, Identity, find_mismatch
-from models.mapping import BUILT_IN, Mapping
-from models.media_page import DEFAULT_PATHS, PagePaths
+from models.item import CONTENT_RULE
+from models.mapping import Mapping
+from models.media_page import PagePaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +46,15 @@ class Files:
     paths: PagePaths
     recovered_runs: tuple[str, ...] = ()
 
-    def merge(self, db: Database, last: int) -> MergeStats:
-        """Merge what landed up to this number, with this connection; return what it changed. Raises duckdb.Error."""
+    def merge(self, db: Database) -> MergeStats:
+        """Merge what has landed, with this connection; return what it changed. Raises duckdb.Error and OSError."""
         # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
         # commands that merge nothing do not need it.
         from connectors.warehouse.merge.merge import merge_landed  # noqa: PLC0415
 
         inbox = self.inbox
         return merge_landed(
-            db, self.mapping, self.raw, self.paths, after=inbox.after, last=last, on_merged=inbox.delete
+            db, self.mapping, self.raw, self.paths, after=inbox.after, last=inbox.last(), on_merged=inbox.delete
         )
 
 
@@ -70,12 +74,32 @@ def open_existing_state(warehouse: Path) -> Iterator[State | None]:
         yield state
 
 
-@contextmanager
-def lock_state(warehouse: Path, activity: str, *, now: datetime) -> Iterator[State]:
-    """Hold the warehouse's lock, and open the state for writing.
+def check_pair(state: Path, of_state: Identity, warehouse: Path, of_warehouse: Identity) -> None:
+    """Raise WarehouseUnusable, with the fix, if the two files do not belong together."""
+    if (wrong := find_mismatch(of_state, of_warehouse)) is not None:
+        raise WarehouseUnusable(wrong.format(state=state, warehouse=warehouse))
 
-    Raises WarehouseBusy, which names the holder, and WarehouseUnusable, also if the state's warehouse is missing.
+
+@contextmanager
+def open_files(settings: Settings, activity: str, *, now: datetime, rewrites: bool = False) -> Iterator[Files]:
+    """Lock and open the files for writing, finish what a killed process left, and merge its pages.
+
+    Media are read with the mapping of the settings, unless stored rows were read differently. If the block `rewrites`
+    the warehouse's file, it is written again, compactly, after the block and before the lock is released.
+
+    Raises WarehouseBusy, which names the holder, and WarehouseUnusable, also if the files do not belong together; then
+    nothing is changed. Errors of the state in the block become WarehouseUnusable.
     """
+    with _lock_state(settings.warehouse, activity, now=now) as state:
+        with _open_pair(state, settings) as files:
+            yield files
+        if rewrites:
+            rewrite_file(settings.warehouse)
+
+
+@contextmanager
+def _lock_state(warehouse: Path, activity: str, *, now: datetime) -> Iterator[State]:
+    """Hold the warehouse's lock, and open the state for writing."""
     since = now.isoformat(timespec="seconds")
     with (
         hold(warehouse, activity, since=since, pause=time.sleep),
@@ -84,68 +108,48 @@ def lock_state(warehouse: Path, activity: str, *, now: datetime) -> Iterator[Sta
     ):
         if not warehouse.exists():
             check_pair(state.path, state.read(read_identity), warehouse, Identity(NEW, 0))
+        state.write(mark_interrupted)
+        if activity != ACTIVITY and OPERATION in state.read(read_operations):
+            notices.warning(UNFINISHED)
         yield state
 
 
-def check_exists(warehouse: Path) -> None:
-    """Raise WarehouseUnusable if there is no warehouse, because opening it would create one."""
-    if not warehouse.exists():
-        raise WarehouseUnusable(f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it.")
-
-
-def check_pair(state: Path, of_state: Identity, warehouse: Path, of_warehouse: Identity) -> None:
-    """Raise WarehouseUnusable, with the fix, if the two files do not belong together."""
-    if (wrong := find_mismatch(of_state, of_warehouse)) is not None:
-        raise WarehouseUnusable(wrong.format(state=state, warehouse=warehouse))
-
-
 @contextmanager
-def open_pair(
-    state: State,
-    path: Path,
-    *,
-    raw: Path | None = None,
-    mapping: Mapping = BUILT_IN,
-    paths: PagePaths = DEFAULT_PATHS,
-) -> Iterator[Files]:
-    """Open the warehouse of a state that is open and locked, finish what a killed process left, and merge its pages.
-
-    `raw` is the folder of raw stores, each in a folder named by its warehouse's id; default: `raw` next to the file.
-    Media are read with `mapping`, unless stored rows were read differently. `paths` lead to the items in a page.
-
-    Raises WarehouseBusy and WarehouseUnusable, also if the files do not belong together; then nothing is changed.
-    """
+def _open_pair(state: State, settings: Settings) -> Iterator[Files]:
+    """Open the warehouse of a locked state; see `open_files`."""
     # Imported here, because it imports pyarrow, and commands that only read the state import this module.
     from connectors.warehouse.raw.parts import delete_unmerged_parts  # noqa: PLC0415
 
+    path, mapping = settings.warehouse, settings.media_mapping()
     with explained(path):
         remove_left_over(real(path))
     with explained_state(), open_warehouse(path) as db:
-        before, theirs = state.read(read_identity), of_warehouse.read_identity(db)
-        check_pair(state.path, before, path, theirs)
-        store = (raw or real(path).parent / "raw") / of_warehouse.read_id(db)
+        before, theirs = state.read(read_identity), of_warehouse.read_warehouse(db)
+        check_pair(state.path, before, path, theirs.identity)
+        store = settings.raw_folder() / theirs.id
         inbox = Inbox(state)
         # A rebuild that a kill rolled back wrote a part of its own.
-        waiting = {landing.seq for landing in inbox.after(theirs.seq)} | {*state.read(operation_numbers, "rebuild")}
-        delete_unmerged_parts(store, merged_seq=theirs.seq, raw_seq=of_warehouse.read_raw_seq(db), inbox=waiting)
+        waiting = {landing.seq for landing in inbox.after(theirs.merged_seq)} | {
+            *state.read(operation_numbers, "rebuild")
+        }
+        delete_unmerged_parts(store, merged_seq=theirs.merged_seq, raw_seq=theirs.raw_seq, inbox=waiting)
         # A kill in between leaves the state with the token that the warehouse knows as the one before.
         token = uuid4().hex
         of_warehouse.write_token(db, token, before=before.token)
         state.write(write_token, token)
         of_warehouse.write_token(db, token, before=None)
-        state.write(mark_interrupted)
         state.write(end_operation, "rebuild")
-        inbox.delete(theirs.seq)
+        inbox.delete(theirs.merged_seq)
         with transaction(db):
             if of_warehouse.adopt_mapping(db, mapping):
                 state.write(forget_order)
-            if of_warehouse.is_content_rule_old(db):
+            if theirs.content_rule not in (None, CONTENT_RULE):
                 # Imported here, because a release rarely has another rule.
                 from connectors.warehouse.maintenance.rebuild import recompute_hashes  # noqa: PLC0415
 
                 recompute_hashes(db, store)
-            in_force = of_warehouse.read_mapping(db) or mapping
+            in_force = of_warehouse.read_warehouse(db).mapping or mapping
         runs = tuple(dict.fromkeys(landing.run_id for landing in inbox.after(0) if landing.page))
-        files = Files(state, inbox, db, path, store, in_force, paths, runs)
-        files.merge(db, inbox.last())
+        files = Files(state, inbox, db, path, store, in_force, settings.page_paths(), runs)
+        files.merge(db)
         yield files

@@ -13,17 +13,16 @@ from connectors.source.retry import Send
 from connectors.state.forgotten import read_forgotten
 from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_listed_accounts, read_closed_scans, read_statuses
-from flows.engine.batches import ListedAccount
-from flows.engine.pages import scan_pages
+from flows.engine.pages import scan_partition
 from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
-from flows.engine.scan import Start, begin_scan
+from flows.engine.scan import ListedAccount, begin_scan
 from flows.engine.warehouse import Warehouse
-from models.api import AccountPage
+from models.api import AccountPage, MediaPage
 from models.forgotten import Forgotten, without_forgotten
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE, media
-from models.runs import Outcome, OutcomeKind
+from models.runs import Outcome
 
 _EXPIRED = "token_expired"
 # The statuses that the contract defines (API 2).
@@ -38,40 +37,30 @@ async def list_accounts(run: Run) -> Outcome | None:
     """
     warehouse, surfaces = run.resources.warehouse, run.request.surfaces
     last = (await warehouse.read_state(read_checkpoints, [""])).get(CATALOGUE)
-    if run.request.accept_removals:
+    if run.request.options.accept_removals:
         # The user confirms the present catalogue, not what an interrupted run listed of it.
         last = None
     scanning, met = run.scanning, set[str]()
     forgotten = await warehouse.read_state(read_forgotten)
     if forgotten.marks:
         scanning = replace(scanning, send=_leaving_out(forgotten, scanning.send, met))
-    scan = begin_scan(scanning, Start(CATALOGUE, last, seen=await run.seen(last)))
-    # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
+    scan = begin_scan(scanning, CATALOGUE, last, seen=await run.seen(last))
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await warehouse.read(find_listed_accounts, scan.checkpoint)
         run.add(_listed(listed_as, status, surfaces) for listed_as, status in found)
-    # Those from the pages that this run receives of such a scan count if listing the catalogue again fails.
-    of_old_scan, rejected, outcome = list[ListedAccount](), list[RejectedRecord](), None
-    rejected_of_old_scan: list[RejectedRecord] = []
+    rejected, outcome = list[RejectedRecord](), None
+
+    def add(page: AccountPage | MediaPage) -> None:
+        if isinstance(page, AccountPage):
+            run.add(_listed(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+            rejected.extend(page.rejected)
+
     with suppress(RequestsSpent):
-        async for commit, page in scan_pages(scanning, scan, run.budget(CATALOGUE_SCOPE)):
-            await run.land(commit)
-            outcome = next(iter(commit.outcomes), None)
-            if isinstance(page, AccountPage):
-                accounts = [_listed(one.id, one.status, surfaces, one.ig_username) for one in page.accounts]
-                if scan.is_too_old:
-                    of_old_scan += accounts
-                    rejected_of_old_scan += page.rejected
-                else:
-                    run.add(accounts)
-                    rejected += page.rejected
-    if outcome is None or outcome.kind is not OutcomeKind.COMPLETE:
-        run.add(of_old_scan)
-        rejected += rejected_of_old_scan
+        outcome = await scan_partition(scanning, scan, run.budget(CATALOGUE_SCOPE), add)
     run.add(await _known(warehouse, rejected, surfaces))
     run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
-    if run.request.max_requests is not None:
+    if run.request.options.max_requests is not None:
         run.batcher.waiting = await _longest_waiting(warehouse, run.batcher.waiting)
     run.all_listed()
     return outcome

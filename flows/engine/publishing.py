@@ -1,32 +1,20 @@
 """Publishes the merged data: the snapshot, its copy in the bucket, and the report."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from connectors.buckets.address import open_snapshot_bucket
+from connectors.state.identity import read_salt
+from connectors.state.published import read_published
 from connectors.state.runs import mark_published
-from connectors.warehouse.publish.publish import Publication
+from connectors.warehouse.publish.publish import Publication, StateRows, find_refusal, publish
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.identity import read_id
+from connectors.warehouse.storage.identity import read_warehouse
 from flows.config.settings import Settings
 from flows.engine.warehouse import Warehouse
 from models.release import release
-
-if TYPE_CHECKING:
-    from connectors.buckets.snapshot_bucket import SnapshotBucket
-
-
-async def upload_refusal(bucket: "SnapshotBucket", warehouse: Warehouse) -> str | None:
-    """Return why the snapshot must not be uploaded: the bucket has that of another warehouse. None if it has not.
-
-    Raises BucketError and WarehouseUnusable.
-    """
-    newest = await bucket.newest()
-    if newest is None or newest.warehouse_id == await warehouse.read(read_id):
-        return None
-    return another_warehouse(bucket.url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +37,25 @@ def publication(settings: Settings, *, at: datetime, may_show: bool = False) -> 
     )
 
 
+async def refuse_publication(warehouse: Warehouse, settings: Settings, *, now: datetime) -> str | None:
+    """Return why the snapshot must not be published: its place, or the bucket, has something else. None if it may.
+
+    Raises BucketError and WarehouseUnusable.
+    """
+    refused = await warehouse.read(find_refusal, settings.snapshot_file(), publication(settings, at=now))
+    return refused or await _refuse_upload(warehouse, settings.snapshot_url())
+
+
+async def _refuse_upload(warehouse: Warehouse, url: str | None) -> str | None:
+    newest = None if url is None else await open_snapshot_bucket(url).newest()
+    if url is None or newest is None or newest.warehouse_id == (await warehouse.read(read_warehouse)).id:
+        return None
+    return another_warehouse(url)
+
+
 async def publish_snapshot(
     warehouse: Warehouse,
     settings: Settings,
-    bucket: "SnapshotBucket | None",
     *,
     now: datetime,
     report: Path | None = None,
@@ -62,12 +65,15 @@ async def publish_snapshot(
 
     With `may_show` the snapshot may show what the one before hid. Raises BucketError and WarehouseUnusable.
     """
-    snapshot, report = settings.snapshot_file(), settings.report or report
-    size = await warehouse.publish(snapshot, publication(settings, at=now, may_show=may_show))
-    if bucket is not None:
-        if (refused := await upload_refusal(bucket, warehouse)) is not None:
+    snapshot, files, report = settings.snapshot_file(), warehouse.files, settings.report or report
+    rows = StateRows(*await warehouse.read_state(read_published))
+    salt = await warehouse.read_state(read_salt)
+    what = replace(publication(settings, at=now, may_show=may_show), raw_folder=files.raw, salt=salt)
+    size = await warehouse.alone(publish, files.path, snapshot, rows, what)
+    if (url := settings.snapshot_url()) is not None:
+        if (refused := await _refuse_upload(warehouse, url)) is not None:
             raise WarehouseUnusable(refused)
-        await bucket.publish(snapshot, await warehouse.read(read_id), at=now)
+        await open_snapshot_bucket(url).publish(snapshot, (await warehouse.read(read_warehouse)).id, at=now)
     # A run before this is not resumed any more.
     await warehouse.write_state(mark_published, now=now)
     if report is None:

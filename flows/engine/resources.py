@@ -1,66 +1,48 @@
-"""Creates a run's resources from the settings: the client, the warehouse under the writer lock, the clock."""
+"""Checks what a command is about to write, and opens the resources of a run: the warehouse, the clock, the client."""
 
 import asyncio
 import os
 import random
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.state.database import SqlConnection
 from connectors.state.identity import newest_time
-from connectors.state.operations import read_operations
-from connectors.state.runs import delete_failed_starts
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
-from connectors.warehouse.storage.holder import hold
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.paths import real
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.setting_sources import PREFIX, origin
 from flows.config.settings import Settings
-from flows.engine.files import check_exists
 from flows.engine.warehouse import Warehouse, open_warehouse
-from flows.reporting.progress import Progress, notices
-from flows.reporting.words import span
+from flows.reporting.progress import Progress
 from models.clock import CLOCK_STEP, Clock
-from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 
 if TYPE_CHECKING:
     from flows.engine.run import RunResources
 
-T = TypeVar("T")
 
-_LOOK_EVERY = 1.0
-
-
-def unwritable_folders(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the setting of each file or folder that cannot be written, and a message with the fix.
+def unwritable_folders(settings: Settings) -> Iterator[str]:
+    """Yield a message with the fix for each file, and for the raw store, whose folder cannot be written.
 
     A folder that does not exist is created when it is written, so its first ancestor that exists must be writable.
     """
-    for name, noun, place in (
-        ("warehouse", "warehouse", settings.warehouse),
-        ("snapshot", "snapshot", settings.snapshot_file()),
-        ("raw", "raw store", settings.raw_folder()),
+    raw = settings.raw_folder()
+    for name, what, wanted in (
+        ("warehouse", f"warehouse {settings.warehouse}", real(settings.warehouse).parent),
+        ("snapshot", f"snapshot {settings.snapshot_file()}", real(settings.snapshot_file()).parent),
+        ("raw", f"raw store {raw}", real(raw)),
     ):
-        path = real(place)
-        wanted = path if name == "raw" else path.parent
         folder = next(there for there in (wanted, *wanted.parents) if os.path.exists(there))  # noqa: PTH110 - no errors
-        if path.is_symlink():
-            why = "it is a symbolic link to itself"
-        elif not folder.is_dir():
-            why = f"{folder} is not a folder"
-        elif not os.access(folder, os.W_OK | os.X_OK):
-            why = f"{folder} is not writable"
-        else:
-            continue
-        fix = f"set {PREFIX}{name.upper()} to a path in a writable folder"
-        yield name, f"cannot write the {noun} {place}: {why}. Fix: {fix}."
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            why = "not writable" if folder.is_dir() else "not a folder"
+            fix = f"set {PREFIX}{name.upper()} to a path in a writable folder"
+            yield f"cannot write the {what}: {folder} is {why}. Fix: {fix}."
 
 
 def check_places(settings: Settings) -> None:
@@ -68,23 +50,20 @@ def check_places(settings: Settings) -> None:
 
     Raises SettingsError, and WarehouseUnusable if the report cannot be written.
     """
+    # Imported here, because they import DuckDB, and most runs do not write a report.
+    from connectors.warehouse.publish.replaceable import check_file  # noqa: PLC0415
+    from flows.reporting.page.write import check_place  # noqa: PLC0415
+
     snapshot, warehouse = settings.snapshot_file(), settings.warehouse
     if real(snapshot) == real(warehouse):
         raise SettingsError(f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path.")
-    # Imported here, because it imports DuckDB.
-    from connectors.warehouse.publish.replaceable import check_file  # noqa: PLC0415
-
     try:
         check_file(snapshot)
     except WarehouseUnusable as error:
         raise SettingsError(str(error)) from None
-    if settings.report is None:
-        return
-    # Imported here because most runs do not write a report.
-    from flows.reporting.page.write import check_place  # noqa: PLC0415
-
     try:
-        check_place(settings.report, snapshot, warehouse)
+        if settings.report is not None:
+            check_place(settings.report, snapshot, warehouse)
     except SettingsError as error:
         raise SettingsError(f"{origin('report')}: {error}") from None
 
@@ -95,77 +74,8 @@ def check_writable(settings: Settings) -> None:
     Raises SettingsError and WarehouseUnusable.
     """
     check_places(settings)
-    for _, message in unwritable_folders(settings):
+    for message in unwritable_folders(settings):
         raise WarehouseUnusable(message)
-
-
-async def _patiently(settings: Settings, clock: Clock, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of `attempt`, which is repeated for `settings.busy_wait` seconds while it raises WarehouseBusy.
-
-    One line reports the wait and names the holder.
-    """
-    until, waits = clock.monotonic() + settings.busy_wait, False
-    while True:
-        try:
-            result = await attempt()
-        except WarehouseBusy as busy:
-            if (left := until - clock.monotonic()) <= 0:
-                raise
-            if not waits:
-                notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(settings.busy_wait)} for the lock.")
-            waits = True
-            await clock.sleep(min(_LOOK_EVERY, left))
-        else:
-            if waits:
-                notices.warning("The warehouse is free; continuing.")
-            return result
-
-
-@asynccontextmanager
-async def writing(settings: Settings, activity: str, *, clock: Clock | None = None) -> AsyncIterator[Warehouse]:
-    """Open the warehouse for writing; wait up to `settings.busy_wait` seconds for another writer.
-
-    Raises WarehouseBusy after this time, and WarehouseUnusable.
-    """
-    clock, mapping = clock or SystemClock(), settings.media_mapping()
-    async with AsyncExitStack() as stack:
-
-        def opened() -> Awaitable[Warehouse]:
-            opening = open_warehouse(
-                settings.warehouse,
-                activity,
-                now=clock.now(),
-                raw=settings.raw,
-                mapping=mapping,
-                paths=settings.page_paths(),
-            )
-            return stack.enter_async_context(opening)
-
-        warehouse = await _patiently(settings, clock, opened)
-        if activity != ACTIVITY:
-            await warehouse.read_state(say_unfinished)
-        yield warehouse
-
-
-def say_unfinished(state: SqlConnection) -> None:
-    """Warn if an erasure was interrupted: every command that writes says so."""
-    if OPERATION in read_operations(state):
-        notices.warning(UNFINISHED)
-
-
-async def wait_for_turn(settings: Settings, activity: str, *, clock: Clock | None = None) -> None:
-    """Wait up to `settings.busy_wait` seconds until no other process holds the warehouse, for what locks it by itself.
-
-    Raises WarehouseBusy after this time, and WarehouseUnusable also if there is no warehouse.
-    """
-    check_exists(settings.warehouse)
-    clock = clock or SystemClock()
-
-    async def held() -> None:
-        with hold(settings.warehouse, activity, since=clock.now().isoformat(timespec="seconds"), pause=time.sleep):
-            pass
-
-    await _patiently(settings, clock, held)
 
 
 def check_clock(state: SqlConnection, *, now: datetime) -> datetime | None:
@@ -207,12 +117,9 @@ async def open_resources(
     address, key, network = settings.address(), settings.key(), settings.network()
     # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
     importing = asyncio.get_running_loop().run_in_executor(None, import_module, "connectors.source.client")
-    bucket = None
     if (url := settings.snapshot_url()) is not None:
-        bucket = open_snapshot_bucket(url)
-        await bucket.check()
-    async with writing(settings, activity, clock=clock) as warehouse:
-        await warehouse.write_state(delete_failed_starts)
+        await open_snapshot_bucket(url).check()
+    async with open_warehouse(settings, activity, clock) as warehouse:
         client = (await importing).ApiClient(
             address,
             key,
@@ -223,7 +130,6 @@ async def open_resources(
         )
         async with client:
             yield RunResources(
-                bucket=bucket,
                 send=client.send,
                 warehouse=warehouse,
                 clock=clock,

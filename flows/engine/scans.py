@@ -32,15 +32,12 @@ class Scans:
         try:
             await step
         except StopRun as stop:
-            self._stop(stop)
-
-    def _stop(self, stop: StopRun) -> None:
-        """Cancel the other tasks, whose requests would fail, too. If media is denied, accounts are listed."""
-        self._run.stopped_by = self._run.stopped_by or stop.failure
-        self._run.batcher.close()
-        for task, is_media in self._tasks.items():
-            if task is not asyncio.current_task() and (is_media or stop.failure.code != SCOPE_DENIED):
-                task.cancel()
+            self._run.stopped_by = self._run.stopped_by or stop.failure
+            self._run.batcher.close()
+            # The requests of the others would fail, too. If media is denied, accounts are listed.
+            for task, is_media in self._tasks.items():
+                if task is not asyncio.current_task() and (is_media or stop.failure.code != SCOPE_DENIED):
+                    task.cancel()
 
 
 @asynccontextmanager

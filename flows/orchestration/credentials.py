@@ -1,5 +1,6 @@
 """The API's address and key in a Prefect block."""
 
+from collections.abc import Mapping
 from typing import cast
 
 from prefect.blocks.core import Block
@@ -21,7 +22,7 @@ class ApiCredentials(Block):
     api_key: SecretStr = Field(title="API key")
 
 
-async def load_with_credentials(chosen: dict[str, object]) -> Settings:
+async def load_with_credentials(chosen: Mapping[str, object]) -> Settings:
     """Read the settings as `load` does, with address and key from their credentials block, if they name one.
 
     Raises SettingsError; no line of it contains the key.

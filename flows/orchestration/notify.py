@@ -1,18 +1,17 @@
 """Sends an artifact and events of a run to Prefect. Errors of Prefect never fail the run."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.events import emit_event
-from prefect.exceptions import MissingContextError
-from prefect.logging import get_run_logger
 
+from flows.config.settings import load
 from flows.engine.retrying import Retry
 from flows.reporting.for_prefect import Event, events, failure_event, markdown
 from flows.reporting.message import title
+from flows.reporting.progress import notices
 from flows.reporting.run_report import RunReport
 
 PAGE = "gramhouse-run"
@@ -23,17 +22,13 @@ _PATIENCE = 30.0
 
 @asynccontextmanager
 async def _tolerated(what: str) -> AsyncIterator[None]:
-    """Limit the time of the block, and log an error in it instead of raising it: none of Prefect may fail the run."""
+    """Limit the time of the block, and say an error in it instead of raising it: none of Prefect may fail the run."""
     try:
         async with asyncio.timeout(_PATIENCE):
             yield
     except Exception as error:  # noqa: BLE001 - whatever Prefect raises
         reason = str(error) or type(error).__name__
-        try:
-            log = get_run_logger()
-        except MissingContextError:
-            log = logging.getLogger(__name__)
-        log.warning("Prefect did not receive %s (%s); the run is recorded in the warehouse.", what, reason)
+        notices.warning(f"Prefect did not receive {what} ({reason}); the run is recorded in the warehouse.")
 
 
 def _emit(events: Iterable[Event]) -> None:
@@ -41,16 +36,16 @@ def _emit(events: Iterable[Event]) -> None:
         emit_event(event=event.name, resource=dict(event.labels), payload=dict(event.payload))
 
 
-async def notify(report: RunReport, retry: Retry | None = None, *, report_url: str | None = None) -> None:
+async def notify(report: RunReport, retry: Retry | None = None) -> None:
     """Send a run's events to Prefect, and its page if it is not retried; to be called in its flow run. Raises nothing.
 
-    `retry` is the next retry of the run, if any; `report_url` is the address of the HTML report.
+    `retry` is the next retry of the run, if any.
     """
     async with _tolerated("the run's page"):
         # The events first: they are only queued, and cause the notifications.
         _emit(events(report, str(retry) if retry else None))
         if retry is None:
-            page = markdown(report, report_url)
+            page = markdown(report, load().report_url)
             await acreate_markdown_artifact(page, key=PAGE, description=title(report))
 
 

@@ -1,12 +1,15 @@
-"""The first import of Prefect, which reads its settings, and its server as a child process of `up` and `demo`."""
+"""The first import of Prefect, which reads its settings, and the processes of `up`: its server, and runs."""
 
 import io
+import os
+import signal
 import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,6 +20,7 @@ from pydantic import ValidationError
 
 from flows.config.errors import ProcessError, SettingsError
 from flows.config.prefect_environment import environment, set_environment
+from flows.reporting.progress import notices
 from models.text import one_line
 
 # The path at which the server shows the HTML report.
@@ -24,6 +28,7 @@ REPORT_PATH = "/gramhouse/report"
 
 _PATIENCE = 90.0
 _PAUSE = 0.2
+_GRACE = 10.0
 
 # How long Prefect's server keeps its history: 30 days, unless the environment says otherwise.
 HISTORY = {
@@ -41,6 +46,9 @@ PREFECT_CLIENT = {
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # By default, its log lines have a time but no date.
     "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT": "%Y-%m-%d %H:%M:%S",
+    # Notices are in the log of their flow run. Without one, only the terminal has them.
+    "PREFECT_LOGGING_EXTRA_LOGGERS": notices.name,
+    "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
 
 
@@ -82,22 +90,12 @@ def local_prefect(home: Path, port: int) -> dict[str, str]:
     }
 
 
-def free_port() -> int:
-    """Return a port of 127.0.0.1 that is currently free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def port_is_free(port: int) -> bool:
-    """Return whether a port of 127.0.0.1 is free."""
+def free_port(wanted: int = 0) -> int:
+    """Return a port of 127.0.0.1 that is free: the wanted one, or any for 0. Raises OSError if it is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+        probe.bind(("127.0.0.1", wanted))
+        return int(probe.getsockname()[1])
 
 
 def answers(port: int, path: str) -> bool:
@@ -113,6 +111,29 @@ def private(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with suppress(PermissionError):
         folder.chmod(0o700)
+
+
+def end_after(wait: Callable[[], object]) -> None:
+    """End this process with SIGTERM when `wait`, which is called on a thread, returns, and soon with SIGKILL."""
+
+    def end() -> None:
+        wait()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            os.kill(os.getpid(), number)
+            time.sleep(_GRACE)
+
+    threading.Thread(target=end, name="end-after", daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """End this process soon after the one that started it, even if that is killed: a run holds the warehouse's lock."""
+    parent = os.getppid()
+
+    def wait() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PAUSE)
+
+    end_after(wait)
 
 
 def check_database(file: Path) -> None:

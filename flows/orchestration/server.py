@@ -1,11 +1,7 @@
 """Prefect's server for this machine alone: with the HTML report, and without requests of other web pages."""
 
-import os
 import re
-import signal
 import sys
-import threading
-import time
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from flows.config.settings import load
-from flows.orchestration.processes import REPORT_PATH
+from flows.orchestration.processes import REPORT_PATH, end_after
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -30,8 +26,6 @@ _HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'unsafe-inline'; {_SANDBOX}",
     "X-Content-Type-Options": "nosniff",
 }
-
-_GRACE = 10.0
 
 
 def _name(netloc: str) -> str:
@@ -79,18 +73,10 @@ def _answer(report: Path) -> Response:
     return PlainTextResponse("There is no report yet. Fix: run `gramhouse report`, or wait for the next run.", 404)
 
 
-def _end_with_parent() -> None:
-    """Wait for the end of standard input, a pipe from the process that started this one, and then end this one."""
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_GRACE)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def app() -> OwnPagesOnly:
     """Return Prefect's app, the report and the guard, for uvicorn; the process ends with the one that started it."""
-    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+    # A pipe from the process that started this one, which is closed when that one ends.
+    end_after(sys.stdin.buffer.read)
     settings, report = get_current_settings(), load().report_file()
     own, public = urlsplit(settings.api.url or ""), urlsplit(settings.server.ui.api_url or "")
     of_prefect = create_app(final=True)

@@ -11,14 +11,7 @@ from uuid import UUID
 
 import yaml
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    DeploymentFilterId,
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
-from prefect.client.schemas.objects import ConcurrencyLimitConfig, State, StateType
+from prefect.client.schemas.objects import ConcurrencyLimitConfig
 from prefect.deployments.runner import RunnerDeployment
 from prefect.events import emit_event
 from prefect.events.schemas.automations import AutomationCore
@@ -26,7 +19,6 @@ from prefect.exceptions import ObjectNotFound
 from prefect.flows import load_flow_from_entrypoint
 from prefect.runner import Runner
 from prefect.schedules import Cron
-from prefect.states import Scheduled
 from prefect.types.entrypoint import EntrypointType
 
 from flows.config.errors import SettingsError
@@ -116,30 +108,13 @@ async def create_alerts(client: PrefectClient, notify: Sequence[str]) -> list[st
     return created
 
 
-async def _under_way(client: PrefectClient, deployments: list[UUID]) -> list[UUID]:
-    served = DeploymentFilter(id=DeploymentFilterId(any_=deployments))
-    states = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING]))
-    found = await client.read_flow_runs(deployment_filter=served, flow_run_filter=FlowRunFilter(state=states))
-    return [run.id for run in found]
+async def serve(settings: Settings, ready: Callable[[Sequence[RunnerDeployment], list[str]], None]) -> None:
+    """Serve the deployments until a signal arrives; runs that are under way then crash, and an automation repeats them.
 
-
-async def _start_again(client: PrefectClient, runs: list[UUID]) -> None:
-    message = "It was interrupted with `gramhouse up`. Saved pages are kept; it is started again and resumes."
-    for run in runs:
-        state: State[None] = Scheduled(name="AwaitingRetry", message=message)
-        await client.set_flow_run_state(run, state, force=True)
-
-
-async def serve(
-    settings: Settings, ready: Callable[[Sequence[RunnerDeployment], list[str]], None], *, is_alone: bool
-) -> None:
-    """Serve the deployments until a signal arrives, and end the runs that are under way.
-
-    If the server `is_alone`, serving no other process, these are started again when it is back; elsewhere an automation
-    does that. `ready` is called with the deployments, and with warnings for the user. Raises what Prefect's runner
-    raises after its server did not answer for a few polls.
+    `ready` is called with the deployments, and with warnings for the user. Raises what Prefect's runner raises after
+    its server did not answer for a few polls.
     """
-    notes, ids = [], []
+    notes = []
     # Schedules stay active when this ends: a run that was missed starts late, once.
     runner = Runner(name="gramhouse", limit=_RUNS_AT_ONCE, query_seconds=_ASK_EVERY, pause_on_shutdown=False)
     async with get_client() as client:
@@ -153,22 +128,14 @@ async def serve(
         served = await deployments(settings)
         for each in served:
             await _pause_as_left(client, each)
-            ids.append(await runner.aadd_deployment(each))
-        if is_alone:
-            # Of a process that was killed.
-            await _start_again(client, await _under_way(client, ids))
-        ready(served, notes)
-        serving, stop = asyncio.create_task(runner.start()), asyncio.Event()
-        # Until it has set its own signal handler, which would cancel the runs: nothing starts a cancelled run again.
-        await asyncio.sleep(0)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # With nohup, this must survive the end of its terminal.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await asyncio.wait((serving, asyncio.create_task(stop.wait())), return_when=asyncio.FIRST_COMPLETED)
-        if serving.done():
-            await serving
-        left = await _under_way(client, ids) if is_alone else []
-        serving.cancel()
-        await asyncio.wait((serving,))
-        await _start_again(client, left)
+            await runner.aadd_deployment(each)
+    ready(served, notes)
+    serving = asyncio.create_task(runner.start())
+    # Until it has set its own signal handler, which would cancel the runs: nothing starts a cancelled run again.
+    await asyncio.sleep(0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # With nohup, this must survive the end of its terminal.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+    with suppress(asyncio.CancelledError):
+        await serving

@@ -1,8 +1,9 @@
 """Records commands that fail before they begin, so that `gramhouse status` shows them."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from connectors.warehouse.storage.errors import WarehouseBusy, first_line
@@ -10,7 +11,7 @@ from connectors.warehouse.storage.holder import look
 from connectors.warehouse.storage.paths import real
 from flows.clock import SystemClock
 from flows.config.settings import find_warehouse
-from flows.reporting.progress import Progress, notices
+from flows.reporting.progress import notices
 from models.selection import NothingChosen, SelectionError
 
 _LONGEST = 1000
@@ -22,24 +23,25 @@ RUN_KINDS = ("sync", "backfill")
 
 @contextmanager
 def record_failed_start(
-    activity: str, chosen: Mapping[str, object], *, progress: Progress | None = None
+    activity: str, chosen: Mapping[str, object], *, unless: Callable[[Exception], bool] = lambda _: False
 ) -> Iterator[None]:
-    """Record a failure before the run begins, so that `gramhouse status` shows it.
+    """Record a failure in the block before its run begins, so that `gramhouse status` shows it.
 
-    `chosen` are settings of the command. A run that has begun, whose id is in `progress`, records its end itself. A
-    selection without accounts, and another process that writes, are not failures.
+    `chosen` are settings of the command; errors for which `unless` is true are not recorded. A run that has begun
+    records its end itself. A selection without accounts, and another process that writes, are not failures.
     """
+    since = SystemClock().now()
     try:
         yield
     except (SelectionError, NothingChosen, WarehouseBusy):
         raise
     except Exception as error:
-        if progress is None or progress.run_id is None:
-            _add_row(find_warehouse(chosen), activity, short(error))
+        if not unless(error):
+            _add_row(find_warehouse(chosen), activity, short(error), since)
         raise
 
 
-def _add_row(warehouse: Path, activity: str, detail: str) -> None:
+def _add_row(warehouse: Path, activity: str, detail: str, since: datetime) -> None:
     # Imported here, because only failures need it.
     from connectors.state.database import StateError, open_state, state_path  # noqa: PLC0415
     from connectors.state.runs import add_failed_start  # noqa: PLC0415
@@ -50,7 +52,8 @@ def _add_row(warehouse: Path, activity: str, detail: str) -> None:
         return
     try:
         with open_state(path) as state:
-            state.write(add_failed_start, kind, pid=os.getpid(), now=SystemClock().now(), detail=detail)
+            now = SystemClock().now()
+            state.write(add_failed_start, kind, pid=os.getpid(), since=since, now=now, detail=detail)
     except StateError as error:
         notices.warning(f"{error} `gramhouse status` cannot show this failure.")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from connectors.sandbox.contract import ACCOUNTS, MAX_CURSOR, MAX_LIMIT, MEDIA
-from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.http.replies import PageRequest, Resource
 
 OPERATIONS = {"accounts": (ACCOUNTS,), "media": (MEDIA,), "any": (ACCOUNTS, MEDIA)}

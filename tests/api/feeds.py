@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connectors.sandbox.data.draw import Draw
-from connectors.sandbox.data.identity import Identity
+from connectors.sandbox.data.identity import Draw, Identity
 from connectors.sandbox.data.items import DAY, Item
 from connectors.sandbox.data.posts import Posts
 from connectors.sandbox.settings import SandboxSettings

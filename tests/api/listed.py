@@ -9,9 +9,8 @@ from itertools import count
 from typing import Any
 
 from connectors.sandbox.data.catalogue import Account
-from connectors.sandbox.data.draw import Draw
-from connectors.sandbox.http.cursors import Cursors
-from connectors.sandbox.http.keys import Credential
+from connectors.sandbox.data.identity import Draw
+from connectors.sandbox.http.access import Credential, Cursors
 from connectors.sandbox.http.replies import PageRequest, Reply, Resource
 from tests.api.asked import Asked
 from tests.api.faults import Action

@@ -23,10 +23,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES, Error
 from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Account, Catalogue, owner
-from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.data.items import Item
+from connectors.sandbox.http.access import Cursors
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.cursors import Cursors
 from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings

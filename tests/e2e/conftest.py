@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.processes import EIGHT_ACCOUNTS, KEY, Operator, OperatorHere, start_sandboxes
+from tests.operator import EIGHT_ACCOUNTS, KEY, Operator, start_sandboxes
 
 # Pytest shows the values of a failed assertion only for modules it rewrites.
 pytest.register_assert_rewrite("tests.harness.against_api")
@@ -42,7 +42,7 @@ def environment(service: Api) -> dict[str, str]:
 @pytest.fixture
 def operator(tmp_path: Path, environment: dict[str, str]) -> Operator:
     """An operator whose commands run in this process, except those that a test starts."""
-    return OperatorHere(tmp_path / "operator", environment)
+    return Operator(tmp_path / "operator", environment, here=True)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.warehouse.publish import contents, publish
 from models.views import View
-from tests.cli_runner import Cli, use_empty_folder
+from tests.operator import Cli, run_here, use_empty_folder
 
 _create_view = contents.create_view
 
@@ -23,5 +23,5 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
+def run_cli() -> Cli:
+    return run_here

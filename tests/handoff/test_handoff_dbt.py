@@ -17,18 +17,18 @@ import yaml
 
 from flows.cli.output.dbt import sources
 from models.views import Relation, views
-from tests.cli_runner import Cli
 from tests.handoff.incremental_models import NAMES, check_models
 from tests.harness.scenario import generate
 from tests.harness.simulation import simulate
+from tests.operator import run_here
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "dbt"
 DBT = Path(sys.prefix) / "dbt" / "bin" / "dbt"
 
 
 @pytest.fixture
-def described(snapshot: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    code, message, err = Cli(monkeypatch, capsys)("describe", "--format", "dbt", "--snapshot", str(snapshot))
+def described(snapshot: Path) -> str:
+    code, message, err = run_here("describe", "--format", "dbt", "--snapshot", str(snapshot))
     assert (code, err) == (0, "")
     return message
 
@@ -89,10 +89,8 @@ def test_names_from_the_api_are_escaped_for_templates_and_terminals() -> None:
 
 
 @pytest.mark.parametrize("more", [["media"], ["--json"]])
-def test_arguments_that_conflict_with_the_dbt_format_are_refused(
-    more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = Cli(monkeypatch, capsys)("describe", "--format", "dbt", *more)
+def test_arguments_that_conflict_with_the_dbt_format_are_refused(more: list[str]) -> None:
+    code, _, err = run_here("describe", "--format", "dbt", *more)
     assert code == 2
     assert "Fix: leave out the table and --json" in err
 

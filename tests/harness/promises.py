@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from tests.harness.events import Answered, Cancelled, Decided, Event, Landed, Sent, scope_of
+from tests.harness.events import Answered, Decided, Event, Landed, Sent, scope_of
+from tests.harness.machine import instant
 from tests.harness.oracle.feed import LOOKBACK
 from tests.harness.oracle.landing import Warehouse, is_account, listed, parsed, shown
 from tests.harness.oracle.tables import CATALOGUE, Partition, Scan
-from tests.harness.process import instant
 
 WITHIN = timedelta(hours=12)
 SURFACES = ("stories", "posts")
@@ -42,12 +42,10 @@ def require(condition: object, message: str) -> None:
 class Session:
     """One run in one process; `chain` are the processes of the runs it resumes.
 
-    `listed` are its accounts with their status; those that only an old scan of the catalogue listed are in
-    `listed_by_old`, and belong to the run unless the catalogue is then listed to its end. `full` has the reasons why
-    scans of posts must be full, as of the start; `known` the posts at which the others may stop, and `known_landed` the
-    landing that closed them. `touched` are the partitions that it has begun or resumed, `stuck` those whose last page
-    after a cursor was requested and has not landed. `failures` counts those of a page in a row, `over` are partitions
-    with an answer that ends their scan.
+    `listed` are its accounts with their status. `full` has the reasons why scans of posts must be full, as of the
+    start; `known` the posts at which the others may stop, and `known_landed` the landing that closed them. `touched`
+    are the partitions that it has begun or resumed, `stuck` those whose last page after a cursor was requested and has
+    not landed. `failures` counts those of a page in a row, `over` are partitions with an answer that ends their scan.
     """
 
     number: int
@@ -64,7 +62,6 @@ class Session:
     stuck: set[Partition] = field(default_factory=set)
     requests: int = 0
     listed: dict[str, str] = field(default_factory=dict)
-    listed_by_old: dict[str, str] = field(default_factory=dict)
     in_flight: dict[str, Sent] = field(default_factory=dict)
     cooldowns: dict[str, float] = field(default_factory=dict)
     first_sent: dict[Partition, float] = field(default_factory=dict)
@@ -114,8 +111,6 @@ class Promises:
                     self._sent(session, event)
                 case Answered():
                     self._answered(session, event)
-                case Cancelled():
-                    session.in_flight.pop(scope_of(event.partition), None)
                 case Landed():
                     self._landed(session, event)
                 case Decided():
@@ -135,7 +130,7 @@ class Promises:
         early = until - asked.at
         require(early <= _JUST, f"{scope} was requested {early:.3f} s before its cooldown was over")
         if where != CATALOGUE:
-            status = self._accounts(session).get(where[0])
+            status = session.listed.get(where[0])
             require(status is not None, f"{where} was requested and is not listed")
             require(status == "active", f"{where} was requested though its token has expired")
             require(where[0] not in self.forgotten, f"{where} was requested though it is forgotten")
@@ -170,6 +165,8 @@ class Promises:
     def _answered(self, session: Session, answer: Answered) -> None:
         scope, where = scope_of(answer.partition), answer.partition
         session.in_flight.pop(scope, None)
+        if answer.status == -1:
+            return
         session.received.append(answer)
         session.last[where] = answer
         if answer.status == 429 and (seconds := _retry_after(answer)) is not None:
@@ -182,23 +179,16 @@ class Promises:
         round_ = answer.status == 200 and answer.whole and _following(answer.body) in {*scan.cursors, answer.cursor}
         scan.restarts = scan.restarts or refused or round_
 
-    def _accounts(self, session: Session) -> dict[str, str]:
-        """Return the accounts of a run that are listed so far, with their status."""
-        if session.kind == "backfill" or self._outcome(session, CATALOGUE) != "unfinished":
-            return session.listed
-        return session.listed_by_old | session.listed
-
-    def _list_accounts(self, session: Session, scan: Scan, items: Sequence[object]) -> None:
-        # A scan that began too long ago is out of date; the catalogue is scanned again immediately.
-        to = session.listed_by_old if session.begun - scan.started > WITHIN else session.listed
+    def _list_accounts(self, session: Session, items: Sequence[object]) -> None:
         for item in items:
             if not isinstance(item, dict) or (account_id := str(item.get("id"))) in self.forgotten:
                 continue
             known = self.warehouse.accounts.rows.get(account_id)
-            # A known account whose record is malformed is scanned with its last valid status.
-            status = item["status"] if is_account(item) else known.status if known else None
-            if status is not None and to.get(account_id) not in _STATUSES:
-                to[account_id] = status
+            # A malformed record of an account that was known when the run began: its last valid status counts.
+            is_known = known is not None and known.first_seen_at < session.begun
+            status = item["status"] if is_account(item) else known.status if known and is_known else None
+            if status is not None and session.listed.get(account_id) not in _STATUSES:
+                session.listed[account_id] = status
 
     def _landed(self, session: Session, landed: Landed) -> None:
         where = landed.partition
@@ -235,7 +225,7 @@ class Promises:
         require(is_next, f"{where}: a page is missing before {answer.cursor}")
         page = parsed(answer.body)
         if where == CATALOGUE:
-            self._list_accounts(session, scan, page["items"])
+            self._list_accounts(session, page["items"])
         if scan.process != session.number and scan.pages:
             if where[1] == "posts":
                 scan.feed.resume({key[2] for key in scan.seen})
@@ -264,7 +254,7 @@ class Promises:
         scan.seen |= failed.seen
         scan.decides &= failed.decides
         if answer.partition == CATALOGUE:
-            self._list_accounts(session, scan, parsed(answer.body)["items"])
+            self._list_accounts(session, parsed(answer.body)["items"])
             for row in self.warehouse.accounts.rows.values():
                 row.scan = scan if row.scan is failed else row.scan
 
@@ -307,7 +297,7 @@ class Promises:
 
     def _outcome(self, session: Session, partition: Partition) -> str:
         """Return the expected outcome of a partition: complete, recent, skipped, or unfinished."""
-        if partition != CATALOGUE and (status := self._accounts(session)[partition[0]]) != "active":
+        if partition != CATALOGUE and (status := session.listed[partition[0]]) != "active":
             return "skipped" if status == "token_expired" else "unfinished"
         scan = self.scans.get((partition, session.kind))
         if scan is None or not scan.closed or not self._is_done(session, partition, scan):
@@ -323,7 +313,7 @@ class Promises:
         # A cooldown lasts longer than the run that was asked for it.
         for scope, until in session.cooldowns.items():
             self.cooldowns[scope] = max(self.cooldowns.get(scope, 0.0), until)
-        partitions = {(one, surface) for one in self._accounts(session) for surface in SURFACES}
+        partitions = {(one, surface) for one in session.listed for surface in SURFACES}
         partitions |= {CATALOGUE} if session.kind == "sync" else set()
         require(outcomes.keys() == partitions, f"outcomes missing or too many: {outcomes.keys() ^ partitions}")
         traced = {answer.correlation_id: answer for answer in session.received}

@@ -11,13 +11,13 @@ from models.incremental import (
     NO_ID,
     PINS,
     ClosedScan,
+    Depth,
     FeedProgress,
-    FullReason,
     Incremental,
     Post,
+    choose_depth,
     least_age,
     read_page,
-    why_full,
 )
 
 NOW = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -127,28 +127,29 @@ def test_the_page_size_does_not_change_the_feed(days: list[int], size: int) -> N
 INCREMENTAL = Incremental(NOW, EVERY)
 
 
+TWO_WEEKS = replace(CLOSED, complete_at=NOW - 2 * EVERY)
+
+
 @pytest.mark.parametrize(
-    ("closed", "why"),
+    ("closed", "incremental", "depth"),
     [
-        (None, FullReason.FIRST),
-        (CLOSED, None),
-        (replace(CLOSED, is_ordered=False), FullReason.UNPROVED),
-        (replace(CLOSED, pages=2), FullReason.SHORT),
-        (replace(CLOSED, complete_at=NOW - EVERY), FullReason.DUE),
-        (replace(CLOSED, full_share=1 / 7), FullReason.DUE),
-        (replace(CLOSED, full_share=1.01 / 7), None),
+        (None, INCREMENTAL, Depth.FULL),
+        (CLOSED, None, Depth.FULL),
+        (CLOSED, INCREMENTAL, Depth.RECENT),
+        (replace(CLOSED, is_ordered=False), INCREMENTAL, Depth.FULL),
+        (replace(CLOSED, pages=2), INCREMENTAL, Depth.FULL),
+        (replace(CLOSED, complete_at=NOW - EVERY), INCREMENTAL, Depth.FULL_DUE),
+        (replace(CLOSED, full_share=1 / 7), INCREMENTAL, Depth.FULL_DUE),
+        (replace(CLOSED, full_share=1.01 / 7), INCREMENTAL, Depth.RECENT),
+        # A budget defers the younger ones.
+        (TWO_WEEKS, Incremental(NOW, EVERY, 2.0), Depth.FULL_DUE),
+        (TWO_WEEKS, Incremental(NOW, EVERY, 2.1), Depth.RECENT),
     ],
 )
 def test_a_scan_is_recent_unless_a_reason_requires_a_full_one(
-    closed: ClosedScan | None, why: FullReason | None
+    closed: ClosedScan | None, incremental: Incremental | None, depth: Depth
 ) -> None:
-    assert why_full(closed, INCREMENTAL) is why
-
-
-def test_a_budget_defers_the_younger_full_scans() -> None:
-    due = replace(CLOSED, complete_at=NOW - 2 * EVERY)
-    assert why_full(due, Incremental(NOW, EVERY, 2.0)) is FullReason.DUE
-    assert why_full(due, Incremental(NOW, EVERY, 2.1)) is None
+    assert choose_depth(closed, incremental) is depth
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from tests.nights.conftest import Operator
 from tests.nights.service import Service, answer_one, gateway, raw_server
 from tests.private_network import create_authority
+
+PLAIN_REFUSAL = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"
 
 
 def server_context(folder: Path) -> tuple[Path, ssl.SSLContext]:
@@ -21,81 +24,51 @@ def server_context(folder: Path) -> tuple[Path, ssl.SSLContext]:
     return authority, context
 
 
-def use_tls(operator: Operator, port: int, authority: Path) -> None:
-    operator.set(base_url=f"https://localhost:{port}", api_key="key")
-    operator.monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+def answer_securely(connection: socket.socket, context: ssl.SSLContext) -> None:
+    with suppress(ssl.SSLError), context.wrap_socket(connection, server_side=True) as secure:
+        answer_one(secure)
+
+
+def refuse(connection: socket.socket, _: int) -> None:
+    connection.recv(65_536)
+    connection.sendall(PLAIN_REFUSAL)
 
 
 def test_one_of_two_servers_has_a_wrong_certificate(operator: Operator) -> None:
     authority, right = server_context(operator.folder / "right")
     _, wrong = server_context(operator.folder / "wrong")
-
-    def meet(connection: socket.socket, number: int) -> None:
-        with suppress(ssl.SSLError), (wrong, right)[number % 2].wrap_socket(connection, server_side=True) as secure:
-            answer_one(secure)
-
-    with raw_server(meet) as port:
-        use_tls(operator, port, authority)
-        done = operator.sync()
-    assert done.code == 0, done.text
+    operator.env["SSL_CERT_FILE"] = str(authority)
+    with raw_server(lambda connection, number: answer_securely(connection, (wrong, right)[number % 2])) as port:
+        operator.set(base_url=f"https://localhost:{port}", api_key="key")
+        operator.run("sync")
 
 
 def test_a_server_that_wants_a_client_certificate_is_named(operator: Operator) -> None:
     authority, context = server_context(operator.folder / "server")
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(authority)
-
-    def meet(connection: socket.socket, _: int) -> None:
-        with suppress(ssl.SSLError), context.wrap_socket(connection, server_side=True) as secure:
-            answer_one(secure)
-
-    with raw_server(meet) as port:
-        use_tls(operator, port, authority)
-        done = operator.run("sync")
-    assert done.code == 1
-    assert "client certificate" in done.text
+    operator.env["SSL_CERT_FILE"] = str(authority)
+    with raw_server(lambda connection, _: answer_securely(connection, context)) as port:
+        operator.set(base_url=f"https://localhost:{port}", api_key="key")
+        assert "client certificate" in operator.run("sync", code=1).text
 
 
-def test_https_to_a_plain_port_names_the_scheme(operator: Operator) -> None:
-    def meet(connection: socket.socket, _: int) -> None:
-        connection.recv(65_536)
-        connection.sendall(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
-
-    with raw_server(meet) as port:
-        operator.set(base_url=f"https://127.0.0.1:{port}", api_key="key")
-        done = operator.run("sync")
-    assert done.code == 1
-    assert f"http://127.0.0.1:{port}" in done.text
-
-
+# A TLS port that is sent plain text says nothing, or refuses as nginx does, without an envelope.
 @pytest.mark.parametrize(
-    "answer", [b"", b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"], ids=["nothing", "400"]
+    ("asked", "meet", "fix"), [("https", refuse, "http://"), ("http", refuse, "https"), ("http", None, "https")]
 )
-def test_http_to_a_tls_port_names_the_scheme(operator: Operator, answer: bytes) -> None:
+def test_the_wrong_scheme_is_named(
+    operator: Operator, asked: str, meet: Callable[[socket.socket, int], None] | None, fix: str
+) -> None:
     _, context = server_context(operator.folder / "server")
-
-    def meet(connection: socket.socket, _: int) -> None:
-        if answer:
-            # As nginx does; it has no envelope.
-            connection.recv(65_536)
-            connection.sendall(answer)
-        else:
-            with suppress(ssl.SSLError):
-                context.wrap_socket(connection, server_side=True).close()
-
-    with raw_server(meet) as port:
-        operator.set(base_url=f"http://127.0.0.1:{port}", api_key="key")
-        done = operator.run("sync")
-    assert done.code == 1
-    assert "https" in done.text
+    with raw_server(meet or (lambda connection, _: answer_securely(connection, context))) as port:
+        operator.set(base_url=f"{asked}://127.0.0.1:{port}", api_key="key")
+        assert fix in operator.run("sync", code=1).text.replace(f"{asked}://127.0.0.1", "")
 
 
 @pytest.mark.parametrize("status", [302, 307])
 def test_the_page_of_a_portal_is_named(operator: Operator, status: int) -> None:
     portal = gateway(status, (b"location", b"http://portal.example/login"))
     operator.connect(Service()).respond = lambda _request, _page: portal
-    done = operator.run("sync")
-    assert done.code == 1
-    assert any(word in done.text.partition("Fix:")[2] for word in ("portal", "gateway", "sign in", "network")), (
-        done.text
-    )
+    text = operator.run("sync", code=1).text
+    assert any(word in text.partition("Fix:")[2] for word in ("portal", "gateway", "sign in", "network")), text

@@ -1,11 +1,7 @@
 """Processes: threads that cannot be started, what listens on this machine, and Prefect's files."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
 
 import duckdb
 import psutil
@@ -13,16 +9,9 @@ import pytest
 from distributed.comm.core import connect
 
 from tests.api.faults import Action, Rule
-from tests.e2e.processes import ROOT, TIMEOUT, killed_on_exit, wait_until
 from tests.nights.conftest import Operator
 from tests.nights.service import Service
-
-
-@pytest.fixture
-def environment(operator: Operator) -> dict[str, str]:
-    """The environment of processes, in the operator's folder."""
-    operator.connect(Service(accounts=2, posts=3))
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+from tests.operator import killed_on_exit, wait_until
 
 
 @pytest.mark.parametrize("error", ["Resource temporarily unavailable", "Cannot allocate memory"])
@@ -34,10 +23,8 @@ def test_no_advice_to_restore_a_backup_unless_the_file_is_damaged(operator: Oper
         raise duckdb.IOException(f"IO Error: Could not create a thread: {error}")
 
     operator.monkeypatch.setattr(duckdb, "connect", refuse)
-    done = operator.run("sync")
-    assert done.code == 1
-    assert error in done.text
-    assert "backup" not in done.text
+    text = operator.run("sync", code=1).text
+    assert (error in text, "backup" in text) == (True, False)
 
 
 def find_listening(process: psutil.Process) -> set[str]:
@@ -61,39 +48,23 @@ async def lets_in(address: str) -> bool:
 
 
 @pytest.mark.long
-def test_no_worker_on_this_machine_lets_in_another_user(operator: Operator, environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "flows.cli", "sync", "--workers", "2"]
+def test_no_worker_on_this_machine_lets_in_another_user(operator: Operator) -> None:
     service = operator.connect(Service(accounts=2, posts=3))
     service.script.replace([Rule(Action("delay", seconds=600), "media")])
-    open_to: list[str] = []
-    with killed_on_exit(
-        subprocess.Popen(
-            command, env={**environment, **os.environ}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-    ) as process:
+    with killed_on_exit(operator.start("sync", "--workers", "2")) as process:
         wait_until(lambda: bool(service.asked) or process.poll() is not None, "a request")
         addresses = find_listening(psutil.Process(process.pid))
-        open_to += [address for address in addresses if asyncio.run(lets_in(address))]
+        open_to = [address for address in addresses if asyncio.run(lets_in(address))]
         process.terminate()
-        process.communicate(timeout=TIMEOUT)
     assert addresses
     assert open_to == []
 
 
-def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator, environment: dict[str, str]) -> None:
-    home = operator.folder / "home"
-    home.mkdir()
+def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator) -> None:
+    operator.connect(Service(accounts=2, posts=3))
     nowhere = "http://127.0.0.1:9/api"
     profiles = f'active = "work"\n[profiles.work]\nPREFECT_API_URL = "{nowhere}"\n'
-    (home / "profiles.toml").write_text(profiles)
-    done = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "sync"],
-        env={**environment, "PREFECT_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-    )
-    assert nowhere in done.stderr
-    assert done.returncode == 1
-    assert not Path("data/analytics.duckdb").exists()
+    (operator.folder / "profiles.toml").write_text(profiles)
+    operator.here = False
+    assert nowhere in operator.run("sync", code=1, PREFECT_HOME=str(operator.folder)).stderr
+    assert not operator.snapshot.exists()

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli_runner import use_empty_folder
+from tests.operator import use_empty_folder
 from tests.report.snapshots import made_once
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from flows.reporting.page.page import MARK
-from tests.cli_runner import Cli
+from tests.operator import Cli, run_here
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
+def run() -> Cli:
+    return run_here
 
 
 def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(run: Cli, snapshot: Path, tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from connectors.sandbox.http.access import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
 from connectors.sandbox.settings import RateLimit
 from tests.clocks import VirtualClock
 from tests.sandbox.asgi_client import Asker

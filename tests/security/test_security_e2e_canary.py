@@ -21,7 +21,7 @@ from flows.orchestration.processes import free_port, prefect
 from tests.api.asked import Asked
 from tests.api.listed import account
 from tests.api.server import Api, OddReply
-from tests.e2e.processes import COMMAND_LINE, TIMEOUT, Operator, OperatorHere
+from tests.operator import COMMAND_LINE, TIMEOUT, Operator
 from tests.security.canary import everything, holding, tells
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -155,7 +155,7 @@ class Rig:
 
     def run_here(self, name: str, *arguments: str, expected: int = 0, **env: str) -> str:
         """Run a command in this process, which takes a fifth of the time."""
-        operator = OperatorHere(self.folder / name, {"GRAMHOUSE_BASE_URL": self.url, **env})
+        operator = Operator(self.folder / name, {"GRAMHOUSE_BASE_URL": self.url, **env}, here=True)
         done = operator.run(*arguments, code=expected)
         self.output.append(done.stdout + done.stderr)
         return self.output[-1]

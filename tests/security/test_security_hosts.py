@@ -13,7 +13,7 @@ from connectors.source.errors import ApiError, Disposition
 from models.feeds import FEEDS
 from tests.clocks import WakefulClock
 from tests.security.wire import Recorder
-from tests.source.test_source_client import Stage, http, saying
+from tests.servers import Stage, http, saying
 
 pytestmark = pytest.mark.anyio
 KEY = "cnry7Zq4f1e9bXw"

@@ -13,16 +13,14 @@ import pytest
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.for_prefect import events, markdown
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi, uuid
-from tests.cli_runner import Cli
-from tests.clocks import START
-from tests.runs import request, resources_with
+from tests.operator import Cli
+from tests.runs import open_run_resources, request
 
 ODD = (
     "'; DROP TABLE core.media; --",
@@ -94,9 +92,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def _two_days(folder: Path) -> None:
     service = hostile()
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
-        resources = resources_with(service, warehouse)
-        asked = request(folder, page_size=50)
+    asked = request(folder, page_size=50)
+    async with open_run_resources(folder, service) as resources:
         await run_sync(asked, resources)
         service.fault = lambda asked: refuse(ODD[9], status=403) if asked.account_id else None
         service.clock.passed += 3600

@@ -17,8 +17,8 @@ from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
-from tests.cli_runner import Cli
 from tests.clocks import WakefulClock
+from tests.operator import Cli
 from tests.security.canary import tells
 from tests.security.wire import Answer, Recorder, envelope
 

@@ -1,5 +1,6 @@
 """Queries can read the snapshot and no other file, even if the snapshot is malicious."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -7,15 +8,71 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from mcp.server.mcpserver.exceptions import ToolError
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
-from tests.cli_runner import Cli
+from flows.cli.agent_tools import Tools
+from tests.operator import Cli
 from tests.security import hostile_snapshot
 from tests.security.hostile_snapshot import SECRET
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+# {0} is a folder of other files.
+ESCAPES = [
+    "FROM read_text('{0}/other.txt')",
+    "FROM read_csv('{0}/other.csv')",
+    "FROM read_json('{0}/other.json')",
+    "FROM read_parquet('{0}/other.parquet')",
+    "FROM parquet_metadata('{0}/other.parquet')",
+    "FROM sniff_csv('{0}/other.csv')",
+    "FROM query('FROM read_text(''{0}/other.txt'')')",
+    "FROM glob('{0}/*')",
+    "FROM read_duckdb('{0}/other.duckdb')",
+    "FROM read_text('/proc/self/environ')",
+    "FROM read_text('https://evil.example/x')",
+    "FROM 's3://evil/x.parquet'",
+    "ATTACH '{0}/other.duckdb' AS o",
+    "ATTACH '{0}/new.duckdb' AS n",
+    "ATTACH 'dbname=x' AS p (TYPE postgres)",
+    "IMPORT DATABASE '{0}'",
+    "EXPORT DATABASE '{0}/exported'",
+    "COPY t TO '{0}/out.csv'",
+    "COPY t FROM '{0}/other.csv'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "SET lock_configuration = false",
+    "SET python_enable_replacements = true",
+    "PRAGMA threads = 1",
+    "PRAGMA profile_output = '{0}/profile.json'",
+    "SELECT getenv('HOME')",
+    "FROM duckdb_secrets()",
+    "CREATE PERSISTENT SECRET s (TYPE http, BEARER_TOKEN 'x')",
+    "CREATE TABLE q (a INTEGER)",
+    "SELECT 1; DROP TABLE t",
+    "/* SELECT 1 */ COPY t TO '{0}/out.csv'",
+    "CREATE TEMP VIEW v AS FROM read_text('{0}/other.txt'); FROM v",
+    "PREPARE p AS FROM read_text('{0}/other.txt'); EXECUTE p",
+    "EXPLAIN ANALYZE FROM read_text('{0}/other.txt')",
+    "FROM folder",
+    "FROM SECRET",
+    "CALL enable_profiling(save_location='{0}/profile.json', format='json'); SELECT 1",
+    "BEGIN; CREATE TABLE q (a INTEGER); COMMIT",
+    "SELECT 'é'; CHECKPOINT",
+    "FROM checkpoint()",
+    "FROM enable_logging(storage = 'file', storage_config = {'path': 'logs'})",
+    'FROM "enable_logging" /* a comment */ ()',
+    "SELECT * FROM query('FROM enable_log' || 'ging()')",
+    "FROM enable_profiling(format = 'json', save_location = '{0}/profile.json')",
+    "SELECT ('x').write_log()",
+    "EXPLAIN CALL enable_logging()",
+    "WITH x AS (FROM t) INSERT INTO t FROM x",
+    "VACUUM",
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,65 +96,22 @@ def snapshot(folder: Path) -> Iterator[Snapshot]:
     assert sorted(folder.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "FROM read_text('{0}/other.txt')",
-        "FROM read_csv('{0}/other.csv')",
-        "FROM read_json('{0}/other.json')",
-        "FROM read_parquet('{0}/other.parquet')",
-        "FROM parquet_metadata('{0}/other.parquet')",
-        "FROM sniff_csv('{0}/other.csv')",
-        "FROM query('FROM read_text(''{0}/other.txt'')')",
-        "FROM glob('{0}/*')",
-        "FROM read_duckdb('{0}/other.duckdb')",
-        "FROM read_text('/proc/self/environ')",
-        "FROM read_text('https://evil.example/x')",
-        "FROM 's3://evil/x.parquet'",
-        "ATTACH '{0}/other.duckdb' AS o",
-        "ATTACH '{0}/new.duckdb' AS n",
-        "ATTACH 'dbname=x' AS p (TYPE postgres)",
-        "IMPORT DATABASE '{0}'",
-        "EXPORT DATABASE '{0}/exported'",
-        "COPY t TO '{0}/out.csv'",
-        "COPY t FROM '{0}/other.csv'",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "SET enable_external_access = true",
-        "SET lock_configuration = false",
-        "SET python_enable_replacements = true",
-        "PRAGMA threads = 1",
-        "PRAGMA profile_output = '{0}/profile.json'",
-        "SELECT getenv('HOME')",
-        "FROM duckdb_secrets()",
-        "CREATE PERSISTENT SECRET s (TYPE http, BEARER_TOKEN 'x')",
-        "CREATE TABLE q (a INTEGER)",
-        "SELECT 1; DROP TABLE t",
-        "/* SELECT 1 */ COPY t TO '{0}/out.csv'",
-        "CREATE TEMP VIEW v AS FROM read_text('{0}/other.txt'); FROM v",
-        "PREPARE p AS FROM read_text('{0}/other.txt'); EXECUTE p",
-        "EXPLAIN ANALYZE FROM read_text('{0}/other.txt')",
-        "FROM folder",
-        "FROM SECRET",
-        "CALL enable_profiling(save_location='{0}/profile.json', format='json'); SELECT 1",
-        "BEGIN; CREATE TABLE q (a INTEGER); COMMIT",
-        "SELECT 'é'; CHECKPOINT",
-        "FROM checkpoint()",
-        "FROM enable_logging(storage = 'file', storage_config = {'path': 'logs'})",
-        'FROM "enable_logging" /* a comment */ ()',
-        "SELECT * FROM query('FROM enable_log' || 'ging()')",
-        "FROM enable_profiling(format = 'json', save_location = '{0}/profile.json')",
-        "SELECT ('x').write_log()",
-        "EXPLAIN CALL enable_logging()",
-        "WITH x AS (FROM t) INSERT INTO t FROM x",
-        "VACUUM",
-    ],
-)
+@pytest.mark.parametrize("query", ESCAPES)
 def test_a_query_reaches_nothing_but_the_snapshot(query: str, folder: Path, snapshot: Snapshot) -> None:
     with pytest.raises(QueryError) as caught:
         list(snapshot.user_query(query.replace("{0}", str(folder))).batches)
     assert SECRET not in str(caught.value)
     assert snapshot.query("FROM t").rows == [(1,)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("query", ESCAPES)
+def test_the_query_of_an_agent_reaches_nothing_but_the_snapshot(query: str, folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    with pytest.raises(ToolError) as caught:
+        asyncio.run(Tools(str(folder / "s.duckdb")).query(query.replace("{0}", str(folder))))
+    assert SECRET not in str(caught.value)
+    assert sorted(folder.iterdir()) == before
 
 
 def test_a_hostile_snapshot_is_not_exported_with_another_file_in_it(tmp_path: Path) -> None:

@@ -1,120 +1,81 @@
+"""One attempt on a real socket: what is sent, what each kind of lost connection becomes, and what is used again."""
+
 import asyncio
 import gzip
+import socket
+import ssl
 import traceback
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import feed_request
 from connectors.source.errors import ApiError
-from connectors.source.responses import Response
+from connectors.source.network import Network
+from connectors.source.transport import Transport
 from models.feeds import FEEDS
 from tests.clocks import WakefulClock
-from tests.servers import Meet, listening
+from tests.private_network import create_authority
+from tests.servers import TRACE, Meet, Stage, http, listening, saying
 
 pytestmark = pytest.mark.anyio
 KEY = "canary-4f1e9b"
-TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
 REQUEST = feed_request(FEEDS["posts"], "an-id", None, 50)
-PAGE = b'{"items":[{"id":"1"}],"next_cursor":null}'
-QUICK = Timeouts(connect=0.25, read=0.1, total=0.25)
+QUICK = Timeouts(connect=0.1, read=0.1, total=0.25)
+LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx", "Errno", "[SSL", "call failed")
 
 
-class Stage:
-    """A server on a real socket that reads each request's head and then calls `play`."""
-
-    def __init__(self, play: Meet) -> None:
-        self.play = play
-        self.heads: list[str] = []
-        self.url = ""
-
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-                await self.play(reader, writer)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator["Stage"]:
-        async with listening(self._meet) as port:
-            self.url = f"http://127.0.0.1:{port}"
-            yield self
+def client(url: str, patience: Timeouts | None = None, **options: object) -> ApiClient:
+    return ApiClient(url, SecretStr(KEY), clock=WakefulClock(), timeout=patience, max_body_bytes=10_000, **options)  # type: ignore[arg-type]
 
 
-def http(status: str = "200 OK", body: bytes = PAGE, **headers: str) -> bytes:
-    named = {"content-length": str(len(body)), "x-correlation-id": TRACE}
-    named |= {name.replace("_", "-"): value for name, value in headers.items()}
-    head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
-    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
-
-
-def saying(*pieces: bytes, then: str = "stay", pause: float = 0.0) -> Meet:
-    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for piece in pieces:
-            writer.write(piece)
-            await writer.drain()
-            await asyncio.sleep(pause)
-        if then == "reset":
-            transport = writer.transport
-            assert isinstance(transport, asyncio.Transport)
-            transport.abort()
-        elif then == "close":
-            writer.close()
-        elif then == "hang":
-            await reader.read()
-
-    return play
-
-
-async def send(play: Meet, within: Timeouts | None = None, *, limit: int = 10_000) -> Response:
-    async with (
-        Stage(play).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), timeout=within, max_body_bytes=limit) as client,
-    ):
-        return await client.send(REQUEST)
+@asynccontextmanager
+async def playing(play: Meet, concurrency: int = 1) -> AsyncIterator[tuple[Stage, ApiClient]]:
+    async with Stage(play).open() as stage, client(stage.url, concurrency=concurrency) as one:
+        yield stage, one
 
 
 def everything_shown(error: BaseException) -> str:
     shown = "".join(traceback.format_exception(error)) + repr(error) + str(error) + repr(vars(error))
-    for chained in (error.__cause__, error.__context__):
-        if chained is not None:
-            shown += everything_shown(chained)
-    return shown
+    return shown + "".join(everything_shown(one) for one in (error.__cause__, error.__context__) if one is not None)
 
 
-async def failing(play: Meet, within: Timeouts | None = None, *, limit: int = 10_000) -> ApiError:
-    with pytest.raises(ApiError) as caught:
-        await send(play, within, limit=limit)
+async def failing(url: str, patience: Timeouts | None = None, **options: object) -> ApiError:
+    """Send a request that fails; return its error, which shows neither the key nor names of libraries."""
+    async with client(url, patience, **options) as one:
+        with pytest.raises(ApiError) as caught:
+            await one.send(REQUEST)
     error = caught.value
     assert KEY not in everything_shown(error)
     assert (error.__cause__, error.__context__) == (None, None)
     assert error.failure.message.isprintable()
+    assert not [name for name in LIBRARIES if name in error.failure.message]
     return error
+
+
+async def described(url: str, patience: Timeouts | None = None, **options: object) -> tuple[str, str]:
+    """Return code and message of a request that fails, with PORT for the port."""
+    failure = (await failing(url, patience, **options)).failure
+    return failure.code, failure.message.replace(url.rpartition(":")[2], "PORT")
 
 
 async def test_a_request_has_exactly_the_required_headers() -> None:
     play = saying(http(set_cookie="session=abc; Path=/"))
-    async with (
-        Stage(play).open() as stage,
-        ApiClient(f"{stage.url}/pre/fix/", SecretStr(KEY), clock=WakefulClock()) as client,
-    ):
-        await client.send(REQUEST)
-        await client.send(REQUEST)
+    async with Stage(play).open() as stage, client(f"{stage.url}/pre/fix/") as one:
+        await one.send(REQUEST)
+        await one.send(REQUEST)
     first, second = stage.heads
     assert first == second
     line, *headers = first.strip().split("\r\n")
     assert line == "GET /pre/fix/api/v1/accounts/an-id/media?surface=posts&limit=50 HTTP/1.1"
-    named = dict(header.split(": ", 1) for header in headers)
-    assert named.pop("User-Agent", named.pop("user-agent", "")).startswith("gramhouse/")
-    assert {name.lower(): value for name, value in named.items()} == {
+    named = {name.lower(): value for name, value in (header.split(": ", 1) for header in headers)}
+    assert named.pop("user-agent").startswith("gramhouse/")
+    assert named == {
         "host": stage.url.removeprefix("http://"),
         "authorization": f"Bearer {KEY}",
         "accept": "application/json",
@@ -123,49 +84,120 @@ async def test_a_request_has_exactly_the_required_headers() -> None:
     }
 
 
-HALF = http()[:-10]
+SERVER = "127.0.0.1:PORT"
+CLOSED = f"{SERVER} closed the connection before it answered"
+ENDED = f"the response of {SERVER} ended early, or its compression is damaged"
+LATE = f"{SERVER} did not answer in time"
+LARGE = f"the response of {SERVER} is too large: the limit is 10000 bytes"
+NO_HTTP = f"{SERVER} answered with something that is not HTTP"
 BOMB = gzip.compress(bytes(10_000_000))
-# The faults that depend on time or on the limit; tests/conformance has the others.
-CLIENT_ERROR: dict[str, tuple[Meet, str, int | None]] = {
-    "closed in the head": (saying(b"HTTP/1.1 200 OK\r\nx-", then="close"), "connection_reset", None),
-    "silence in the body": (saying(HALF, then="hang"), "timeout", 200),
+HALF = http()[:-10]
+# Faults that depend on time or on the limit, or have a text of their own; tests/conformance has the others.
+LOST: dict[str, tuple[Meet, str, str]] = {
+    "silent": (saying(then="hang"), "timeout", LATE),
+    "reset": (saying(then="reset"), "connection_reset", CLOSED),
+    "closed": (saying(then="close"), "connection_reset", CLOSED),
+    "closed in the head": (saying(b"HTTP/1.1 200 OK\r\nx-", then="close"), "connection_reset", CLOSED),
+    "silence in the body": (saying(HALF, then="hang"), "timeout", LATE),
     # Each piece arrives in time and would extend a read timeout.
-    "a slow drip": (saying(http()[:-40], *[b" "] * 39, pause=0.03), "timeout", 200),
-    "a slow head": (saying(*[bytes([byte]) for byte in http()[:60]], pause=0.03), "timeout", None),
-    "reset in the body": (saying(HALF, then="reset", pause=0.05), "cut_body", 200),
-    "too large": (saying(http(body=b" " * 10_001)), "body_too_large_response", 200),
-    "a gzip bomb": (saying(http(body=BOMB, content_encoding="gzip")), "body_too_large_response", 200),
-    "damaged gzip": (saying(http(body=b"x" + BOMB, content_encoding="gzip")), "cut_body", 200),
+    "a slow drip": (saying(http()[:-40], *[b" "] * 39, pause=0.03), "timeout", LATE),
+    "a slow head": (saying(*[bytes([byte]) for byte in http()[:60]], pause=0.03), "timeout", LATE),
+    "reset in the body": (saying(HALF, then="reset", pause=0.05), "cut_body", ENDED),
+    "cut": (saying(HALF, then="close"), "cut_body", ENDED),
+    "damaged gzip": (saying(http(body=b"x" + BOMB, content_encoding="gzip")), "cut_body", ENDED),
+    "too large": (saying(http(body=b" " * 10_001)), "body_too_large_response", LARGE),
+    "a gzip bomb": (saying(http(body=BOMB, content_encoding="gzip")), "body_too_large_response", LARGE),
+    "no HTTP": (saying(b"220 mail ESMTP\r\n\r\n", then="close"), "protocol_error", f"{NO_HTTP}: Bad status line"),
+    "long header": (
+        saying(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", then="close"),
+        "protocol_error",
+        f"{NO_HTTP}: Got more than 65536 bytes when reading",
+    ),
 }
 
 
-@pytest.mark.parametrize(("play", "code", "status"), CLIENT_ERROR.values(), ids=CLIENT_ERROR)
-async def test_every_network_failure_becomes_its_error(play: Meet, code: str, status: int | None) -> None:
-    error = await failing(play, QUICK if code == "timeout" else None)
-    assert (error.failure.code, error.failure.status) == (code, status)
+@pytest.mark.parametrize(("play", "code", "message"), LOST.values(), ids=LOST)
+async def test_each_lost_connection_has_its_code_and_a_text_with_server_and_cause(
+    play: Meet, code: str, message: str
+) -> None:
+    async with Stage(play).open() as stage:
+        assert await described(stage.url, QUICK if code == "timeout" else None) == (code, message)
 
 
-async def test_a_page_that_cannot_be_read_is_kept_without_the_key() -> None:
-    error = await failing(saying(http(body=f"<html>Bearer {KEY}</html>".encode(), content_type="text/html")))
-    assert error.failure.body == b"<html>Bearer ***</html>"
-    assert KEY not in repr(error) + repr(error.failure)
-
-
-async def test_an_error_response_without_a_body_keeps_its_status() -> None:
-    limited = http("429 Too Many Requests", retry_after="30")
-    for error in (
-        await failing(saying(limited[:-10], then="close")),
-        await failing(saying(limited[:-10], then="hang"), QUICK),
-        await failing(saying(http("429 Too Many Requests", retry_after="30", content_encoding="gzip"))),
-        await failing(saying(limited), limit=1),
-    ):
+async def test_an_error_response_without_a_body_keeps_its_status_and_its_wait() -> None:
+    limited = http("429 Too Many Requests", body=b"x" * 20_000, retry_after="30")
+    broken = http("429 Too Many Requests", retry_after="30", content_encoding="gzip")
+    cut, silent = saying(limited[:-10], then="close"), saying(limited[:-10], then="hang")
+    for play in (cut, silent, saying(broken), saying(limited)):
+        async with Stage(play).open() as stage:
+            error = await failing(stage.url, QUICK)
         assert (error.failure.code, error.retry_after, error.failure.correlation_id) == ("http_429", 30.0, TRACE)
 
 
-async def test_connections_are_bounded_and_kept() -> None:
+async def test_a_page_that_cannot_be_read_is_kept_without_the_key() -> None:
+    async with Stage(saying(http(body=f"<html>Bearer {KEY}</html>".encode()))).open() as stage:
+        error = await failing(stage.url)
+    assert error.failure.body == b"<html>Bearer ***</html>"
+
+
+@pytest.fixture
+def full() -> Iterator[int]:
+    """A port whose queue of connections is full."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.settimeout(0)
+            one.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+        for one in waiting:
+            one.close()
+
+
+async def test_a_server_that_cannot_be_connected_to(full: int) -> None:
+    late = await described(f"http://127.0.0.1:{full}", QUICK)
+    assert late == ("timeout", f"{SERVER} did not accept the connection in time")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        free = taken.getsockname()[1]
+    for scheme, host in (("http", "localhost"), ("https", "127.0.0.1")):
+        refused = await described(f"{scheme}://{host}:{free}")
+        assert refused == ("connection_failed", f"cannot connect to {host}:PORT: connection refused")
+    code, message = await described("https://no-such-host.invalid:8443")
+    assert code == "connection_failed"
+    assert message.startswith("cannot connect to no-such-host.invalid:PORT: the host name ")
+
+
+async def test_a_refused_certificate_is_reported_with_its_reason(tmp_path: Path) -> None:
+    authority, server = create_authority(tmp_path, "other.example")
+    context, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_cert_chain(server)
+    trusting.load_verify_locations(authority)
+    async with listening(saying(then="hang"), context) as port:
+        unknown = await described(f"https://127.0.0.1:{port}")
+        other = await described(f"https://localhost:{port}", network=Network(certificates=trusting))
+    why = "unable to get local issuer certificate"
+    assert unknown == ("certificate_refused", f"the certificate of {SERVER} is not trusted: {why}")
+    assert other[0] == "certificate_refused"
+    assert other[1].endswith("Hostname mismatch, certificate is not valid for 'localhost'")
+
+
+def test_only_https_reads_the_public_certificates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # The environment replaces them only by way of `Network`.
+    (tmp_path / "evil.pem").touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "evil.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    for secure in (True, False):
+        context = Transport(Network(), secure=secure, concurrency=1).ssl_context
+        assert (context.cert_store_stats()["x509_ca"] > 0) is secure
+        assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+async def test_connections_are_bounded() -> None:
     open_now, most = 0, 0
 
-    async def play(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal open_now, most
         open_now += 1
         most = max(most, open_now)
@@ -173,9 +205,88 @@ async def test_connections_are_bounded_and_kept() -> None:
         open_now -= 1
         writer.write(http())
 
-    async with (
-        Stage(play).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), concurrency=3) as client,
-    ):
-        await asyncio.gather(*[client.send(REQUEST) for _ in range(12)])
+    async with playing(play, concurrency=3) as (_, one):
+        await asyncio.gather(*[one.send(REQUEST) for _ in range(12)])
     assert most == 3
+
+
+@pytest.mark.parametrize("then", ["reset", "close"])
+async def test_a_restart_that_breaks_all_kept_connections_is_no_failure(then: str) -> None:
+    answered, met = asyncio.Event(), set[object]()
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(stage.heads) <= 8:
+            if len(stage.heads) == 8:
+                answered.set()
+            await answered.wait()
+            writer.write(http())
+        elif stage.peers[-1] in met:
+            await saying(then=then)(reader, writer)
+        else:
+            writer.write(http())
+        met.add(writer.get_extra_info("peername"))
+
+    async with playing(play, concurrency=8) as (stage, one):
+        for _ in range(2):
+            await asyncio.gather(*[one.send(REQUEST) for _ in range(8)])
+    assert len(met) == 16
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_kept"),
+    [
+        (http("401 X", b"<html>", content_type="text/html"), False),
+        (http("302 X", b"", location="/login"), False),
+        (http(body=b"<html>", content_type="text/html"), False),
+        (http("500 X", b'{"error":{}}', content_type="application/json"), True),
+        (http(), True),
+    ],
+)
+async def test_a_connection_on_which_a_gateway_answered_is_not_used_again(answer: bytes, *, is_kept: bool) -> None:
+    async with playing(saying(answer)) as (stage, one):
+        for _ in range(2):
+            with suppress(ApiError):
+                await one.send(REQUEST)
+    assert (len(stage.peers), stage.peers[0] == stage.peers[1]) == (2, is_kept)
+
+
+@pytest.mark.parametrize(
+    "unasked", [http(body=b'{"items":[{},{}],"next_cursor":null}'), b"220 mail ESMTP\r\n\r\n"], ids=repr
+)
+async def test_data_that_was_not_requested_answers_no_request(unasked: bytes) -> None:
+    async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(http())
+        await writer.drain()
+        if len(stage.peers) == 1:
+            await asyncio.sleep(0.02)
+            writer.write(unasked)
+
+    async with playing(play) as (stage, one):
+        await one.send(REQUEST)
+        await asyncio.sleep(0.1)
+        for _ in range(2):
+            assert (await one.send(REQUEST)).page.items == 1
+    assert (len(stage.heads), len(set(stage.peers)), stage.peers[1] == stage.peers[2]) == (3, 2, True)
+
+
+async def test_a_server_that_sends_before_the_request_is_connected_to_once() -> None:
+    connections = 0
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        writer.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+        await reader.read()
+
+    async with listening(meet) as port:
+        error = await failing(f"http://127.0.0.1:{port}")
+    assert (error.failure.code, connections) == ("protocol_error", 1)
+
+
+@pytest.mark.parametrize("location", ["https://[", "http://\udcff/"], ids=ascii)
+async def test_a_redirect_with_an_invalid_location_is_a_redirect(location: str) -> None:
+    """httpx reads the address of a redirect even when it does not follow it."""
+    named = [(b"location", location.encode(errors="surrogateescape")), (b"x-correlation-id", b"0" * 26)]
+    mock = httpx.MockTransport(lambda request: httpx.Response(302, headers=named, request=request))
+    failure = (await failing("http://localhost", transport=mock)).failure
+    assert (failure.code, failure.status, failure.correlation_id) == ("redirect", 302, "0" * 26)

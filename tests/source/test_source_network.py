@@ -12,7 +12,8 @@ from connectors.source.errors import ApiError, Disposition, Failure
 from connectors.source.network import Network, Proxy, read_network
 from tests.clocks import WakefulClock
 from tests.private_network import BASE_URL, HOST, create_authority, private_network
-from tests.source.test_source_client import KEY, REQUEST, Stage, everything_shown, http, saying
+from tests.servers import Stage, http, saying
+from tests.source.test_source_client import KEY, REQUEST, everything_shown
 
 SERVICE = "https://api.example.com"
 

@@ -12,7 +12,7 @@ from connectors.source.errors import RULES, ApiError, Deferred, Disposition, cli
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import TRIES, Attempts, Verdict
 from tests.clocks import START, VirtualClock
-from tests.source.test_source_endpoints import refused as refusal
+from tests.source.test_source_responses import refused as refusal
 
 TIMEOUT = client_error(ACCOUNTS, "timeout", "")
 FINAL = Verdict(retries=False)

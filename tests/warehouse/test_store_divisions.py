@@ -18,10 +18,9 @@ from connectors.warehouse.raw.parts import delete_unmerged_parts
 from connectors.warehouse.raw.reading import read_parts
 from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN
-from models.partition import Partition, media
-from tests.warehouse.rig import Rig, Scan, account, contents, opened
+from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, opened
 
-PARTITIONS = [media(str(account(number)["id"]), surface) for number in (1, 2) for surface in ("posts", "stories")]
+PARTITIONS = [POSTS, STORIES]
 
 VALUES = st.one_of(
     st.booleans(),
@@ -34,7 +33,7 @@ VALUES = st.one_of(
 RECORDS = st.one_of(
     st.fixed_dictionaries(
         {
-            "id": st.sampled_from("abcd"),
+            "id": st.sampled_from("abc"),
             "timestamp": st.sampled_from(["2025-12-31T20:00:00Z", "2026-01-01T09:00:00Z"]),
         },
         optional={
@@ -65,7 +64,7 @@ STEP = st.fixed_dictionaries(
 def land(rig: Rig, steps: Sequence[Any]) -> list[list[Landing]]:
     """Return the landings of each run."""
     runs: list[list[Landing]] = [[]]
-    scans: dict[tuple[Partition, bool], Scan] = {}
+    scans: dict[object, Scan] = {}
     for step in steps:
         rig.wait(step["hours"])
         place = step["partition"], step["is_backfill"]

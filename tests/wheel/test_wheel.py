@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flows.orchestration.processes import answers, free_port
-from tests.e2e.processes import KEY, PROXIES, TIMEOUT, killed_on_exit, wait_until
+from tests.operator import KEY, PROXIES, TIMEOUT, killed_on_exit, wait_until
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("flows", "connectors", "models", "deployments")

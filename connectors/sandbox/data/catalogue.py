@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from connectors.sandbox.contract import ACTIVE, POSTS, STORIES, TOKEN_EXPIRED, UUID
-from connectors.sandbox.data.draw import Draw
-from connectors.sandbox.data.identity import Identity
+from connectors.sandbox.data.identity import Draw, Identity
 from connectors.sandbox.data.items import Item, graph
 from connectors.sandbox.data.posts import Posts, Stories
 from connectors.sandbox.data.words import username

@@ -1,8 +1,11 @@
-"""Reversible ids: each id is a permutation of its position, so that no list of ids must be kept in memory."""
+"""Reproducible random numbers, and reversible ids: no list of ids must be kept in memory."""
 
+from hashlib import blake2b
+from struct import Struct
 from uuid import UUID
 
-from connectors.sandbox.data.draw import Draw
+_FOUR = Struct("<4q")
+_EIGHT = Struct("<8Q")
 
 _TOPIC = 1
 _ACCOUNT_BITS = 48
@@ -15,7 +18,28 @@ _SEQUENCE_BITS = 25
 SEQUENCES = 1 << _SEQUENCE_BITS
 
 
-class Shuffle:
+class Draw:
+    """A source of random numbers: pure functions of the seed and a few integers."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, seed: int) -> None:
+        self._key = blake2b(f"gramhouse sandbox {seed}".encode(), digest_size=32).digest()
+
+    def eight(self, topic: int, a: int = 0, b: int = 0, c: int = 0) -> tuple[int, ...]:
+        """Return eight independent 64-bit numbers."""
+        return _EIGHT.unpack(blake2b(_FOUR.pack(topic, a, b, c), key=self._key).digest())
+
+    def one(self, topic: int, a: int = 0, b: int = 0, c: int = 0) -> int:
+        """Return one 64-bit number."""
+        return self.eight(topic, a, b, c)[0]
+
+    def tag(self, data: bytes, size: int) -> bytes:
+        """Return a keyed digest of ``size`` bytes, which cannot be forged without the seed."""
+        return blake2b(data, key=self._key, digest_size=size).digest()
+
+
+class _Shuffle:
     """A bijection on the numbers of ``bits`` bits, determined by the seed."""
 
     def __init__(self, draw: Draw, bits: int) -> None:
@@ -44,8 +68,8 @@ class Identity:
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
-        self._accounts = Shuffle(draw, _ACCOUNT_BITS)
-        self._items = Shuffle(draw, _ITEM_BITS)
+        self._accounts = _Shuffle(draw, _ACCOUNT_BITS)
+        self._items = _Shuffle(draw, _ITEM_BITS)
 
     def account_id(self, position: int) -> str:
         """Return the UUID of the account at a position."""

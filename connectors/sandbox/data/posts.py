@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from connectors.sandbox.data.draw import Draw
-from connectors.sandbox.data.identity import SEQUENCES, Identity
+from connectors.sandbox.data.identity import SEQUENCES, Draw, Identity
 from connectors.sandbox.data.items import DAY, Child, Item
 from connectors.sandbox.data.words import post_caption, story_caption
 from connectors.sandbox.settings import SandboxSettings

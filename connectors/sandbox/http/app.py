@@ -12,19 +12,11 @@ from starlette.types import Receive, Scope, Send
 
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, MEDIA_KEY_SCOPE, UUID, Error
 from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Account, Catalogue
-from connectors.sandbox.data.draw import Draw
-from connectors.sandbox.http.checks import account_of, read_query
-from connectors.sandbox.http.cursors import Cursors
+from connectors.sandbox.data.identity import Draw
+from connectors.sandbox.http.access import Credential, Cursors, RateLimiter, find_credential
 from connectors.sandbox.http.faults import PREFIX, Fault, control_app, take_fault
-from connectors.sandbox.http.keys import Credential, find_credential
-from connectors.sandbox.http.limits import RateLimiter
-from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource
+from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource, account_of, read_query
 from connectors.sandbox.settings import SandboxSettings
-
-
-def _correlation_ids(seed: int, started: float) -> Iterator[str]:
-    head = blake2b(f"{seed} {started}".encode(), digest_size=9).hexdigest().upper()
-    return (f"{head}{number:08X}" for number in count(1))
 
 
 class Sandbox:
@@ -56,7 +48,8 @@ class Sandbox:
         self.limiter = RateLimiter(limits, clock)
         self.page = lru_cache(self.cached_pages)(self.render)
         self.sleep = sleep
-        self.correlation_ids = _correlation_ids(self.settings.seed, clock())
+        head = blake2b(f"{self.settings.seed} {clock()}".encode(), digest_size=9).hexdigest().upper()
+        self.correlation_ids: Iterator[str] = (f"{head}{number:08X}" for number in count(1))
         self.control = control_app(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,7 +102,8 @@ class Sandbox:
         if UUID.fullmatch(account_id) is None:
             raise Refused(Error.INVALID_CONFIGURATION)
         position = self.catalogue.position(account_id)
-        if not self.catalogue.has_listed(position, self.day) or not credential.reaches(position):
+        is_granted = credential.positions is None or position in credential.positions
+        if not is_granted or not self.catalogue.has_listed(position, self.day):
             raise Refused(Error.ACCOUNT_NOT_GRANTED)
         account = self.catalogue.find(position, self.day)
         if account is None:

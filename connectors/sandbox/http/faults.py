@@ -5,7 +5,7 @@ docs/commands.md describes each endpoint.
 
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from pydantic import BaseModel, Field, model_validator
 
 from connectors.sandbox.contract import ACCOUNTS, ERRORS, MEDIA, Error, Surface
@@ -92,41 +92,39 @@ class LimitChange(BaseModel, extra="forbid"):
 
 def control_app(sandbox: "Sandbox") -> FastAPI:
     """Return the application that serves the endpoints of a sandbox."""
-    router = APIRouter(prefix=PREFIX)
+    app = FastAPI(openapi_url=None)
 
-    @router.get("/day")
+    @app.get(f"{PREFIX}/day")
     async def day() -> dict[str, int]:
         return {"day": sandbox.day}
 
-    @router.post("/day")
+    @app.post(f"{PREFIX}/day")
     async def change_day(change: DayChange | None = None) -> dict[str, int]:
         change = change or DayChange()
         sandbox.day = sandbox.day + change.advance if change.day is None else change.day
         return {"day": sandbox.day}
 
-    @router.get("/limits")
+    @app.get(f"{PREFIX}/limits")
     async def limits() -> dict[str, RateLimit | None]:
         return sandbox.limiter.limits
 
-    @router.post("/limits")
+    @app.post(f"{PREFIX}/limits")
     async def change_limits(change: LimitChange) -> dict[str, RateLimit | None]:
         sandbox.limiter.configure({kind: getattr(change, kind) for kind in change.model_fields_set})
         return sandbox.limiter.limits
 
-    @router.get("/faults")
+    @app.get(f"{PREFIX}/faults")
     async def faults() -> list[Fault]:
         return sandbox.faults
 
-    @router.post("/faults", status_code=201)
+    @app.post(f"{PREFIX}/faults", status_code=201)
     async def add_fault(fault: Fault) -> list[Fault]:
         sandbox.faults.append(fault)
         return sandbox.faults
 
-    @router.delete("/faults")
+    @app.delete(f"{PREFIX}/faults")
     async def remove_faults() -> list[Fault]:
         sandbox.faults.clear()
         return sandbox.faults
 
-    app = FastAPI(openapi_url=None)
-    app.include_router(router)
     return app

@@ -2,8 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -16,13 +15,13 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.merge.items import read_registry
 from connectors.warehouse.publish.contents import create_view, fill_views
 from connectors.warehouse.publish.file_copy import copy_file
-from connectors.warehouse.publish.hidden_json import find_pruned, prune_batch
-from connectors.warehouse.publish.hide import HideError, Hiding, find_hidden, hidden_rows, write_views
+from connectors.warehouse.publish.hidden_copy import write_hidden
+from connectors.warehouse.publish.hide import Hiding, find_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.durable import discard, logs, sync
-from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
-from connectors.warehouse.storage.quoting import literal, quoted
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
@@ -31,15 +30,7 @@ from models.views import View
 
 _SQL = statements(__name__)
 
-_DRAFT = "next_snapshot"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-# The rows that are hidden at once.
-_AT_ONCE = 20_000
-
-_TABLES = (
-    "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE schema_name = 'core' AND NOT internal GROUP BY 1"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +84,16 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
             if hiding is None:
                 copy_file(warehouse, draft)
             else:
-                _write_hidden(db, draft, hiding, views, publication.salt)
+                write_hidden(db, draft, hiding, views, registry, publication.salt)
             size = draft.stat().st_size
             _put_in_place(draft, snapshot, at=publication.at)
         finally:
             discard(draft)
-    except HideError as error:
-        raise WarehouseUnusable(str(error)) from error
     except OSError as error:
         raise WarehouseUnusable(
             f"cannot publish {snapshot}: {error.strerror}. The previous snapshot is unchanged."
             " Fix: free space or make the folder writable, then run `gramhouse publish`."
         ) from error
-    _check_readable(snapshot)
     return size
 
 
@@ -113,7 +101,7 @@ def find_refusal(db: DuckDBPyConnection, snapshot: Path, publication: Publicatio
     """Return why `publish` would refuse: a line with the fix; None if it would not. The caller is in a transaction."""
     try:
         _prepare(db, snapshot, publication)
-    except (HideError, WarehouseUnusable) as error:
+    except WarehouseUnusable as error:
         return str(error)
     return None
 
@@ -123,30 +111,27 @@ def _prepare(
 ) -> tuple[str, MediaMapping, Registry, Hiding | None]:
     """Return the warehouse's id, the mapping in force, the registry, and what is hidden.
 
-    Raises HideError and WarehouseUnusable.
+    Raises WarehouseUnusable.
     """
-    [(owner, mapping)] = db.execute("SELECT id, mapping FROM core.warehouse").fetchall()
-    of_media = MediaMapping.from_json(mapping) if mapping else BUILT_IN
-    registry = read_registry(db)
+    row, registry = read_warehouse(db), read_registry(db)
+    of_media = row.mapping or BUILT_IN
     hiding = find_hidden(publication.hide, of_media, registry) if publication.hide else None
-    check_replaceable(snapshot, owner, hiding.setting if hiding else None, may_show=publication.may_show)
-    return owner, of_media, registry, hiding
+    check_replaceable(snapshot, row.id, hiding.setting if hiding else None, may_show=publication.may_show)
+    return row.id, of_media, registry, hiding
 
 
 def bring_state(db: DuckDBPyConnection, state: StateRows) -> None:
     """Replace the rows of the state that the warehouse has, in the open transaction. Raises duckdb.Error."""
-    tables: Mapping[str, pa.Table] = {
+    tables = {
         "state_runs": state.runs,
         "state_warnings": state.warnings,
         "state_checkpoints": state.checkpoints,
     }
     for name, table in tables.items():
         db.register(name, table)
-    try:
-        db.execute(_SQL["bring"])
-    finally:
-        for name in tables:
-            db.unregister(name)
+    db.execute(_SQL["bring"])
+    for name in tables:
+        db.unregister(name)
 
 
 def _record(
@@ -180,31 +165,6 @@ def _record(
     db.execute("INSERT INTO core.published VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
-def _write_hidden(db: DuckDBPyConnection, draft: Path, hiding: Hiding, views: Iterable[View], salt: str) -> None:
-    """Write a snapshot with hidden columns to a new file."""
-    [(source,)] = db.execute("SELECT current_database()").fetchall()
-    tables = dict(db.execute(_TABLES).fetchall())
-    registry = read_registry(db)
-    pruned = find_pruned(hiding, salt, registry)
-    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (STORAGE_VERSION 'v1.2.0')")
-    try:
-        db.execute(f"USE {_DRAFT}")
-        with closing(db.cursor()) as reader, transaction(db):
-            db.execute("CREATE SCHEMA core")
-            for table, select in hidden_rows(source, tables, hiding, salt).items():
-                rows = reader.execute(select).to_arrow_reader(_AT_ONCE)
-                batches = (prune_batch(batch, pruned.get(table, {})) for batch in rows)
-                db.register("hidden_rows", pa.RecordBatchReader.from_batches(rows.schema, batches))
-                db.execute(f"CREATE TABLE core.{quoted(table)} AS FROM hidden_rows")
-                db.unregister("hidden_rows")
-            for statement in write_views(hiding, views):
-                db.execute(statement)
-        db.execute(f"CHECKPOINT {_DRAFT}")
-    finally:
-        db.execute(f"USE {source}")
-        db.execute(f"DETACH {_DRAFT}")
-
-
 def _put_in_place(draft: Path, snapshot: Path, *, at: datetime) -> None:
     """Make the draft read-only for everybody and durable, and rename it to the snapshot."""
     draft.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
@@ -221,16 +181,4 @@ def _put_in_place(draft: Path, snapshot: Path, *, at: datetime) -> None:
         raise WarehouseUnusable(
             f"{snapshot} was published, but {snapshot.parent} cannot be used: {error.strerror}."
             " Fix: make the folder writable, then run `gramhouse publish`."
-        ) from error
-
-
-def _check_readable(snapshot: Path) -> None:
-    """Open the published snapshot as a reader would. Raises WarehouseUnusable if it cannot be read."""
-    try:
-        with duckdb.connect(str(snapshot), read_only=True) as reader:
-            reader.execute("FROM main.published").fetchall()
-    except duckdb.Error as error:
-        raise WarehouseUnusable(
-            f"{snapshot} was published but cannot be read: {first_line(error)}."
-            " Fix: close the program that has it open for writing, then run `gramhouse publish`."
         ) from error

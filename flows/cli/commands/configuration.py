@@ -3,13 +3,16 @@
 import json
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
 
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import DONE, clean, out, print_json, print_result
 from flows.config.errors import SettingsError
-from flows.config.setting_sources import CONFIG, origin
-from flows.config.settings import Settings, check_variables, load
-from flows.config.wrong_value import limits, number_range
+from flows.config.setting_sources import CONFIG, limits, number_range, origin
+from flows.config.settings import Settings, load
 
 _WIDTH = 100
 
@@ -29,11 +32,10 @@ def init(*, as_json: AsJson = False) -> None:
     All lines are comments, so nothing changes before you edit it. A file that exists is never overwritten. Only its
     owner can read it.
     """
-    check_variables()
-    try:
-        CONFIG.touch(mode=0o600, exist_ok=False)
-    except FileExistsError:
+    if CONFIG.exists():
         raise SettingsError(f"{CONFIG} exists already. Fix: edit it; `gramhouse config` shows what is set.") from None
+    load()
+    CONFIG.touch(mode=0o600)
     CONFIG.write_text("\n".join(_lines()) + "\n", encoding="utf-8")
     wrote = f"{DONE} Wrote {CONFIG}. Next: set base_url and api_key_file in it, then run `gramhouse doctor`."
     print_result({"file": str(CONFIG)}, [wrote], as_json=as_json)
@@ -56,3 +58,18 @@ def config(*, as_json: AsJson = False) -> None:
         shown = "" if row["value"] is None else clean(value)
         place = "" if row["origin"] == "default" else f"  [dim]({clean(row['origin'])})[/]"
         out.print(f"[bold]{row['setting']:<{width}}[/]  {shown}{place}", soft_wrap=True)
+
+
+def install_completion(
+    *,
+    shell: Annotated[
+        Literal["zsh", "bash", "fish", "powershell"] | None, Parameter(help="Default: that of this terminal.")
+    ] = None,
+    output: Annotated[Path | None, Parameter(("--output", "-o"), help="Default: where the shell looks for it.")] = None,
+) -> None:
+    """Install shell completion for this application."""
+    from cyclopts.completion.install import create_install_completion_command
+
+    from flows.cli.app import build_app
+
+    create_install_completion_command(build_app().install_completion, add_to_startup=True)(shell=shell, output=output)

@@ -2,18 +2,17 @@
 
 import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.http.access import DEMO_KEY
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.durable import replace_file
-from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
 from connectors.warehouse.storage.statements import statements
 from flows.cli.options import number, to_path
@@ -23,7 +22,7 @@ from flows.cli.output.terminal import DONE, clean, err, out
 from flows.cli.signals import run_until_signalled
 from flows.clock import ContinuedClock, SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import check_variables, load
+from flows.config.settings import load
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
@@ -32,15 +31,16 @@ from models.runs import RunState
 
 if TYPE_CHECKING:
     from connectors.sandbox.http.app import Sandbox
-    from connectors.sandbox.settings import SandboxSettings
 
 _SQL = statements(__name__)
+
+_FOLDER = "data/demo"
 
 # Simulated days before today at the least, so that the first calls, each one day later, are not in the future.
 _BEFORE = 3
 
-# When a simulated day begins, and when it is synced.
-_BEGINS, _SYNCED = timedelta(hours=2), timedelta(hours=2, minutes=15)
+# When a simulated day begins, and how much later it is synced.
+_BEGINS, _SYNCED = timedelta(hours=2), timedelta(minutes=15)
 
 # Few and small, so that many days take seconds.
 _ACCOUNTS, _POSTS = 12, 30
@@ -57,25 +57,26 @@ def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
     Raises SettingsError if the folder has another warehouse, and if the file is damaged.
     """
     file = folder / "first_day"
-    if not file.exists():
-        if (folder / "warehouse.duckdb").exists():
-            raise SettingsError(f"{folder} has another warehouse. Fix: choose another --folder.")
-        folder.mkdir(parents=True, exist_ok=True)
-        begins = _begin(now - (_SYNCED - _BEGINS)) - timedelta(days=max(days - 1, _BEFORE))
-        replace_file(file, begins.isoformat().encode())
     try:
         return datetime.fromisoformat(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if (folder / "warehouse.duckdb").exists():
+            raise SettingsError(f"{folder} has another warehouse. Fix: choose another --folder.") from None
     except ValueError:
         raise SettingsError(f"{file} is damaged. Fix: delete {folder}, or choose another --folder.") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    begins = _begin(now - _SYNCED) - timedelta(days=max(days - 1, _BEFORE))
+    replace_file(file, begins.isoformat().encode())
+    return begins
 
 
-def sandbox_settings(begins: datetime, day: int) -> "SandboxSettings":
-    """Return the settings of the demo's sandbox on a simulated day."""
+def build_sandbox(begins: datetime, day: int = 0) -> "Sandbox":
+    """Return the demo's sandbox on a simulated day."""
+    from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.settings import SandboxSettings
 
-    return SandboxSettings(
-        day=day, first_day=int(begins.timestamp()), accounts=_ACCOUNTS, posts=_POSTS, change_every=6 * _ACCOUNTS
-    )
+    first, often = int(begins.timestamp()), 6 * _ACCOUNTS
+    return Sandbox(SandboxSettings(day=day, first_day=first, accounts=_ACCOUNTS, posts=_POSTS, change_every=often))
 
 
 async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> RunReport:
@@ -87,17 +88,17 @@ async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime
 
     files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
     settings = load(base_url=api, api_key=DEMO_KEY, report=folder / "report.html", **files)
-    past = RunRequest(settings.model_copy(update={"report": None}), SyncOptions(rebind=True))
+    request = RunRequest(settings, SyncOptions(rebind=True))
+    past = replace(request, settings=settings.model_copy(update={"report": None}))
     # Opened once, because opening takes as long as syncing so few accounts.
     async with open_resources(settings, "gramhouse demo") as resources:
         for day in days[:-1]:
             sandbox.day = day
-            at = begins + timedelta(days=day) + _SYNCED - _BEGINS
+            clock = ContinuedClock(resources.clock, begins + timedelta(days=day) + _SYNCED, resources.clock.monotonic())
             with err.status(f"[dim]syncing day {day + 1} of {days[-1] + 1} …[/]"):
-                clock = ContinuedClock(resources.clock, at, resources.clock.monotonic())
                 await run_sync(past, replace(resources, clock=clock))
         sandbox.day = days[-1]
-        return await run_sync(replace(past, settings=settings), resources)
+        return await run_sync(request, resources)
 
 
 def _show(snapshot: Path) -> None:
@@ -115,21 +116,14 @@ def _show(snapshot: Path) -> None:
     program = os.path.relpath(given) if given.is_relative_to(Path.cwd()) else str(given)
     program = clean(program) if given.name == "gramhouse" else "python -m flows.cli"
     here, folder = f"--snapshot {clean(snapshot)}", clean(snapshot.parent)
+    again = f"{program} demo" if folder == _FOLDER else f"{program} demo --folder {folder}"
     out.print(
         f"\n[bold]Next steps[/]\n  Open [bold]{folder}/report.html[/] in a browser: charts and tables."
         f"\n  [cyan]{program} query {here} 'FROM runs'[/]\n  [cyan]{program} changes {here}[/]"
-        f"\n  [cyan]{program} demo[/] [dim]syncs the next day, once it has begun[/]"
+        f"\n  [cyan]{again}[/] [dim]syncs the next day, once it has begun[/]"
         f"\n[dim]All files are in {folder}; delete it to start over. To use a real API, see README.md.[/]",
         soft_wrap=True,
     )
-
-
-def _syncs(snapshot: Path) -> int:
-    try:
-        with open_snapshot(snapshot) as opened:
-            return int(opened.query(_SQL["contents"]).rows[0][2])
-    except SnapshotMissing:
-        return 0
 
 
 def _serve(sandbox: "Sandbox", port: int = 0) -> None:
@@ -145,42 +139,40 @@ def _serve(sandbox: "Sandbox", port: int = 0) -> None:
     try:
         serve(sandbox, port=port, on_ready=ready)
     except CannotListen as error:
-        raise SettingsError(
-            f"cannot listen on port {port}: {clean(error.strerror or error)}. Fix: choose another port with --port."
-        ) from None
+        why = clean(error.strerror or error)
+        raise SettingsError(f"cannot listen on port {port}: {why}. Fix: choose another port with --port.") from None
 
 
 def demo(
     *,
-    folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
-    days: Annotated[
-        int,
-        number(1, 366, "Simulated days to sync, those synced before included."),
-    ] = 1,
+    folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = _FOLDER,
+    days: Annotated[int, number(1, 366, "Simulated days to sync, those synced before included.")] = 1,
     keep: Annotated[bool, Parameter(help="Serve the sandbox API until Ctrl-C, to try other commands.")] = False,
 ) -> None:
     """Run everything on this machine: a sandbox API, syncs, a first look.
 
     Each call syncs the same catalogue one day later, up to today. With --days, earlier days are synced first.
     """
-    check_variables()
+    load()
     snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
-    begins = first_day(snapshot.parent, days=days, now=(now := SystemClock().now()))
+    now, synced = SystemClock().now(), 0
+    begins = first_day(snapshot.parent, days=days, now=now)
+    if snapshot.exists():
+        with open_snapshot(snapshot) as opened:
+            synced = int(opened.query(_SQL["contents"]).rows[0][2])
     # Of a day that has not begun, everything would be in the future.
-    first = min(_syncs(snapshot), today := (now - begins).days)
+    first = min(synced, today := (now - begins).days)
     last = min(max(first, days - 1), today)
     syncs = f"sync {last + 1}" if last == first else f"syncs {first + 1} to {last + 1}"
     out.print(f"[bold]gramhouse demo[/], {syncs} of a sandbox API with {_ACCOUNTS} accounts on this machine.")
-    from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.http.serve import in_thread
 
-    sandbox = Sandbox(sandbox_settings(begins, first))
+    sandbox = build_sandbox(begins, first)
     with in_thread(sandbox) as api:
-
-        def work(_: Callable[[], None]) -> Coroutine[Any, Any, RunReport]:
-            return sync_days(sandbox, api, snapshot.parent, begins, range(first, last + 1))
-
-        report = run_until_signalled(work, lambda: "Fix: run `gramhouse demo` again.")
+        report = run_until_signalled(
+            lambda _: sync_days(sandbox, api, snapshot.parent, begins, range(first, last + 1)),
+            lambda: "Fix: run `gramhouse demo` again.",
+        )
     print_report(report)
     if report.state is RunState.FAILED:
         raise SystemExit(EXIT_OF[report.state])
@@ -197,8 +189,7 @@ def sandbox(
     stories: Annotated[int, number(0, 100, "Stories per account and day, on average.")] = 2,
     seed: Annotated[int, Parameter(help="Seed of the random generator.")] = 7,
     day: Annotated[
-        int,
-        number(0, 10_000, "Simulated day to start at, which is today; the data changes every day."),
+        int, number(0, 10_000, "Simulated day to start at, which is today; the data changes every day.")
     ] = 0,
 ) -> None:
     """Serve API v1 on this machine with generated data.
@@ -207,12 +198,10 @@ def sandbox(
 
     Days, rate limits and faults can be changed while it runs: see docs/commands.md.
     """
-    check_variables()
+    load()
     from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.settings import SandboxSettings
 
-    begins = int((_begin(SystemClock().now()) - timedelta(days=day)).timestamp())
-    _serve(
-        Sandbox(SandboxSettings(seed=seed, accounts=accounts, posts=posts, stories=stories, day=day, first_day=begins)),
-        port,
-    )
+    first = int((_begin(SystemClock().now()) - timedelta(days=day)).timestamp())
+    settings = SandboxSettings(seed=seed, accounts=accounts, posts=posts, stories=stories, day=day, first_day=first)
+    _serve(Sandbox(settings), port)

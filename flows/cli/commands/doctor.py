@@ -1,9 +1,9 @@
-"""`gramhouse doctor`: checks the requirements of a run one by one; each check is a function that yields findings."""
+"""`gramhouse doctor`: checks the requirements of a run one by one; each check is a function of the facts."""
 
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,6 +52,8 @@ _USAGE = {"configuration", "address", "key", "network"}
 # Free bytes that a run needs beside a copy of the warehouse.
 _ROOM = 100_000_000
 
+_OF_THE_BLOCK = "not checked: it is that of the Prefect block {}"
+
 ok, note, bad = (
     partial(Finding, severity=severity) for severity in (Severity.INFORMATION, Severity.WARNING, Severity.ACTION)
 )
@@ -63,61 +65,32 @@ def from_message(check: str, message: str, severity: Severity = Severity.ACTION)
     return Finding(check, severity, text.rstrip("."), fix.rstrip("."))
 
 
-def _address(settings: Settings) -> Iterator[Finding]:
-    if settings.base_url is None and settings.credentials is not None:
-        yield note("address", text=f"not checked: it is that of the Prefect block {settings.credentials}")
-    else:
-        yield ok("address", text=settings.address())
-
-
-def _key(settings: Settings) -> Iterator[Finding]:
-    file = settings.api_key_file
-    if settings.api_key is None and file is None and settings.credentials is not None:
-        yield note("key", text=f"not checked: it is that of the Prefect block {settings.credentials}")
-        return
-    settings.key()
-    yield ok("key", text=f"from {file if settings.api_key is None else origin('api_key')}")
-    if settings.api_key is None and file and file.stat().st_mode & 0o077:
-        yield note("key", text=f"other users can read {file}", fix=f"chmod 600 {file}")
-
-
-def _network(settings: Settings) -> Iterator[Finding]:
-    network = settings.network() if settings.base_url else None
-    if network and network.proxy is not None:
-        yield ok("network", text=f"through the proxy {network.proxy.server} ({network.proxy.variable})")
-    if network and network.certificates is not None:
-        yield ok("network", text=f"trusts the certificates of {network.variables}, not the public ones")
-
-
-def _configuration(settings: Settings) -> Iterator[Finding]:
-    if warning := exposed():
-        yield from_message("configuration", warning, Severity.WARNING)
-    snapshot = settings.snapshot_file()
-    if (snapshot.parent / "first_day").exists() and snapshot.parent != settings.warehouse.parent:
-        text = f"{origin('snapshot')}: {snapshot} is left over from `gramhouse demo`, beside another warehouse"
-        yield bad("configuration", text=text, fix="unset GRAMHOUSE_SNAPSHOT")
-    check_places(settings)
-
-
 @dataclass(frozen=True, slots=True)
-class _Facts:
-    """What the state says: the address of the service, and the end of each cooldown."""
+class Facts:
+    """What the checks judge: the settings, and what the warehouse and the state say, or the error in reading them.
 
-    base_url: str | None = None
+    `service` is the address that the warehouse was filled from, `cooldowns` the end of each scope's wait.
+    """
+
+    settings: Settings
+    now: datetime
+    inspection: Inspection = field(default_factory=Inspection)
+    service: str | None = None
     cooldowns: Mapping[str, datetime] = field(default_factory=dict)
     is_erasing: bool = False
+    problem: Exception | None = None
 
-    def long_cooldown(self, now: datetime) -> tuple[datetime, str] | None:
+    def long_cooldown(self) -> tuple[datetime, str] | None:
         """Return the end of the long cooldowns, and the accounts that they concern, as text; None if there are none."""
-        long = {scope: until for scope, until in sorted(self.cooldowns.items()) if until - now > LONG_COOLDOWN}
+        long = {scope: until for scope, until in sorted(self.cooldowns.items()) if until - self.now > LONG_COOLDOWN}
         names = [scope.partition(":")[2] or "the account catalogue" for scope in long]
         return (max(long.values()), several(names)) if long else None
 
 
-def _inspect(settings: Settings, now: datetime, *, is_whole: bool = False) -> tuple[Inspection, _Facts]:
+def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> Facts:
     """Inspect the warehouse, with every byte of its raw store if `is_whole`, and the state.
 
-    Raises WarehouseUnusable, also if they do not belong together, or if the clock is behind.
+    That they do not belong together, or that the clock is behind, is a problem, too.
     """
     from connectors.state.database import state_path
     from connectors.state.identity import read_identity, read_service
@@ -127,56 +100,79 @@ def _inspect(settings: Settings, now: datetime, *, is_whole: bool = False) -> tu
     from flows.engine.files import check_pair, open_existing_state
 
     inspection = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, pause=time.sleep)
-    with open_existing_state(settings.warehouse) as state:
-        if is_whole:
-            inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
-            inbox |= set() if state is None else {*state.read(operation_numbers, "rebuild")}
-            inspection = partial(inspection, raw=settings.raw_folder(), snapshot=settings.snapshot_file(), inbox=inbox)
-            inspection = partial(inspection, publication=publication(settings, at=now))
-        found = inspection()
-        of_state = Identity(NEW, 0) if state is None else state.read(read_identity)
-        check_pair(state_path(settings.warehouse), of_state, settings.warehouse, found.identity)
-        if state is None:
-            return found, _Facts()
-        state.read(check_clock, now=now)
-        cooldowns, operations = state.read(read_cooldowns, now=now), state.read(read_operations)
-        return found, _Facts(state.read(read_service), cooldowns, OPERATION in operations)
-
-
-def check_api(settings: Settings) -> Iterator[Finding]:
-    """Request one page of accounts and one of media, once each, except during a cooldown."""
-    now = datetime.now(UTC)
     try:
-        inspection, facts = _inspect(settings, now)
-        address = settings.address()
-        settings.key(), settings.network()
-    except WarehouseError:
+        with open_existing_state(settings.warehouse) as state:
+            if is_whole:
+                inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
+                inbox |= set() if state is None else {*state.read(operation_numbers, "rebuild")}
+                whole = {"raw": settings.raw_folder(), "snapshot": settings.snapshot_file(), "inbox": inbox}
+                inspection = partial(inspection, **whole, publication=publication(settings, at=now))
+            found = inspection()
+            of_state = Identity(NEW, 0) if state is None else state.read(read_identity)
+            check_pair(state_path(settings.warehouse), of_state, settings.warehouse, found.identity)
+            if state is None:
+                return Facts(settings, now, found)
+            state.read(check_clock, now=now)
+            cooldowns, operations = state.read(read_cooldowns, now=now), state.read(read_operations)
+            return Facts(settings, now, found, state.read(read_service), cooldowns, OPERATION in operations)
+    except (WarehouseError, OSError) as error:
+        return Facts(settings, now, problem=error)
+
+
+def _address(facts: Facts) -> Iterator[Finding]:
+    settings = facts.settings
+    if settings.base_url is None and settings.credentials is not None:
+        yield note("address", text=_OF_THE_BLOCK.format(settings.credentials))
+    else:
+        yield ok("address", text=settings.address())
+
+
+def _key(facts: Facts) -> Iterator[Finding]:
+    settings, file = facts.settings, facts.settings.api_key_file
+    if settings.api_key is None and file is None and settings.credentials is not None:
+        yield note("key", text=_OF_THE_BLOCK.format(settings.credentials))
+        return
+    settings.key()
+    yield ok("key", text=f"from {file if settings.api_key is None else origin('api_key')}")
+    if settings.api_key is None and file and file.stat().st_mode & 0o077:
+        yield note("key", text=f"other users can read {file}", fix=f"chmod 600 {file}")
+
+
+def _network(facts: Facts) -> Iterator[Finding]:
+    network = facts.settings.network() if facts.settings.base_url else None
+    if network and network.proxy is not None:
+        yield ok("network", text=f"through the proxy {network.proxy.server} ({network.proxy.variable})")
+    if network and network.certificates is not None:
+        yield ok("network", text=f"trusts the certificates of {network.variables}, not the public ones")
+
+
+def _api(facts: Facts) -> Iterator[Finding]:
+    if facts.problem is not None:
         yield note("API", text="not checked: cooldowns are in the warehouse, which cannot be read; see below")
         return
+    try:
+        facts.settings.address(), facts.settings.key(), facts.settings.network()
     except SettingsError:
         yield note("API", text="not checked: see address, key and network above")
         return
-    if (long := facts.long_cooldown(now)) is not None:
+    if (long := facts.long_cooldown()) is not None:
         text = f"no requests for {long[1]} until {moment(long[0], seconds=True)} UTC: {LONG_COOLDOWN_WHY}"
         yield bad("cooldown", text=text, fix=LONG_COOLDOWN_FIX)
     if until := facts.cooldowns.get(CATALOGUE_SCOPE):
         text = f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC"
         yield note("API", text=text)
     else:
-        keeps = inspection.is_current and service_refusal(facts.base_url, normalized(address)) is None
-        yield from asyncio.run(_request_pages(settings, facts.cooldowns, keeps_cooldown=keeps))
+        yield from asyncio.run(_request_pages(facts))
 
 
-async def _request_pages(
-    settings: Settings, cooldowns: Mapping[str, datetime], *, keeps_cooldown: bool
-) -> list[Finding]:
-    """Request both pages; store the wait that an answer asks for if the warehouse belongs to this service."""
+async def _request_pages(facts: Facts) -> list[Finding]:
+    """Request a page of accounts and one of media, once each; store the wait that a refusal asks for."""
     from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, feed_request
     from connectors.source.errors import ApiError, Disposition
     from flows.engine.upkeep import keep_cooldown
 
-    found: list[Finding] = []
+    settings, found = facts.settings, list[Finding]()
     check, request = "API", accounts_request(None, 50)
     client = ApiClient(
         settings.address(),
@@ -199,7 +195,7 @@ async def _request_pages(
                 make = bad if mostly_rejected(len(page.rejected), page.items) else note
                 found.append(make("accounts", text=f"{text}: {page.rejected[0].reason}", fix=fix))
             check = "media"
-            free = (each for each in accounts if account_scope(each.id) not in cooldowns)
+            free = (each for each in accounts if account_scope(each.id) not in facts.cooldowns)
             if (account := next((each for each in free if each.status == "active"), None)) is None:
                 text = "not checked: no account on the first page has a valid token and no cooldown"
                 return [*found, note(check, text=text)]
@@ -214,24 +210,37 @@ async def _request_pages(
         if (seconds := error.retry_after) is None:
             return [*found, note(check, text=f"{error}. Rate-limited; not retried")]
         text = f"{error}. Rate-limited for {span(seconds)}; not retried"
-        if keeps_cooldown and await keep_cooldown(settings, request.scope, seconds):
+        keeps = facts.inspection.is_current and service_refusal(facts.service, normalized(settings.address())) is None
+        if keeps and keep_cooldown(settings, request.scope, seconds):
             return [*found, note(check, text=f"{text}. Syncs wait as long")]
         return [*found, note(check, text=text, fix="wait as long before you sync: this wait could not be stored")]
 
 
-def _disk(settings: Settings) -> Iterator[Finding]:
-    file = settings.warehouse.absolute()
+def _folders(facts: Facts) -> Iterator[Finding]:
+    for text in unwritable_folders(facts.settings):
+        yield from_message("folders", text)
+
+
+def _disk(facts: Facts) -> Iterator[Finding]:
+    file = facts.settings.warehouse.absolute()
     folder = next(each for each in file.parents if each.exists())
     free, size = shutil.disk_usage(folder).free, file.stat().st_size if file.exists() else 0
+    text = f"{naturalsize(free)} are free in {folder}"
     if free < size + _ROOM:
-        text = f"{naturalsize(free)} are free in {folder}; a snapshot is a copy of the warehouse ({naturalsize(size)})"
+        text = f"{text}; a snapshot is a copy of the warehouse ({naturalsize(size)})"
         yield bad("disk", text=text, fix="free space")
     else:
-        yield ok("disk", text=f"{naturalsize(free)} are free in {folder}")
+        yield ok("disk", text=text)
 
 
-def _warehouse(settings: Settings) -> Iterator[Finding]:
-    file, name = settings.warehouse, "warehouse"
+def _configuration(facts: Facts) -> Iterator[Finding]:
+    if warning := exposed():
+        yield from_message("configuration", warning, Severity.WARNING)
+    check_places(facts.settings)
+
+
+def _warehouse(facts: Facts) -> Iterator[Finding]:
+    settings, file, name = facts.settings, facts.settings.warehouse, "warehouse"
     if writing := holder(file):
         yield note(name, text=f"{file} is locked by {writing}; a sync would wait or exit with code 4")
         return
@@ -242,58 +251,58 @@ def _warehouse(settings: Settings) -> Iterator[Finding]:
         else:
             yield note(name, text=f"{file} does not exist yet: the first sync creates it")
         return
-    found, facts = _inspect(settings, SystemClock().now(), is_whole=True)
+    if facts.problem is not None:
+        raise facts.problem
+    found = facts.inspection
     if facts.is_erasing:
         yield from_message(name, UNFINISHED)
     elif ahead := found.ahead:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
         yield bad(name, text=text, fix=fix)
-    elif settings.base_url and (refusal := service_refusal(facts.base_url, normalized(settings.base_url))):
+    elif settings.base_url and (refusal := service_refusal(facts.service, normalized(settings.base_url))):
         yield from_message(name, refusal)
     elif found.refused is not None:
         yield from_message(name, f"its data cannot be published: {found.refused}")
     else:
-        bound = f"; filled from {facts.base_url}" if facts.base_url else ""
+        bound = f"; filled from {facts.service}" if facts.service else ""
         yield ok(name, text=f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
 
 
-def _bucket(settings: Settings) -> Iterator[Finding]:
-    if (url := settings.snapshot_url()) is None:
+def _bucket(facts: Facts) -> Iterator[Finding]:
+    if (url := facts.settings.snapshot_url()) is None:
         return
     from connectors.buckets.address import open_snapshot_bucket
 
-    bucket, is_writer = open_snapshot_bucket(url), settings.warehouse.exists()
+    bucket, is_writer = open_snapshot_bucket(url), facts.settings.warehouse.exists()
     if is_writer:
         asyncio.run(bucket.check())
     has_snapshot = asyncio.run(bucket.newest()) is not None
     if is_writer:
         yield ok("bucket", text=f"{url} can be written{'' if has_snapshot else ', and has no snapshot yet'}")
     elif has_snapshot:
-        yield ok("bucket", text=f"{url} can be read; a copy is at {current_snapshot(settings)}")
+        yield ok("bucket", text=f"{url} can be read; a copy is at {current_snapshot(facts.settings)}")
 
 
-def _snapshot(settings: Settings) -> Iterator[Finding]:
-    at, place = None, settings.snapshot_file()
-    if not place.exists():
-        last = current(settings).last if settings.warehouse.exists() else None
-        if last is not None and last["published_at"] is not None:
-            yield bad("snapshot", text=f"{place} does not exist, but a run published it", fix="`gramhouse publish`")
+def _snapshot(facts: Facts) -> Iterator[Finding]:
+    at, place = None, facts.settings.snapshot_file()
+    if place.exists():
+        with suppress(SnapshotUnreadable), open_snapshot(place) as snapshot:
+            ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
+        if isinstance(at, datetime):
+            yield ok("snapshot", text=f"{place} was published at {moment(at.astimezone(UTC))} UTC")
         else:
-            yield note("snapshot", text=f"{place} does not exist yet: the first sync publishes it")
-        return
-    with suppress(SnapshotUnreadable), open_snapshot(place) as snapshot:
-        ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
-    if isinstance(at, datetime):
-        yield ok("snapshot", text=f"{place} was published at {moment(at.astimezone(UTC))} UTC")
+            yield bad("snapshot", text=f"{place} is not a gramhouse snapshot", fix="check GRAMHOUSE_SNAPSHOT")
+    elif facts.settings.warehouse.exists() and (last := current(facts.settings).last) and last["published_at"]:
+        yield bad("snapshot", text=f"{place} does not exist, but a run published it", fix="`gramhouse publish`")
     else:
-        yield bad("snapshot", text=f"{place} is not a gramhouse snapshot", fix="check GRAMHOUSE_SNAPSHOT")
+        yield note("snapshot", text=f"{place} does not exist yet: the first sync publishes it")
 
 
-def _prefect(settings: Settings) -> Iterator[Finding]:
+def _prefect(facts: Facts) -> Iterator[Finding]:
     from flows.orchestration.processes import check_database, import_prefect
 
-    check_database(settings.prefect_home / "prefect.db")
+    check_database(facts.settings.prefect_home / "prefect.db")
     if (url := prefect_api_url()) is None:
         yield note("Prefect", text="PREFECT_API_URL is not set: syncs run directly, without Prefect")
         return
@@ -304,23 +313,23 @@ def _prefect(settings: Settings) -> Iterator[Finding]:
     yield ok("Prefect", text=f"{url} answers")
 
 
-def _schedules(settings: Settings) -> Iterator[Finding]:
-    now, name = datetime.now(UTC), "schedules"
+def _schedules(facts: Facts) -> Iterator[Finding]:
+    settings, name = facts.settings, "schedules"
     up = holder(settings.prefect_home / "up")
-    who = f"{up}" if up else "`gramhouse up` is not running on this machine; it"
-    due = moment(next(fires(settings.nightly, settings.time_zone, now)))
-    yield ok(name, text=f"{who} {'runs' if up else 'would run'} the next nightly sync at {due} {settings.time_zone}")
-    if warning := gap_warning(settings.nightly, settings.stories, settings.time_zone, now):
+    who = f"{up} runs" if up else "`gramhouse up` is not running on this machine; it would run"
+    due = moment(next(fires(settings.nightly, settings.time_zone, facts.now)))
+    yield ok(name, text=f"{who} the next nightly sync at {due} {settings.time_zone}")
+    if warning := gap_warning(settings.nightly, settings.stories, settings.time_zone, facts.now):
         yield from_message(name, warning, Severity.WARNING)
 
 
 # In the order in which they are shown. An error that a check raises is its finding.
-_CHECKS: Mapping[str, Callable[[Settings], Iterable[Finding]]] = {
+_CHECKS: Mapping[str, Callable[[Facts], Iterable[Finding]]] = {
     "address": _address,
     "key": _key,
     "network": _network,
-    "API": check_api,
-    "folders": lambda settings: (from_message("folders", text) for _, text in unwritable_folders(settings)),
+    "API": _api,
+    "folders": _folders,
     "disk": _disk,
     "configuration": _configuration,
     "warehouse": _warehouse,
@@ -333,14 +342,12 @@ _CHECKS: Mapping[str, Callable[[Settings], Iterable[Finding]]] = {
 _ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ProcessError, ClusterLost, OSError)
 
 
-def list_findings(settings: Settings) -> Iterator[Finding]:
-    """Yield the results of all checks."""
-    if settings.credentials is not None and prefect_api_url() is not None:
-        # Tracked runs use those of the block, even if others are set.
-        settings = settings.model_copy(update=dict.fromkeys(("base_url", "api_key", "api_key_file")))
-    for name, check in _CHECKS.items():
+def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Finding]:
+    """Yield the results of these checks."""
+    facts = read_facts(settings, SystemClock().now(), is_whole="warehouse" in checks)
+    for name in checks:
         try:
-            yield from check(settings)
+            yield from _CHECKS[name](facts)
         except _ERRORS as error:
             yield from_message(name, error_line(error))
 
@@ -355,7 +362,7 @@ def _repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding
     else:
         yield ok("repair", text="no stored time lies in the future: nothing to repair")
     now = datetime.now(UTC)
-    if (long := _inspect(settings, now)[1].long_cooldown(now)) is not None:
+    if (long := read_facts(settings, now).long_cooldown()) is not None:
         what = f"the cooldown until {moment(long[0], seconds=True)} UTC of {long[1]}"
         if lift(what):
             asyncio.run(lift_now(settings, until=long[0], now=now))
@@ -389,8 +396,12 @@ def doctor(
         question = f"The API asked for {what}. Lift it, so that the next sync sends requests again?"
         return yes or (not as_json and ask(question))
 
+    checked = settings
+    if settings.credentials is not None and prefect_api_url() is not None:
+        # Tracked runs use those of the block, even if others are set.
+        checked = settings.model_copy(update=dict.fromkeys(("base_url", "api_key", "api_key_file")))
     found = []
-    for finding in chain(_repair(settings, lift) if repair else (), list_findings(settings)):
+    for finding in chain(_repair(settings, lift) if repair else (), find(checked)):
         found.append(finding)
         if not as_json:
             print_check(finding)

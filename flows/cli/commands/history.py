@@ -52,7 +52,7 @@ def _differences(changed: Mapping[str, Mapping[str, object]]) -> str:
     return ", ".join(f"{name}: {_difference(values['old'], values['new'])}" for name, values in changed.items())
 
 
-def _print_change(change: Mapping[str, Any]) -> None:
+def _print_change(change: Record) -> None:
     """Print what changed of what, and below it where to look."""
     name = change["ig_username"] or change["account_id"]
     if change["change"] == "renamed":
@@ -67,18 +67,14 @@ def _print_change(change: Mapping[str, Any]) -> None:
 
 def _print_changes(runs: Sequence[Record], changed: Sequence[Record], numbers: Sequence[Record]) -> None:
     """Print the changes by run; of several runs, those without changes are only counted."""
-    without = 0
-    for run in runs:
+    shown = {each["run_seq"] for each in (*numbers, *changed)} if len(runs) > 1 else {run["seq"] for run in runs}
+    for run in (run for run in runs if run["seq"] in shown):
         counts = ", ".join(f"{each['items']:,} {each['change']}" for each in numbers if each["run_seq"] == run["seq"])
-        of_run = [change for change in changed if change["run_seq"] == run["seq"]]
-        if len(runs) > 1 and not (counts or of_run):
-            without += 1
-            continue
         title = f"{run_title(run['kind'], run['selection'])}, began {moment(run['started_at'])} UTC"
         print_row(f"[bold]Run {run['seq']}[/]", f"({clean(title)}): {counts or 'no changes of items'}")
-        for change in of_run:
+        for change in (change for change in changed if change["run_seq"] == run["seq"]):
             _print_change(change)
-    if without:
+    if without := len(runs) - len(shown):
         out.print(f"[dim]{count(without, 'run')} without changes {'is' if without == 1 else 'are'} not shown.[/]")
 
 
@@ -118,7 +114,8 @@ def changes(
         reader.set(first_run=min(seqs, default=0), most=limit or (None if as_json else _SHOWN))
         reader.records(_SQL["listed"])
         listed = reader.records(_SQL["changes_with_values" if values else "changes"])
-        of_accounts, numbers = reader.records(_SQL["account_changes"]), reader.records(_SQL["counts_by_run"])
+        of_accounts = reader.records(_SQL["account_changes"])
+        numbers = [] if as_json else reader.records(_SQL["counts_by_run"])
     if values:
         listed = [change | {"values": json.loads(change["values"] or "{}")} for change in listed]
     if as_json:
@@ -133,7 +130,7 @@ def changes(
         out.print(f"The first {len(listed):,} of {count(total, 'change')}. List all with `--limit {total}`.")
 
 
-def describe_state(item: Mapping[str, Any], events: Sequence[Record]) -> str:
+def describe_state(item: Record, events: Sequence[Record]) -> str:
     """Return sentences about whether an item is present, missing or removed, and by which scans; no IO."""
     # Scans are those of the last event that has some.
     scans = next((event["scans"] for event in reversed(events) if event.get("scans")), ())
@@ -145,12 +142,11 @@ def describe_state(item: Mapping[str, Any], events: Sequence[Record]) -> str:
         return f"Expired: not listed by {by or ended}, {age}."
     if item["removed_at"] is not None:
         return f"Removed: not listed by {by or f'two scans; the first is {ended}'}. The row is kept."
+    # Whether the items of an account that left the catalogue still exist is unknown.
+    seen = "Present: last seen" if item["account_removed_at"] is None else "Last seen"
+    what = f"{seen} {moment(item['last_seen_at'])} UTC."
     if item["missing_since"] is not None:
         what = f"Missing: not listed by {by or ended}. It is not removed before another scan confirms that."
-    else:
-        # Whether the items of an account that left the catalogue still exist is unknown.
-        seen = "Present: last seen" if item["account_removed_at"] is None else "Last seen"
-        what = f"{seen} {moment(item['last_seen_at'])} UTC."
     if item["account_removed_at"] is not None:
         return f"{what} Its account left the catalogue {moment(item['account_removed_at'])} UTC."
     if item["token_expired_since"] is not None:
@@ -158,35 +154,31 @@ def describe_state(item: Mapping[str, Any], events: Sequence[Record]) -> str:
     return what
 
 
-def _explain_item(opened: Snapshot, key: Sequence[str], *, with_raw: bool) -> Record:
-    [item] = opened.query(_SQL["item"], key).records()
-    events = opened.query(_SQL["events"], key).records()
-    events = [event | {"changes": json.loads(event["changes"] or "{}")} for event in events]
-    received = opened.query(_SQL["received"], key).records() if with_raw else []
-    events = sorted([*received, *events], key=lambda event: (event["at"], _ORDER.index(event["event"])))
-    return {"state": describe_state(item, events), "item": item, "events": events}
+def _explain(opened: Snapshot, what: str, *, with_raw: bool) -> Iterator[Record]:
+    """Yield what is known of each account and item that is called so. Raises SettingsError if there is none."""
 
+    def records(name: str, *parameters: object) -> list[Record]:
+        return opened.query(_SQL[name].format(names=NAMES), parameters).records()
 
-def _explain_account(opened: Snapshot, account_id: str) -> Record:
-    [account] = opened.query(_SQL["account"], [account_id]).records()
-    surfaces, events = (opened.query(_SQL[name], [account_id]).records() for name in ("surfaces", "account_events"))
-    return {"account": account, "surfaces": surfaces, "events": events}
-
-
-def _explain(opened: Snapshot, what: str, *, with_raw: bool) -> list[Record]:
-    found = opened.query(_SQL["found"].format(names=NAMES), [what.strip(), as_name(what)]).rows
+    found = records("found", what.strip(), as_name(what))
     if not found:
         names = [str(name) for (name,) in opened.query("SELECT ig_username FROM accounts").rows]
         raise SettingsError(
             f"The snapshot has no item or account {what!r}. {nearest(as_name(what), names)}"
             "Fix: `gramhouse accounts` lists the accounts."
         )
-    return [
-        _explain_account(opened, account_id)
-        if media_id is None
-        else _explain_item(opened, [account_id, surface, media_id], with_raw=with_raw)
-        for account_id, _, surface, media_id in found
-    ]
+    for each in found:
+        if each["media_id"] is None:
+            [account] = records("account", each["account_id"])
+            surfaces, events = records("surfaces", each["account_id"]), records("account_events", each["account_id"])
+            yield {"account": account, "surfaces": surfaces, "events": events}
+            continue
+        key = each["account_id"], each["surface"], each["media_id"]
+        [item] = records("item", *key)
+        events = [event | {"changes": json.loads(event["changes"] or "{}")} for event in records("events", *key)]
+        events += records("received", *key) if with_raw else []
+        events.sort(key=lambda event: (event["at"], _ORDER.index(event["event"])))
+        yield {"state": describe_state(item, events), "item": item, "events": events}
 
 
 def _print_event(event: Record, what: str) -> None:
@@ -196,6 +188,8 @@ def _print_event(event: Record, what: str) -> None:
     trace = ", ".join(f"{name} {value}" for name, value in ids if value)
     text = join("; ", (what, _differences(event.get("changes") or {}), renamed, why, trace))
     print_row(f"  [dim]{moment(event['at'], seconds=True)}[/]", clean(text))
+    if "payload" in event:
+        print_row("  ", f"[dim]{clean(event['payload'])}[/]")
 
 
 def _print_item(explained: Record) -> None:
@@ -206,8 +200,6 @@ def _print_item(explained: Record) -> None:
             print_row("  ", clean(text))
     for event in explained["events"]:
         _print_event(event, event["event"])
-        if "payload" in event:
-            print_row("  ", f"[dim]{clean(event['payload'])}[/]")
 
 
 def _surface_facts(row: Record) -> Iterator[str]:
@@ -226,9 +218,8 @@ def _surface_facts(row: Record) -> Iterator[str]:
 def _print_account(explained: Record) -> None:
     account = explained["account"]
     out.print(f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}")
-    since = moment(account["removed_at"] or account["token_expired_since"])
-    missing = moment(account["missing_since"])
-    status = f"{'removed' if account['removed_at'] else account['status']}{f' since {since} UTC' if since else ''}"
+    since, missing = moment(account["removed_at"] or account["token_expired_since"]), moment(account["missing_since"])
+    status = f"{'removed' if account['removed_at'] else account['status']}{since and f' since {since} UTC'}"
     print_row("  ", clean(join("; ", (status, missing and f"missing from the account list since {missing} UTC"))))
     for row in explained["surfaces"]:
         print_row("  ", clean(f"{row['surface']}: {'; '.join(_surface_facts(row))} (UTC)"))
@@ -259,13 +250,13 @@ def explain(
     path = current_snapshot(load(snapshot=snapshot))
     try:
         with open_snapshot(path, with_raw=True) as opened:
-            found = _explain(opened, what, with_raw=True)
+            found = list(_explain(opened, what, with_raw=True))
     except WarehouseUnusable as error:
         if raw:
             raise
         err.print(f"{WARN} Without the raw store: {clean(error)}", soft_wrap=True)
         with open_snapshot(path) as opened:
-            found = _explain(opened, what, with_raw=False)
+            found = list(_explain(opened, what, with_raw=False))
     if not raw:
         for event in (event for each in found for event in each["events"]):
             event.pop("payload", None)

@@ -14,7 +14,6 @@ from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
-from models.erasure import ACTIVITY
 
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.rebuild import PathCounts
@@ -52,13 +51,10 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
     """
     from dataclasses import asdict
 
-    from flows.clock import SystemClock
-    from flows.engine.resources import wait_for_turn
     from flows.engine.upkeep import compact_now
 
     settings = load(warehouse=warehouse)
-    asyncio.run(wait_for_turn(settings, "gramhouse compact"))
-    sizes = compact_now(settings, now=SystemClock().now())
+    sizes = asyncio.run(compact_now(settings))
     before, after, raw = naturalsize(sizes.before), naturalsize(sizes.after), sizes.raw
     lines = [f"Compacted {clean(settings.warehouse)}: {before} before, {after} now."]
     if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
@@ -93,17 +89,17 @@ def rebuild(
     done, size = asyncio.run(rebuild_now(settings, force=force))
     items, columns = count(done.paths.items, "item"), count(done.columns, "column")
     imported, outdated, left = (count(each, "record") for each in (done.imported, done.outdated, done.quarantined))
-    lines = {
-        f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).": True,
-        **dict.fromkeys(_paths(settings, done.paths), True),
-        f"Imported {imported} from quarantine.": done.imported,
-        f"Deleted {outdated} from quarantine: newer versions of these items are stored.": done.outdated,
-        f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.": done.quarantined,
-    }
+    lines = [
+        f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).",
+        *_paths(settings, done.paths),
+        done.imported and f"Imported {imported} from quarantine.",
+        done.outdated and f"Deleted {outdated} from quarantine: newer versions of these items are stored.",
+        done.quarantined and f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.",
+    ]
     read = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts}
     records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
     document = {**read, **records, "snapshot": settings.snapshot, "snapshot_bytes": size}
-    print_result(document, (line for line, is_shown in lines.items() if is_shown), as_json=as_json)
+    print_result(document, map(str, filter(None, lines)), as_json=as_json)
 
 
 def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
@@ -115,12 +111,10 @@ def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
 def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
     """Ask on the terminal whether to erase an account; return its id. Raises SystemExit if the answer is no."""
     from flows.engine.forgetting import find_now
-    from flows.engine.resources import wait_for_turn
 
     if not sys.stdin.isatty():
         raise SettingsError("Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes.")
-    asyncio.run(wait_for_turn(settings, ACTIVITY))
-    found, items = find_now(settings, account)
+    found, items = asyncio.run(find_now(settings, account))
     what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
     if not ask(f"Erase {what} everywhere? This cannot be undone."):
         err.print("Nothing was erased.")

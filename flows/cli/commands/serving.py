@@ -17,9 +17,9 @@ from flows.config.settings import Settings, load
 from flows.orchestration.processes import (
     PREFECT_CLIENT,
     REPORT_PATH,
+    free_port,
     import_prefect,
     local_prefect,
-    port_is_free,
     prefect,
     private,
 )
@@ -73,10 +73,17 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
 
 def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
-    from flows.cli.commands.doctor import check_api
+    from flows.cli.commands.doctor import find
 
-    for found in check_api(settings) if settings.credentials is None else ():
+    for found in find(settings, ["API"]) if settings.credentials is None else ():
         print_check(found)
+
+
+def _check_port(port: int) -> None:
+    try:
+        free_port(port)
+    except OSError:
+        raise SettingsError(f"Port {port} is in use. Fix: choose another port with --port.") from None
 
 
 def _run(settings: Settings, api: str | None) -> None:
@@ -90,14 +97,14 @@ def _run(settings: Settings, api: str | None) -> None:
     if api is not None:
         _check_key(settings)
         asyncio.run(check_tracker())
-        asyncio.run(serve(settings, ready, is_alone=False))
+        asyncio.run(serve(settings, ready))
         return
     with prefect(settings.prefect_home, settings.prefect_port, settings.report_file()) as server:
         _check_key(settings)
         with err.status("[dim]starting Prefect …[/]"):
             server.wait()
         try:
-            asyncio.run(serve(settings, ready, is_alone=True))
+            asyncio.run(serve(settings, ready))
         except Exception as error:
             raise server.error("no longer answers") from error
         err.print("Stopping Prefect's server.")
@@ -115,7 +122,7 @@ def up(
 
     If PREFECT_API_URL is set, no server is started; the deployments are served to that API.
 
-    Ctrl-C or SIGTERM stops everything: flow runs first, which are resumed at the next start. Exit codes: 0 stopped, 1
+    Ctrl-C or SIGTERM stops everything: flow runs, too, which are resumed after the next start. Exit codes: 0 stopped, 1
     Prefect's server failed, 2 wrong usage or configuration, 4 already running.
     """
     settings = load(prefect_port=port)
@@ -131,8 +138,8 @@ def up(
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)
         with lock(settings.prefect_home / "up.lock", f"gramhouse up at {where}", since=now, pause=time.sleep):
-            if api is None and not port_is_free(settings.prefect_port):
-                raise SettingsError(f"Port {settings.prefect_port} is in use. Fix: choose another port with --port.")
+            if api is None:
+                _check_port(settings.prefect_port)
             _run(settings, api)
     except KeyboardInterrupt:
         pass

@@ -65,11 +65,8 @@ def file_of_results(path: Path) -> Path:
 
 
 def _read_sql(given: str) -> str:
-    if given != "-":
-        # Arguments may be invalid UTF-8, which DuckDB does not accept.
-        return given.encode(errors="surrogateescape").decode(errors="replace")
     try:
-        return sys.stdin.buffer.read().decode()
+        return sys.stdin.buffer.read().decode() if given == "-" else given
     except UnicodeDecodeError as error:
         raise SettingsError(
             f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
@@ -128,6 +125,7 @@ def describe(
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
     with open_current(snapshot) as opened:
         relations = opened.relations()
+        comments = {relation["name"]: relation["comment"] for relation in relations}
         if form == "dbt":
             from flows.cli.output.dbt import sources
 
@@ -136,21 +134,17 @@ def describe(
             [(stale_after,)] = opened.query("SELECT max(stale_after) FROM published").rows
             out.out(sources(relations, columns, stale_after), end="")
             return
-        # The rows of views, which are expensive to compute, are not counted.
-        rows = (
-            opened.columns(table)
-            if table is not None
-            else [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
-        )
-    if not rows:
-        meant = nearest(str(table), [relation["name"] for relation in relations])
-        raise SettingsError(f"Unknown table or view {table!r}. {meant}Fix: `gramhouse describe` lists all.")
+        if table is None:
+            # The rows of views, which are expensive to compute, are not counted.
+            rows = [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
+        elif not (rows := opened.columns(table)):
+            meant = nearest(table, comments)
+            raise SettingsError(f"Unknown table or view {table!r}. {meant}Fix: `gramhouse describe` lists all.")
     if as_json:
         print_json({"tables": rows} if table is None else {"table": table, "columns": rows})
         return
     if table is not None:
-        comment = next(relation["comment"] for relation in relations if relation["name"] == table)
-        out.print(f"[bold]{clean(table)}[/]: {clean(comment or '')}\n")
+        out.print(f"[bold]{clean(table)}[/]: {clean(comments[table] or '')}\n")
     names = ("name", "kind", "rows") if table is None else ("name", "type")
     print_rows(rows, dict(zip(names, names, strict=True)) | {"description": "comment"}, prose=("type", "description"))
 
@@ -170,14 +164,11 @@ def export(
     from connectors.warehouse.queries.export import export as write_export
 
     settings = load(snapshot=snapshot)
-    written = to_path("DIR", folder)
-    exported = write_export(current_snapshot(settings), written, with_raw=raw)
+    exported = write_export(current_snapshot(settings), to_path("DIR", folder), with_raw=raw)
     rows = [asdict(table) for table in exported.tables]
-    document = {"folder": str(folder), "published_at": exported.published_at, "tables": rows}
-    size = naturalsize(sum(table.bytes for table in exported.tables))
-    published = moment(exported.published_at)
-    tables = count(len(exported.tables), "table")
-    line = f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC"
+    document = {"folder": folder, "published_at": exported.published_at, "tables": rows}
+    size, tables = naturalsize(sum(table.bytes for table in exported.tables)), count(len(rows), "table")
+    line = f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {moment(exported.published_at)} UTC"
     print_result(document, [line], as_json=as_json)
 
 
@@ -217,11 +208,14 @@ def report(
         weeks=weeks,
         apart_from=settings.warehouse,
     )
-    size = len(written.html.encode())
-    contents = {"published_at": written.published_at, "action_required": written.attention}
-    document = {"report": str(path), "report_bytes": size, **contents, "exit_code": 0}
-    needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
+    size, needed = len(written.html.encode()), written.attention
+    contents = {"published_at": written.published_at, "action_required": needed}
+    needs = f"; action required: {count(needed, 'item')}" if needed else ""
     made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
-    print_result(document, [f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"], as_json=as_json)
+    print_result(
+        {"report": str(path), "report_bytes": size, **contents, "exit_code": 0},
+        [f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"],
+        as_json=as_json,
+    )
     if show and not webbrowser.open(path.resolve().as_uri()):
         err.print(f"{WARN} Could not start a browser. Fix: open {clean(path.resolve())} manually.", soft_wrap=True)

@@ -17,7 +17,7 @@ from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, holder
-from connectors.warehouse.storage.identity import read_mapping
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Current, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
@@ -60,7 +60,7 @@ def _gather(snapshot: Snapshot, settings: Settings, now: datetime, state: Curren
     data = NO_DATA if report is None else report.data
     if report is not None and settings.warehouse.exists():
         # On another machine, the mapping of the settings is not that of syncs.
-        report = replace(report, mapping_pending=read_mapping(snapshot.db) != settings.media_mapping())
+        report = replace(report, mapping_pending=read_warehouse(snapshot.db).mapping != settings.media_mapping())
     return {
         "totals": {**totals, **items},
         "last_run": last[0] if last else None,

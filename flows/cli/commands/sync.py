@@ -5,12 +5,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from flows.cli.options import RunArguments, recorded, since_time
+from flows.cli.options import RunArguments, since_time
 from flows.cli.output.table import print_rows
 from flows.cli.output.terminal import clean, out, print_json
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
+from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 from models.selection import NothingChosen
 
@@ -33,31 +34,29 @@ def sync(
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
     """
+    if incremental and full_refresh:
+        raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
     mode = "incremental" if incremental else "full_refresh" if full_refresh else None
-    with recorded("sync", options.expert):
-        if incremental and full_refresh:
-            raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
-        settings = run.settings(options.expert)
+    settings = load(**options.expert.model_dump(), **run.addresses)
     from flows.cli.running import run_command
 
     run_command(options.model_copy(update={"mode": mode}), settings, run, what="sync")
 
 
-def _show(found: Sequence[Record], *, as_json: bool) -> None:
+def _print_forecast(found: Sequence[Record], *, as_json: bool) -> None:
     from flows.reporting.dry_run import describe_forecast, requests
 
     if as_json:
         scanned, skipped = ([row for row in found if bool(row["reason"]) is given] for given in (False, True))
         print_json({"accounts": scanned, "requests": requests(found), "skipped": skipped})
         return
-    if found:
-        columns = {"account": "ig_username", "surfaces": "surfaces", "requests": "requests", "skipped": "reason"}
-        shown = [
-            row | {"surfaces": " and ".join(row["surfaces"]), "requests": None if row["reason"] else row["pages"]}
-            for row in found[:_SHOWN]
-        ]
-        columns |= {"cooldown until": "resume_after", "account id": "account_id"}
-        print_rows(shown, columns, prose=("account", "surfaces"))
+    shown = [
+        row | {"surfaces": ", ".join(row["surfaces"]), "requests": None if row["reason"] else row["pages"]}
+        for row in found[:_SHOWN]
+    ]
+    columns = {"account": "ig_username", "surfaces": "surfaces", "requests": "requests", "skipped": "reason"}
+    if shown:
+        print_rows(shown, {**columns, "cooldown until": "resume_after", "account id": "account_id"}, prose=["account"])
     if len(found) > _SHOWN:
         out.print(f"[dim]and {len(found) - _SHOWN:,} more[/]")
     out.print(describe_forecast(found))
@@ -80,18 +79,18 @@ def backfill(
     `gramhouse sync`; 0 even when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
     now = SystemClock().now()
-    with recorded("backfill", options.expert):
-        if expired_since is not None:
-            since = since_time("--expired-since", expired_since, now)
-            options = options.model_copy(update={"expired_since": since})
-        settings = run.settings(options.expert)
-    from flows.cli.running import run_command
-    from flows.reporting.dry_run import forecast
-
+    if expired_since is not None:
+        since = since_time("--expired-since", expired_since, now)
+        options = options.model_copy(update={"expired_since": since})
+    settings = load(**options.expert.model_dump(), **run.addresses)
     selection = options.selection()
     if options.dry_run:
-        _show(forecast(settings, selection, now=now), as_json=run.as_json)
+        from flows.reporting.dry_run import forecast
+
+        _print_forecast(forecast(settings, selection, now=now), as_json=run.as_json)
         return
+    from flows.cli.running import run_command
+
     try:
         run_command(options, settings, run, what="backfill")
     except NothingChosen as nothing:

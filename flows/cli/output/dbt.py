@@ -9,6 +9,8 @@ import yaml
 
 from models.views import CHILDREN, Relation, views
 
+Record = Mapping[str, Any]
+
 SOURCE = "gramhouse"
 
 _HEAD = (
@@ -32,35 +34,31 @@ def _row(columns: Sequence[str]) -> str:
 
 def _table_tests(relation: Relation) -> Iterator[dict[str, Any]]:
     if relation.key:
-        test: dict[str, Any] = {"arguments": {"column_name": _row(relation.key)}}
-        if not relation.is_unique:
-            test["config"] = {"severity": "warn"}
-        yield {"unique": test}
+        severity = {} if relation.is_unique else {"config": {"severity": "warn"}}
+        yield {"unique": {"arguments": {"column_name": _row(relation.key)}} | severity}
     for join in relation.joins:
         if join.always:
             to, columns = f"source('{SOURCE}', '{join.table}')", _row(join.columns)
             yield {"relationships": {"arguments": {"column_name": columns, "to": to, "field": columns}}}
 
 
-def _column(column: Mapping[str, Any], relation: Relation) -> dict[str, Any]:
+def _column(column: Record, relation: Relation) -> dict[str, Any]:
     described = {"name": column["name"], "data_type": column["type"], "description": _plain(column["comment"])}
     required = column["name"] in relation.key and column["name"] not in relation.nullable
     return described | ({"data_tests": ["not_null"]} if required else {})
 
 
-def _table(table: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], relation: Relation) -> dict[str, Any]:
+def _table(table: Record, columns: Sequence[Record]) -> dict[str, Any]:
+    relation = _relation(table["name"], columns)
     joins = [{"table": join.table, "columns": list(join.columns), "every_row": join.always} for join in relation.joins]
     config: dict[str, Any] = {"meta": {"kind": table["kind"], "key": list(relation.key), "joins": joins}}
-    tests = list(_table_tests(relation))
     described = {"name": table["name"], "description": _plain(table["comment"]), "config": config}
-    return (
-        described
-        | ({"data_tests": tests} if tests else {})
-        | {"columns": [_column(each, relation) for each in columns]}
-    )
+    if tests := list(_table_tests(relation)):
+        described["data_tests"] = tests
+    return described | {"columns": [_column(each, relation) for each in columns]}
 
 
-def _relation(name: str, columns: Sequence[Mapping[str, Any]]) -> Relation:
+def _relation(name: str, columns: Sequence[Record]) -> Relation:
     if name in views():
         return views()[name].relation
     # Tables that are not declared are child tables of other arrays of objects, named after the items.
@@ -71,27 +69,23 @@ def _relation(name: str, columns: Sequence[Mapping[str, Any]]) -> Relation:
     return replace(child, joins=tuple(joins))
 
 
-def sources(
-    tables: Sequence[Mapping[str, Any]], columns: Mapping[str, Sequence[Mapping[str, Any]]], stale_after: float | None
-) -> str:
+def sources(tables: Sequence[Record], columns: Mapping[str, Sequence[Record]], stale_after: float | None) -> str:
     """Return a sources.yml for dbt 1.10.5 or newer.
 
     `tables` have name, kind and comment, `columns` (by table) name, type and comment; `stale_after` is in seconds.
     """
-    described = [_table(each, columns[each["name"]], _relation(each["name"], columns[each["name"]])) for each in tables]
+    described = {each["name"]: _table(each, columns[each["name"]]) for each in tables}
     hours = max(1, round((stale_after or _STALE_AFTER) / 3600))
     freshness = {"loaded_at_field": "snapshot_at", "freshness": {"warn_after": {"count": hours, "period": "hour"}}}
-    for table in described:
-        if table["name"] == "published":
-            table["config"] |= freshness
+    if "published" in described:
+        described["published"]["config"] |= freshness
     source = {
         "name": SOURCE,
         "description": "Snapshot by gramhouse: social-media accounts and their media, from a REST API.",
         "database": SOURCE,
         "schema": "main",
-        "tables": described,
+        "tables": list(described.values()),
     }
-    document = {"version": 2, "sources": [source]}
     # In ASCII, so that names from the API cannot contain control sequences for the terminal.
-    body: str = yaml.safe_dump(document, sort_keys=False, width=120)
+    body: str = yaml.safe_dump({"version": 2, "sources": [source]}, sort_keys=False, width=120)
     return _HEAD + body

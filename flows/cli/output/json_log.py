@@ -73,6 +73,14 @@ class JsonLines(io.TextIOBase):
         self.handler.handle(logging.makeLogRecord(given))
 
 
+def log_to(handler: logging.Handler) -> None:
+    """Log everything that happens in our packages: Prefect and its client would log each request."""
+    for package in ("connectors", "flows"):
+        ours = logging.getLogger(package)
+        ours.addHandler(handler)
+        ours.setLevel(logging.INFO)
+
+
 def begin() -> None:
     """Convert standard error, log records and the traceback of an uncaught exception to JSON lines."""
     lines = JsonLines(sys.stderr, lambda: datetime.now(UTC))
@@ -83,10 +91,7 @@ def begin() -> None:
 
     sys.stderr = lines
     sys.excepthook = uncaught
-    for package in ("connectors", "flows"):
-        ours = logging.getLogger(package)
-        ours.addHandler(lines.handler)
-        ours.setLevel(logging.INFO)
+    log_to(lines.handler)
 
 
 def in_force() -> JsonLines | None:

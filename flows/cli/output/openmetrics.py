@@ -16,11 +16,26 @@ from flows.cli.output.terminal import without_control_characters
 _RUN_COUNTS = ("accounts", "pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
 
 # A metric: its name, description, and labels, and rows with their values and that of the metric; None is omitted.
-_Metric = tuple[str, str, tuple[str, ...], Iterable[tuple[Any, ...]]]
+_Rows = Iterable[tuple[Any, ...]]
+_Metric = tuple[str, str, tuple[str, ...], _Rows]
 
 
 def _seconds(at: datetime | None) -> float | None:
     return None if at is None else at.timestamp()
+
+
+def _causes(failures: Iterable[Mapping[str, Any]]) -> tuple[_Rows, _Rows]:
+    """Return the scans and the last cooldown of each cause: its failures may differ in what is not a label."""
+    scans: Counter[tuple[str, str]] = Counter()
+    until: dict[tuple[str, str], datetime] = {}
+    for each in failures:
+        cause, at = (each["outcome"], each["error_code"]), each["resume_after"]
+        scans[cause] += each["scans"]
+        if at is not None:
+            until[cause] = max(at, until.get(cause, at))
+    return ((*cause, number) for cause, number in scans.items()), (
+        (*cause, _seconds(at)) for cause, at in until.items()
+    )
 
 
 def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> Iterable[_Metric]:
@@ -37,24 +52,14 @@ def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> It
         yield "last_run_count", "What it landed and changed.", ("what",), counts
     if totals is None:
         return
-    ages = ((each["surface"], each["age_seconds"]) for each in found["freshness"])
-    stale = ((each["surface"], each["stale"]) for each in found["freshness"])
-    # Groups of failures may also differ in what is not a label, such as in a long cooldown.
-    scans: Counter[tuple[str, str]] = Counter()
-    until: dict[tuple[str, str], datetime | None] = {}
-    for each in found["failures"]:
-        labels = each["outcome"], each["error_code"]
-        scans[labels] += each["scans"]
-        until[labels] = max(filter(None, (until.get(labels), each["resume_after"])), default=None)
-    numbers = ((*labels, number) for labels, number in scans.items())
-    times = ((*labels, _seconds(at)) for labels, at in until.items())
-    of_cause, expired = ("outcome", "code"), [(totals["expired"],)]
-    yield "accounts_token_expired", "Accounts whose token must be renewed.", (), expired
+    ages, stale = ([(each["surface"], each[name]) for each in found["freshness"]] for name in ("age_seconds", "stale"))
+    of_cause, (scans, until) = ("outcome", "code"), _causes(found["failures"])
+    yield "accounts_token_expired", "Accounts whose token must be renewed.", (), [(totals["expired"],)]
     yield "stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", (), [(totals["stale_after"],)]
     yield "stale_accounts", "Accounts that should be fresh and are stale.", ("surface",), stale
     yield "oldest_age_seconds", "Age of the oldest that should be fresh.", ("surface",), ages
-    yield "incomplete_scans", "Scans that are not complete, by outcome and error code.", of_cause, numbers
-    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", of_cause, times
+    yield "incomplete_scans", "Scans that are not complete, by outcome and error code.", of_cause, scans
+    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", of_cause, until
 
 
 def metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> str:
@@ -64,12 +69,10 @@ def metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> str
     """
     registry = CollectorRegistry()
     for name, what, labels, rows in _metrics(found, reasons):
-        known = [row for row in rows if row[-1] is not None]
-        if not known:
-            continue
-        gauge = Gauge(f"gramhouse_{name}", what, labels, registry=registry)
-        for *values, number in known:
-            # An error code may be any text that the API sent.
-            (gauge.labels(*map(without_control_characters, values)) if values else gauge).set(number)
+        if known := [row for row in rows if row[-1] is not None]:
+            gauge = Gauge(f"gramhouse_{name}", what, labels, registry=registry)
+            for *values, number in known:
+                # An error code may be any text that the API sent.
+                (gauge.labels(*map(without_control_characters, values)) if values else gauge).set(number)
     exposition: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return exposition.decode().rstrip("\n")

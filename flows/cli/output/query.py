@@ -27,6 +27,8 @@ from flows.cli.output.terminal import (
 )
 from flows.reporting.exit_code import ExitCode
 
+Row = tuple[Any, ...]
+
 # The rows that a table or box has; the other formats have all.
 SHOWN = 200
 
@@ -53,16 +55,16 @@ def into_file(path: Path | None) -> Iterator[None]:
         draft.unlink(missing_ok=True)
 
 
-def _first(stream: Stream) -> list[tuple[Any, ...]]:
+def _first(stream: Stream) -> list[Row]:
     """Read a stream to its end, and return the first rows."""
-    shown: list[tuple[Any, ...]] = []
+    shown: list[Row] = []
     for batch in stream.batches:
         shown += batch[: SHOWN - len(shown)]
     return shown
 
 
-def _cell(value: object) -> Text:
-    return Text("NULL", "dim") if value is None else Text(without_control_characters(value))
+def _cells(row: Row) -> list[Text]:
+    return [Text("NULL", "dim") if value is None else Text(without_control_characters(value)) for value in row]
 
 
 def print_table(stream: Stream) -> None:
@@ -76,7 +78,7 @@ def print_table(stream: Stream) -> None:
         )
         for at, (name, kind) in enumerate(zip(stream.columns, stream.kinds, strict=True))
     ]
-    print_columns(columns, [[_cell(value) for value in row] for row in rows], box=SIMPLE_HEAD, others="`--format line`")
+    print_columns(columns, list(map(_cells, rows)), box=SIMPLE_HEAD, others="`--format line`")
 
 
 def _print_box(stream: Stream) -> None:
@@ -85,7 +87,7 @@ def _print_box(stream: Stream) -> None:
     for name in stream.columns:
         table.add_column(clean(name), overflow="fold")
     for row in _first(stream):
-        table.add_row(*map(_cell, row))
+        table.add_row(*_cells(row))
     out.print(table)
 
 
@@ -115,38 +117,42 @@ def _print_csv(stream: Stream) -> None:
         writer.writerows(batch)
 
 
-def _print_json_lines(stream: Stream) -> None:
-    write_utf8()
-    for batch in stream.batches:
-        sys.stdout.write("".join(f"{_text(dict(zip(stream.columns, row, strict=True)))}\n" for row in batch))
-
-
 def _print_markdown(stream: Stream) -> None:
-    def line(values: tuple[Any, ...]) -> str:
+    def line(values: Row) -> str:
         cells = ("" if value is None else without_control_characters(value).replace("|", "\\|") for value in values)
         return f"| {' | '.join(cells)} |\n"
 
     write_utf8()
-    sides = ("---:" if _NUMERIC.fullmatch(kind) else "---" for kind in stream.kinds)
-    sys.stdout.write(f"{line(stream.columns)}| {' | '.join(sides)} |\n")
+    sys.stdout.write(line(stream.columns))
+    sys.stdout.write(line(tuple("---:" if _NUMERIC.fullmatch(kind) else "---" for kind in stream.kinds)))
     for batch in stream.batches:
-        sys.stdout.write("".join(map(line, batch)))
+        sys.stdout.writelines(map(line, batch))
+
+
+def _to_json(value: object) -> str:
+    return escape_json(msgspec.json.encode(value).decode())
+
+
+def _records(stream: Stream) -> Iterator[str]:
+    return (_to_json(dict(zip(stream.columns, row, strict=True))) for batch in stream.batches for row in batch)
+
+
+def _print_json_lines(stream: Stream) -> None:
+    write_utf8()
+    sys.stdout.writelines(f"{record}\n" for record in _records(stream))
 
 
 def _print_document(stream: Stream) -> None:
     """Print one JSON object, row by row; if this raises QueryError, `end_document` must be called."""
-    sys.stdout.write(f'{{"columns": {_text(stream.columns)}, "rows": [')
-    separator = ""
-    for batch in stream.batches:
-        records = [_text(dict(zip(stream.columns, row, strict=True))) for row in batch]
-        sys.stdout.write(separator + ", ".join(records))
-        separator = ", "
+    sys.stdout.write(f'{{"columns": {_to_json(stream.columns)}, "rows": [')
+    for number, record in enumerate(_records(stream)):
+        sys.stdout.write(f", {record}" if number else record)
     end_document({"exit_code": int(ExitCode.COMPLETE)})
 
 
 def end_document(members: Mapping[str, object]) -> None:
     """Print what follows the rows of a JSON object."""
-    sys.stdout.write(f"], {_text(members)[1:]}\n")
+    sys.stdout.write(f"], {_to_json(members)[1:]}\n")
 
 
 _WRITERS: Mapping[str, Callable[[Stream], None]] = {
@@ -164,7 +170,7 @@ def print_stream(stream: Stream, style: str) -> int:
     """Print a query's result in a format; return the number of rows. Raises QueryError."""
     rows = 0
 
-    def counted() -> Iterator[list[tuple[Any, ...]]]:
+    def counted() -> Iterator[list[Row]]:
         nonlocal rows
         for batch in stream.batches:
             rows += len(batch)
@@ -172,7 +178,3 @@ def print_stream(stream: Stream, style: str) -> int:
 
     _WRITERS[style](replace(stream, batches=counted()))
     return rows
-
-
-def _text(value: object) -> str:
-    return escape_json(msgspec.json.encode(value).decode())

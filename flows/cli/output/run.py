@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from humanize import naturalsize
@@ -36,71 +36,68 @@ _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL
 
 
 class Pace:
-    """Describes a run that begins now, and estimates its remaining time. `line` must be called every few seconds."""
+    """Estimates the remaining time of a run that begins now. Its method must be called every few seconds."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._began = clock.monotonic()
         self._accounts = RichProgress(speed_estimate_period=_WINDOW, get_time=clock.monotonic)
         self._task = self._accounts.add_task("accounts", total=None)
 
     def seconds_left(self, progress: Progress) -> float | None:
         """Return the estimated remaining seconds of the scans, or None if there is no estimate."""
         self._accounts.update(self._task, completed=progress.accounts_done, total=progress.accounts)
-        [accounts] = self._accounts.tasks
-        return accounts.time_remaining if progress.phase == "scan" else None
+        return self._accounts.tasks[0].time_remaining if progress.phase == "scan" else None
 
-    def line(self, progress: Progress) -> str:
-        """Return the phase, what it waits for, its outlook, and the counts, as text."""
-        return " · ".join(self.parts(progress, self.seconds_left(progress)))
 
-    def parts(self, progress: Progress, seconds_left: float | None) -> Iterator[str]:
-        """Yield the parts of the line, what matters most first: a narrow terminal cuts the end."""
-        now, more = self._clock.now(), "" if progress.catalogue_complete else "+"
-        yield progress.phase
-        if progress.phase in ("list", "scan"):
-            yield f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts"
-        # A copy, because the run updates them in another thread.
-        cooldowns = [until for until in list(progress.cooldowns.values()) if until > now]
-        if cooldowns:
-            the_last = ", the last" if len(cooldowns) > 1 else ""
-            yield f"{count(len(cooldowns), 'cooldown')}{the_last} until {moment(max(cooldowns), seconds=True)} UTC"
-            if progress.waiting and seconds_left is not None:
-                seconds_left = max(seconds_left, (min(cooldowns) - now).total_seconds())
-        if seconds_left is not None:
-            yield f"about {span(round(seconds_left))} left" if seconds_left >= _LEAST else f"less than {_LEAST} s left"
-            next_run = progress.next_run
-            if progress.allowed is not None and next_run and next_run < now + timedelta(seconds=seconds_left):
-                yield f"longer than its schedule allows: the next run is due at {moment(next_run)} UTC"
-        if progress.allowed is not None:
-            yield f"the service allows {per_second(progress.allowed)}; pace kept"
-        yield f"{progress.pages:,} pages"
-        yield f"{progress.items:,} records"
-        if progress.waiting:
-            yield f"{progress.waiting:,} waiting"
-        if progress.retries:
-            yield f"{progress.retries:,} retried"
+def describe(progress: Progress, seconds_left: float | None, now: datetime) -> Iterator[str]:
+    """Yield phase, waits, outlook and counts of a run: what matters most first, because a narrow terminal cuts."""
+    yield progress.phase
+    if progress.phase in ("list", "scan"):
+        more = "" if progress.catalogue_complete else "+"
+        yield f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts"
+    # A copy, because the run updates them in another thread.
+    cooldowns = [until for until in list(progress.cooldowns.values()) if until > now]
+    if cooldowns:
+        the_last = ", the last" if len(cooldowns) > 1 else ""
+        yield f"{count(len(cooldowns), 'cooldown')}{the_last} until {moment(max(cooldowns), seconds=True)} UTC"
+        if progress.waiting and seconds_left is not None:
+            seconds_left = max(seconds_left, (min(cooldowns) - now).total_seconds())
+    if seconds_left is not None:
+        yield f"about {span(round(seconds_left))} left" if seconds_left >= _LEAST else f"less than {_LEAST} s left"
+    if progress.allowed is not None:
+        if seconds_left and progress.next_run and progress.next_run < now + timedelta(seconds=seconds_left):
+            yield f"longer than its schedule allows: the next run is due at {moment(progress.next_run)} UTC"
+        yield f"the service allows {per_second(progress.allowed)}; pace kept"
+    yield f"{progress.pages:,} pages"
+    yield f"{progress.items:,} records"
+    if progress.waiting:
+        yield f"{progress.waiting:,} waiting"
+    if progress.retries:
+        yield f"{progress.retries:,} retried"
 
 
 @contextmanager
 def watch(progress: Progress) -> Iterator[None]:
     """Show the progress of a run while the block runs: in one line on a terminal, elsewhere a line every 15 seconds."""
-    pace, ended = Pace(SystemClock()), threading.Event()
+    clock, ended = SystemClock(), threading.Event()
+    pace = Pace(clock)
 
-    def line() -> Text:
+    def line() -> str:
+        return " · ".join(describe(progress, pace.seconds_left(progress), clock.now()))
+
+    def of_the_terminal() -> Text:
         # Beside the spinner, which has two characters.
-        text = Text(pace.line(progress))
+        text = Text(line())
         text.truncate(err.width - 2, overflow="ellipsis")
         return text
 
-    status = err.status(line()) if err.is_terminal else None
+    status = err.status(of_the_terminal()) if err.is_terminal else None
 
     def speak() -> None:
         while not ended.wait(_PLAIN if status is None else _UPDATED):
             if status is None:
-                err.print(f"{line_time()}{pace.line(progress)}", soft_wrap=True)
+                err.print(f"{line_time()}{line()}", soft_wrap=True)
             else:
-                status.update(line())
+                status.update(of_the_terminal())
 
     speaker = threading.Thread(target=speak, name="progress", daemon=True)
     speaker.start()
@@ -135,21 +132,20 @@ def print_report(report: RunReport) -> None:
 
     Of a run that failed before it landed a page, the cause is in the first line, and there are no numbers.
     """
-    found = list_findings(report)
+    found, is_failed = list_findings(report), report.state is RunState.FAILED
     head = f"{_MARKS[report.state]} [bold]{report.state.value}[/]"
-    if report.state is RunState.FAILED and not report.pages and found:
+    if is_failed and not report.pages and found:
         print_row(f"{head}:", clean(found[0].sentence()))
-        for finding in found[1:]:
-            if finding.is_alarm:
-                print_finding(finding)
+        for finding in (each for each in found[1:] if each.is_alarm):
+            print_finding(finding)
         return
     out.print(f"{head} in {span(report.seconds)}")
     for finding in found:
-        is_cause = report.state is RunState.FAILED and finding.severity is Severity.WARNING
+        is_cause = is_failed and finding.severity is Severity.WARNING
         print_finding(replace(finding, severity=Severity.ACTION) if is_cause else finding)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, result in _rows(report):
-        grid.add_row(name, result)
+    for row in _rows(report):
+        grid.add_row(*row)
     out.print(grid)

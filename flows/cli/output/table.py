@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from rich.box import Box
-from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -26,14 +25,13 @@ class Column:
     is_number: bool = False
 
 
-def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], int]:
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> tuple[list[int], int]:
     """Return the widths of the first columns that fit into `width`, at least one, and that of the gap between them."""
-    whole = [
-        max(map(cell_len, (column.title, *(row[at] for row in rows))), default=0) for at, column in enumerate(columns)
-    ]
+    titles = [Text(column.title).cell_len for column in columns]
+    whole = [max([title, *(row[at].cell_len for row in rows)]) for at, title in enumerate(titles)]
     least = [
-        min(wide, max(_LEAST, cell_len(column.title))) if column.is_prose else wide
-        for wide, column in zip(whole, columns, strict=True)
+        min(wide, max(_LEAST, title)) if column.is_prose else wide
+        for wide, title, column in zip(whole, titles, columns, strict=True)
     ]
     gap = 1 if sum(least) + len(least) - 1 <= width < sum(least) + 2 * (len(least) - 1) else 2
     number = len(least)
@@ -49,11 +47,10 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) ->
 
 
 def print_columns(
-    columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], *, box: Box | None = None, others: str = "`--json`"
+    columns: Sequence[Column], rows: Sequence[Sequence[Text]], *, box: Box | None = None, others: str = "`--json`"
 ) -> None:
     """Print a table. Columns that do not fit are left out and named; `others` is what shows them."""
-    texts = [[cell.plain if isinstance(cell, Text) else cell for cell in row] for row in rows]
-    widths, gap = fit(columns, texts, out.width)
+    widths, gap = fit(columns, rows, out.width)
     # A box adds a character between columns.
     table = Table(box=box, header_style="bold", pad_edge=False, show_edge=False, padding=(0, gap - bool(box), 0, 0))
     for column, width in zip(columns, widths, strict=False):
@@ -65,7 +62,7 @@ def print_columns(
             overflow="ellipsis" if column.is_prose else "fold",
         )
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row[: len(widths)]))
+        table.add_row(*row[: len(widths)])
     out.print(table)
     if left := [clean(column.title) for column in columns[len(widths) :]]:
         out.print(f"[dim]({count(len(left), 'more column')}: {', '.join(left)}; {others} shows all)[/]")
@@ -86,8 +83,9 @@ def print_rows(
         Column(title, title in prose, any(isinstance(row[name], int | timedelta) for row in rows))
         for title, name in filled.items()
     ]
-    cells = [[Text(to_text(row[name]), styles.get(str(row[name]), "")) for name in filled.values()] for row in rows]
-    print_columns(shown, cells)
+    print_columns(
+        shown, [[Text(to_text(row[name]), styles.get(str(row[name]), "")) for name in filled.values()] for row in rows]
+    )
 
 
 def to_text(value: object) -> str:

@@ -45,9 +45,7 @@ err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stde
 # The time at the beginning of a line in a log.
 DATED = "%Y-%m-%d %H:%M:%S UTC"
 
-DONE = "[green]✔[/]"
-WARN = "[yellow]![/]"
-FAIL = "[red]✖[/]"
+DONE, WARN, FAIL = "[green]✔[/]", "[yellow]![/]", "[red]✖[/]"
 
 _MARKS = {Severity.ACTION: FAIL, Severity.WARNING: WARN, Severity.INFORMATION: "[dim]·[/]"}
 
@@ -59,8 +57,7 @@ _STATES: dict[int, str] = {
 }
 
 # Control and format characters (except for the joiner of emoji), surrogates, line and paragraph separators.
-_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_JOINER = "\u200d"
+_STEERING, _JOINER = {"Cc", "Cf", "Cs", "Zl", "Zp"}, "\u200d"
 
 
 def line_time() -> str:
@@ -130,13 +127,6 @@ def keep_exit_code() -> Iterator[None]:
         err.print(f"{WARN} Cannot write the report to standard output: {error.strerror or error}.")
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines, which a terminal wraps between words, indented like the beginning of the line."""
-    for line in lines:
-        text = line.lstrip(" ")
-        print_row(" " * (len(line) - len(text)), text)
-
-
 def print_row(*cells: str) -> None:
     """Print cells side by side; the last one is wrapped between words, and never goes below the others."""
     *heads, text = filter(None, cells)
@@ -167,21 +157,22 @@ def describe_check(finding: Finding) -> str:
 
 
 def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print what a finished command did, as a JSON document or as lines."""
+    """Print what a finished command did, as a JSON document or as lines, which a terminal wraps indented."""
     with keep_exit_code():
         if as_json:
             print_json(document)
-        else:
-            print_lines(lines)
+            return
+        for line in lines:
+            text = line.lstrip(" ")
+            print_row(" " * (len(line) - len(text)), text)
 
 
 def ask(question: str) -> bool:
     """Ask a question on the terminal; return whether the answer is yes. Without standard input it is no."""
     err.print(f"{clean(question)} {escape('[y/N]')} ", end="", soft_wrap=True)
     try:
-        answer = input()
+        return input().strip().lower() in {"y", "yes"}
     except EOFError:
         # Standard input is closed, as under cron.
-        answer = ""
         err.print()
-    return answer.strip().lower() in {"y", "yes"}
+        return False

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from flows.orchestration.processes import free_port
-from tests.e2e.processes import TIMEOUT, Operator, wait_until
+from tests.operator import TIMEOUT, Operator, wait_until
 
 
 @contextmanager
@@ -52,8 +52,8 @@ class Cluster:
         )
 
     def start_worker(self, patch: str = "", **env: str) -> "subprocess.Popen[bytes]":
-        """Start a worker. `patch` is Python code that it runs first, which may change the module `piece`."""
+        """Start a worker. `patch` is Python code that it runs first, which may change the module `scale`."""
         preload = self._operator.folder / f"patch-{self._started}.py"
-        preload.write_text(f"from flows.engine import piece\n{patch}\n", encoding="utf-8")
+        preload.write_text(f"from flows import scale\n{patch}\n", encoding="utf-8")
         options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1", "--preload", str(preload))
         return self._start("dask_worker", self.scheduler, *options, **env)

@@ -15,22 +15,21 @@ from connectors.sandbox.settings import RateLimit
 from tests.api.faults import Rule, refuse
 from tests.api.server import Api
 from tests.e2e.cluster.dask_cluster import Cluster
-from tests.e2e.processes import (
+from tests.harness.against_api import assert_matches_api
+from tests.operator import (
     KEY,
     ROOT,
     TIMEOUT,
     Operator,
-    OperatorHere,
     killed_on_exit,
     start_sandboxes,
     wait_until,
 )
-from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
 # Tasks of a few pages, so that a run has many of them, and a run that does not wait for a minute.
-_SMALL = "from flows import scale; from flows.engine import piece; piece.MOST_BYTES = 30_000; scale.NO_WORKERS = 3.0"
+_SMALL = "from flows import scale; scale.MOST_BYTES = 30_000; scale.NO_WORKERS = 3.0"
 _SMALL_RUN = ("-c", f"from flows.cli.__main__ import prepare_process, run; prepare_process(); {_SMALL}; run()")
 
 
@@ -86,7 +85,7 @@ def _repeated(many: Api) -> int:
 def test_a_killed_worker_is_replaced_and_no_clock_of_a_worker_is_read(
     there: Operator, many: Api, cluster: Cluster
 ) -> None:
-    broken_clock = f"{_SMALL}; piece.SystemClock.now = None"
+    broken_clock = f"{_SMALL}; scale.SystemClock.now = None"
     first, _ = cluster.start_worker(broken_clock), cluster.start_worker(broken_clock)
     # Accounts are limited, so that some wait, and the worker dies while others are limited.
     many.limiter.configure({"selected_account": RateLimit(4, 3)})
@@ -177,9 +176,9 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: Api, cluster: Cl
 
 # Code that a worker runs first, its environment, and why the run refuses it.
 REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
-    "another version": ("piece.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, and the run"),
+    "another version": ("scale.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, and the run"),
     "another Python": (
-        "import types; piece.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
+        "import types; scale.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
         {},
         "has Python 3.10, and the run has 3.",
     ),
@@ -190,7 +189,7 @@ REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
         "has the address http://127.0.0.1:9, and",
     ),
     "no key": ("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: "),
-    "without the function": ("vars(piece).pop('run_piece', None)", {}, "cannot scan for gramhouse"),
+    "without the function": ("vars(scale).pop('run_piece', None)", {}, "cannot scan for gramhouse"),
 }
 
 
@@ -230,7 +229,7 @@ def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: Api, cluste
 )
 def test_invalid_options_are_reported_in_one_line(tmp_path: Path, scheduler: str, why: str) -> None:
     environment = {"BASE_URL": "http://127.0.0.1:9", "API_KEY": KEY, "SCHEDULER": scheduler}
-    operator = OperatorHere(tmp_path, {f"GRAMHOUSE_{name}": value for name, value in environment.items()})
+    operator = Operator(tmp_path, {f"GRAMHOUSE_{name}": value for name, value in environment.items()}, here=True)
     refused = operator.run("sync", code=2)
     assert (refused.stdout, why in refused.stderr, "Fix:" in refused.stderr) == ("", True, True)
 

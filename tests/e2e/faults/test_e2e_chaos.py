@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.processes import TIMEOUT, Operator, killed_on_exit, wait_until
 from tests.harness.against_api import assert_matches_api
+from tests.operator import TIMEOUT, Operator, killed_on_exit, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.processes import Operator
 from tests.harness.against_api import assert_matches_api
+from tests.operator import Operator
 
 pytestmark = pytest.mark.e2e
 

@@ -10,8 +10,8 @@ from connectors.warehouse.storage.holder import holder
 from tests.api.asked import Asked
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.e2e.processes import TIMEOUT, Operator, killed_on_exit, wait_until
 from tests.harness.against_api import assert_matches_api
+from tests.operator import TIMEOUT, Operator, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from flows.orchestration.processes import free_port
-from tests.e2e.processes import TIMEOUT, Operator, killed_on_exit
+from tests.operator import TIMEOUT, Operator, killed_on_exit
 
 pytestmark = pytest.mark.e2e
 

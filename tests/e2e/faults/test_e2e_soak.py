@@ -18,7 +18,7 @@ import pytest
 
 from flows.cli.__main__ import prepare_process
 from tests.api.server import Api
-from tests.e2e.processes import EIGHT_ACCOUNTS, KEY
+from tests.operator import EIGHT_ACCOUNTS, KEY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 

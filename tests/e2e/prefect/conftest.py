@@ -7,7 +7,7 @@ import pytest
 
 from flows.orchestration.processes import free_port
 from tests.e2e.prefect.up import NIGHTLY, STORIES, ZONE, Up
-from tests.e2e.processes import KEY, PROXIES, Operator, start_sandboxes
+from tests.operator import KEY, PROXIES, Operator, start_sandboxes
 from tests.prefect_api import PUBLIC, prefect_server
 
 

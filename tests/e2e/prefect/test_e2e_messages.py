@@ -9,8 +9,8 @@ from socket import gethostname
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.processes import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
 from tests.http_server import http_server, send
+from tests.operator import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]

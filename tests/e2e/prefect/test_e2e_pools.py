@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.processes import KEY, TIMEOUT, Operator, killed_on_exit
 from tests.harness.against_api import assert_matches_api
+from tests.operator import KEY, TIMEOUT, Operator, killed_on_exit
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]

@@ -13,8 +13,8 @@ import pytest
 from flows.orchestration.processes import prefect
 from tests.api.faults import Rule, refuse
 from tests.e2e.prefect.up import HOUR, NIGHTLY, STORIES, Up, wait_until
-from tests.e2e.processes import KEY, Operator
 from tests.harness.against_api import assert_matches_api
+from tests.operator import KEY, Operator
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
@@ -179,42 +179,6 @@ def test_a_run_failed_by_an_outage_waits_for_its_retry_and_holds_no_lock(up: Up)
     assert up.ended(run)["state"]["name"] == "Cancelled"
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("nightly")
-def test_sigterm_interrupts_a_run_and_the_next_start_resumes_it(up: Up) -> None:
-    up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
-    run = up.under_way("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 600}}})
-    assert up.end(signal.SIGTERM) == 0
-    assert up.children() == []
-    # Its row says so when the files are opened again.
-    stopped = up.last_run()["run_id"]
-    up.service.script.replace()
-
-    with prefect(up.home, up.port, up.operator.folder / "report.html") as server:
-        server.wait()
-        waiting = up.run(run)
-        assert (waiting["state_type"], waiting["state_name"]) == ("SCHEDULED", "AwaitingRetry")
-        assert "it is started again and resumes" in waiting["state"]["message"]
-        now = datetime.now(UTC)
-        window = {"start_time": str(now - timedelta(days=9)), "end_time": str(now - timedelta(days=4)), "min_runs": 4}
-        up.ask(f"/deployments/{up.deployments()['nightly']['id']}/schedule", window)
-        missed = [each["id"] for each in up.runs_of("nightly")][:4]
-    up.begin()
-    assert sorted(up.ended(each)["state_name"].split()[0] for each in missed) == [*["Cancelled"] * 3, "Completed"]
-    assert up.ended(run)["state_type"] == "COMPLETED"
-    assert up.operator.inside(f"SELECT state FROM core.runs WHERE resumes = '{stopped}'") == [("complete",)]
-    assert [up.deployments()[name]["paused"] for name in ("nightly", "stories")] == [False, True]
-
-
-@pytest.mark.long
-def test_after_a_power_failure_the_run_is_resumed(up: Up) -> None:
-    run = up.under_way("nightly")
-    up.kill()
-    up.service.script.replace()
-    up.begin()
-    assert up.ended(run)["state_type"] == "COMPLETED"
-
-
 def test_a_sync_from_the_command_line_is_tracked_and_lands_the_same(up: Up, tmp_path: Path) -> None:
     api = f"http://127.0.0.1:{up.port}/api"
     tracked = Operator(tmp_path, {**up.operator.env, "PREFECT_API_URL": api, "PREFECT_HOME": str(up.home)})
@@ -245,3 +209,39 @@ def test_sigterm_ends_all_processes_and_no_file_of_prefect_contains_the_key(up: 
     for path in up.home.rglob("*"):
         if path.is_file():
             assert KEY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("nightly")
+def test_after_a_stop_one_missed_run_starts_and_what_was_paused_stays_so(up: Up) -> None:
+    up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
+    assert up.end(signal.SIGTERM) == 0
+    with prefect(up.home, up.port, up.operator.folder / "report.html") as server:
+        server.wait()
+        now = datetime.now(UTC)
+        window = {"start_time": str(now - timedelta(days=9)), "end_time": str(now - timedelta(days=4)), "min_runs": 4}
+        up.ask(f"/deployments/{up.deployments()['nightly']['id']}/schedule", window)
+        missed = [each["id"] for each in up.runs_of("nightly")][:4]
+    up.begin()
+    assert sorted(up.ended(each)["state_name"].split()[0] for each in missed) == [*["Cancelled"] * 3, "Completed"]
+    assert [up.deployments()[name]["paused"] for name in ("nightly", "stories")] == [False, True]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("nightly")
+@pytest.mark.parametrize("how", ["stopped", "killed", "power failure"])
+def test_however_up_ends_its_run_ends_too_and_the_next_one_resumes(up: Up, how: str) -> None:
+    run = up.under_way("backfill", parameters={"options": {"everything": True}})
+    if how == "power failure":
+        up.kill()
+    else:
+        up.end(signal.SIGTERM if how == "stopped" else signal.SIGKILL)
+    # Its process would hold the lock.
+    wait_until(lambda: not up.children(), "all processes to end")
+    up.service.script.replace()
+    stopped = up.last_run()["run_id"]
+    up.operator.run("backfill", "--all")
+    assert up.operator.inside(f"SELECT state FROM core.runs WHERE resumes = '{stopped}'") == [("complete",)]
+    up.begin()
+    # Otherwise an automation finds it and starts it again, during another test.
+    up.ask(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLED"}, "force": True})

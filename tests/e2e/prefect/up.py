@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo
 
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.runs import read_runs
+from tests import operator
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.e2e import processes
-from tests.e2e.processes import TIMEOUT, Operator
+from tests.operator import TIMEOUT, Operator
 from tests.prefect_api import ask
 
 STOP = "Stop with Ctrl-C"
@@ -30,7 +30,7 @@ HOUR = 4 if 10 <= datetime.now(ZONE).hour < 22 else 16
 NIGHTLY, STORIES = f"15 {HOUR} * * *", f"45 {HOUR},{HOUR + 4} * * *"
 
 # Prefect's server needs up to ten milliseconds for a response: polling without a pause would overload it.
-wait_until = partial(processes.wait_until, pause=0.2)
+wait_until = partial(operator.wait_until, pause=0.2)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.processes import Operator
+from tests.operator import Operator
 
 pytestmark = pytest.mark.e2e
 

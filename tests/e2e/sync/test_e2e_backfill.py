@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.processes import Operator
+from tests.operator import Operator
 
 pytestmark = pytest.mark.e2e
 

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.e2e.processes import COMMAND_LINE, KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
 from tests.http_server import http_server, send
+from tests.operator import COMMAND_LINE, KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -10,8 +10,8 @@ import pytest
 from connectors.sandbox.settings import RateLimit
 from tests.api.faults import Rule, refuse
 from tests.api.server import Api
-from tests.e2e.processes import EIGHT_ACCOUNTS, Operator
 from tests.harness.against_api import assert_matches_api
+from tests.operator import EIGHT_ACCOUNTS, Operator
 
 pytestmark = pytest.mark.e2e
 

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.processes import Operator
 from tests.harness.against_api import assert_matches_api
+from tests.operator import Operator
 from tests.private_network import BASE_URL, private_network
 
 pytestmark = [pytest.mark.e2e, pytest.mark.anyio]

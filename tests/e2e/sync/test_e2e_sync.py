@@ -9,8 +9,8 @@ import pytest
 
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.e2e.processes import Operator, killed_on_exit, wait_until
 from tests.harness.against_api import assert_matches_api
+from tests.operator import Operator, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 

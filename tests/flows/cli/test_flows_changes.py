@@ -12,8 +12,8 @@ from flows.cli.options import since_time
 from flows.config.errors import SettingsError
 from models.partition import CATALOGUE, Partition, media
 from models.runs import RunState
-from tests.cli_runner import Cli
 from tests.clocks import VirtualClock
+from tests.operator import Cli
 from tests.warehouse.days import BEN, POSTS, Days, Item, account, ask, at, opened_days
 
 ONE: Item = {"id": "1", "caption": "one", "like_count": 1, "permalink": "https://p.example/1/"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.config.settings import Settings, load
-from tests.cli_runner import Cli
+from tests.operator import Cli
 
 SECRET = "canary-51e2"
 

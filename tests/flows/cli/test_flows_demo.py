@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.cli.commands.demo import first_day, sandbox_settings, sync_days
+from flows.cli.commands.demo import build_sandbox, first_day, sync_days
 from flows.config.errors import SettingsError
 
 NOW = datetime(2026, 3, 31, 9, tzinfo=UTC)
@@ -18,7 +17,7 @@ def test_past_days_are_synced_by_clocks_of_their_own(tmp_path: Path) -> None:
     begins = first_day(tmp_path, days=28, now=NOW)
     assert begins == datetime(2026, 3, 4, 2, tzinfo=UTC)
     assert first_day(tmp_path, days=1, now=NOW + timedelta(days=9)) == begins
-    sandbox = Sandbox(sandbox_settings(begins, 0))
+    sandbox = build_sandbox(begins)
     with in_thread(sandbox) as api:
         asyncio.run(sync_days(sandbox, api, tmp_path, begins, range(4)))
     with open_snapshot(tmp_path / "analytics.duckdb") as opened:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.partition import CATALOGUE
-from tests.cli_runner import Cli
+from tests.operator import Cli
 from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, account, at, opened_days
 
 Explain = Callable[..., list[dict[str, Any]]]

@@ -18,9 +18,10 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
+from flows.cli.app import main
 from flows.cli.command_table import COMMANDS
-from tests.cli_runner import Cli
 from tests.flows.cli.test_flows_cli import REQUIRED, answer_of
+from tests.operator import Cli
 
 ROOT = Path(__file__).parents[3]
 OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo"})
@@ -127,13 +128,15 @@ ANSWER = {"ñ": "é😀", "j": {"k": "😀"}, "c": "\u202e", "ñ_1": 2}
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "cp1252", "utf-16"])
 def test_json_and_csv_lose_no_character_in_any_encoding(
-    run_cli: Cli, snapshot: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+    snapshot: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:
     def answer(style: str) -> bytes:
         with monkeypatch.context() as patch:
             output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
             patch.setattr(sys, "stdout", output)
-            assert run_cli("query", ODD, "-f", style, "--snapshot", str(snapshot))[0] == 0
+            patch.setattr(sys, "argv", ["gramhouse", "query", ODD, "-f", style, "--snapshot", str(snapshot)])
+            with pytest.raises(SystemExit, match="0"):
+                main()
             output.flush()
             return output.buffer.getvalue()
 

@@ -19,8 +19,8 @@ from flows.engine.upkeep import publish_now
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi
-from tests.cli_runner import Cli
 from tests.clocks import START
+from tests.operator import run_here
 from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
@@ -92,16 +92,14 @@ async def test_a_run_without_an_end_does_not_interrupt_the_series_of_runs(
     assert of_last_run() == expected
 
 
-def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, message, err = Cli(monkeypatch, capsys)("status", "--format", "openmetrics")
+def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, message, err = run_here("status", "--format", "openmetrics")
     assert code == 1
     assert parsed(message) == {("gramhouse_snapshot_readable", ()): 0}
     assert "There is no snapshot" in err
     # cron renames what was written, whatever the exit code.
     monkeypatch.setenv("GRAMHOUSE_TYPO", "1")
-    code, message, err = Cli(monkeypatch, capsys)("status", "--format", "openmetrics")
+    code, message, err = run_here("status", "--format", "openmetrics")
     assert (code, "GRAMHOUSE_TYPO" in err) == (2, True)
     assert parsed(message) == {("gramhouse_snapshot_readable", ()): 0}
 

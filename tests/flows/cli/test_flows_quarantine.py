@@ -10,8 +10,8 @@ import pytest
 
 from models.partition import CATALOGUE
 from models.record import REASONS
-from tests.cli_runner import Cli
 from tests.filling import Scan, begin, land, opened
+from tests.operator import Cli
 from tests.warehouse.days import ANNA, POSTS, account
 
 NO_ID = REASONS["no_id"]

@@ -11,7 +11,7 @@ import pytest
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.server import Api
-from tests.cli_runner import Cli
+from tests.operator import Cli
 
 SNAPSHOT = Path("data/analytics.duckdb")
 

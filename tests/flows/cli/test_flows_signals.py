@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from tests import process_state
-from tests.e2e.processes import ROOT
+from tests.operator import ROOT
 
 # One call of a function, in which DuckDB does not look for an interruption.
 UNINTERRUPTED = "SELECT list_sum(list_transform(range(300000000), x -> x % 7)) AS a"

@@ -13,7 +13,7 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.buckets.s3 import s3_server
-from tests.cli_runner import Cli
+from tests.operator import Cli, run_here
 from tests.security.canary import holding
 
 COUNT = "SELECT count(*) AS n FROM accounts"
@@ -26,16 +26,14 @@ def s3() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def run_cli(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], s3: dict[str, str], tmp_path: Path
-) -> Iterator[Cli]:
+def run_cli(monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], tmp_path: Path) -> Iterator[Cli]:
     for name, value in s3.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", f"s3://bucket/{tmp_path.name}/analytics.duckdb")
     with in_thread(Sandbox(SandboxSettings(accounts=4, posts=3))) as url:
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
-        yield Cli(monkeypatch, capsys)
+        yield run_here
 
 
 def _at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -12,7 +12,7 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.command_table import COMMANDS
-from tests.cli_runner import Cli
+from tests.operator import Cli
 
 ROOT = Path(__file__).parents[3]
 HEAVY = (

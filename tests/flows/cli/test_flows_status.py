@@ -24,8 +24,8 @@ from models.runs import RunState
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, RejectedApi, daily
-from tests.cli_runner import Cli
 from tests.clocks import START
+from tests.operator import Cli
 from tests.runs import stored_state, synced
 
 pytestmark = pytest.mark.anyio

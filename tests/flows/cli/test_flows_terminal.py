@@ -6,12 +6,13 @@ from pathlib import Path
 import duckdb
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from connectors.warehouse.queries.reader import Stream
 from flows.cli.output.query import print_stream
 from flows.cli.output.table import Column, fit
 from flows.cli.output.terminal import clean, out, without_control_characters
-from tests.cli_runner import Cli
+from tests.operator import Cli
 
 HOSTILE = [
     "\x1b[31mred",
@@ -83,7 +84,7 @@ ID, CAPTION = Column("id"), Column("caption", is_prose=True)
 def test_columns_fit_the_width_and_only_prose_is_cut(
     width: int, columns: tuple[Column, ...], row: tuple[str, ...], expected: tuple[list[int], int]
 ) -> None:
-    assert fit(columns, [row], width) == expected
+    assert fit(columns, [[Text(cell) for cell in row]], width) == expected
 
 
 def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(

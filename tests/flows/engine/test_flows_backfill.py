@@ -209,5 +209,5 @@ def test_each_invalid_option_is_reported_in_its_own_line() -> None:
         BackfillOptions.model_validate({"reason": "x" * 501, "expert": {"page_size": 80}})
     assert refusals(refused.value) == [
         "--reason: string should have at most 500 characters. Fix: change it, or remove it.",
-        "--page-size: it must be a whole number from 1 to 50. Fix: change it, or remove it.",
+        "--page-size: it must be less than or equal to 50. Fix: change it, or remove it.",
     ]

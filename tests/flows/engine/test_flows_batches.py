@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.batches import AccountBatcher, ListedAccount
+from flows.engine.batches import AccountBatcher
+from flows.engine.scan import ListedAccount
 from tests.api.listed import ListedApi
 from tests.runs import synced
 

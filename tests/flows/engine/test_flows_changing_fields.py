@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
+from connectors.state.inbox import count_landings
 from connectors.warehouse.maintenance.rebuild import rebuild
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.queries.reader import open_snapshot
@@ -116,11 +117,12 @@ async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path, varies
     assert (await _warnings(tmp_path, service, varies, 4))[3]
     service.change_posts = partial(_changed, varies, 4)
     mapping = replace(BUILT_IN, ignore=(path,))
-    async with open_run_resources(tmp_path, service, mapping=mapping) as resources:
-        warehouse = resources.warehouse
-        await warehouse.write(rebuild, warehouse.raw, mapping, take=warehouse.take_numbers, force=False)
-    async with open_run_resources(tmp_path, service, mapping=mapping) as resources:
-        report = await run_sync(request(tmp_path, mapping={"ignore": [path]}), resources)
+    async with open_run_resources(tmp_path, service) as resources:
+        files = resources.warehouse.files
+        await resources.warehouse.write(
+            rebuild, files.raw, mapping, take=lambda number: files.state.write(count_landings, number), force=False
+        )
+    report = await synced(tmp_path, service, mapping={"ignore": [path]})
     assert (report.warnings, report.media) == ((), MergeStats())
 
 

@@ -220,7 +220,7 @@ async def test_no_scan_waits_after_the_last_request_of_a_limited_run(tmp_path: P
     runs.clock = runs.service.clock = StillClock()
     runs.service.fault = lambda request: refuse("rate_limited", 90) if request.number == 1 else None
     async with asyncio.timeout(30):
-        report = await runs.sync(max_requests=4, days=0)
+        report = await runs.sync(max_requests=4, concurrency=2, days=0)
     assert any(seconds > 90 for seconds in runs.clock.slept)
     assert report.requests == len(runs.service.requests) == 4
     [failure_group] = report.failure_groups

@@ -1,6 +1,7 @@
 """The rate of requests against limits of the whole key and of single accounts, on a virtual clock."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from connectors.source.errors import ApiError, client_error
+from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import AT_FIRST, RequestRate
-from flows.engine.requests import Pacer, RequestSlots
+from flows.engine.requests import Requests
 from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
+from flows.reporting.progress import Progress
 from models.findings import Severity
 from models.runs import RunState
 from tests.api.faults import refuse
@@ -23,6 +27,8 @@ from tests.harness.loop import VirtualLoop, run_process
 from tests.runs import open_run_resources, request
 
 Limit = Callable[[float], bool]
+
+REFUSED = client_error("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
 
 
 @dataclass
@@ -71,10 +77,11 @@ class Run:
     def __post_init__(self) -> None:
         loop = VirtualLoop(0.0, Random(1))
         loop.most_steps = 10_000_000
-        self._clock = SimpleNamespace(monotonic=loop.time, sleep=asyncio.sleep)
-        self._random, self._pacer, self._slots = Random(1), Pacer(self.rate, self._clock), RequestSlots(16)
+        self._clock: Any = SimpleNamespace(monotonic=loop.time, sleep=asyncio.sleep)
+        self._random, progress = Random(1), Progress()
+        self._requests = Requests(request(Path(), concurrency=16), self.rate, self._clock, progress)
         run_process(loop, self._scan_all())
-        self.rate, self.seconds = self._pacer.rate, loop.time()
+        self.rate, self.seconds, self.refused = self._requests.rate, loop.time(), progress.refused
         loop.close()
 
     @property
@@ -88,20 +95,17 @@ class Run:
 
     async def _scan(self, number: int) -> None:
         limits = self.limits if self.own is None else (self.own(),)
-        left, since = self.pages, 0
+        left, budget = self.pages, RateLimitBudget(str(number), math.inf)
         while left:
-            async with self._slots.one((0, 0)):
-                await self._pacer.wait()
-                await asyncio.sleep(self._random.random() * self.latency)
-                served = number not in self.limited or all(limit(self._clock.monotonic()) for limit in limits)
-                await asyncio.sleep(self._random.random() * self.latency)
-                now = self._clock.monotonic()
-                self._pacer.rate = self._pacer.rate.observe(str(number), limited=not served, now=now, pages=since)
-            if served:
-                left, since = left - 1, since + 1
-            else:
-                since = 0
-                self.refused += 1
+            try:
+                async with self._requests.one(budget, is_retry=False):
+                    await asyncio.sleep(self._random.random() * self.latency)
+                    served = number not in self.limited or all(limit(self._clock.monotonic()) for limit in limits)
+                    await asyncio.sleep(self._random.random() * self.latency)
+                    if not served:
+                        raise REFUSED
+                left -= 1
+            except ApiError:
                 await asyncio.sleep(1 + 0.1 * self._random.random())
 
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.state.runs import begin_run, end_run, mark_published, read_runs
-from flows.engine.upkeep import delete_old
+from flows.engine.closing import delete_old
 from flows.pipeline import run_sync
 from models.runs import RunState
 from tests.api.listed import ListedApi

@@ -74,8 +74,8 @@ def test_a_run_is_retried_only_if_it_failed_as_a_whole_with_a_transient_error(
 def test_the_table_of_error_codes_decides() -> None:
     lasting = {code for code, rule in RULES.items() if rule.status is None and not is_transient(code)}
     assert lasting == {
-        "unknown_status", "items_rejected", "accounts_rejected", "worker_lost", "cursor_missing", "cursor_empty",
-        "cursor_invalid", "cursor_expires", "cursor_loop", "cursor_no_progress", "cached_answer",
+        "unknown_status", "items_rejected", "accounts_rejected", "cursor_missing", "cursor_empty",
+        "cursor_invalid", "cursor_loop", "cursor_no_progress", "cached_answer",
     }  # fmt: skip
     documented = {code for code, rule in RULES.items() if rule.status is not None and is_transient(code)}
     assert documented == {

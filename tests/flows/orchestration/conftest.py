@@ -5,8 +5,8 @@ import pytest
 from prefect.events.worker import EventsWorker
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_LOGGING_LEVEL, temporary_settings
 
+from connectors.sandbox.http.access import DEMO_KEY
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 

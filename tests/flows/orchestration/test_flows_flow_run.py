@@ -6,19 +6,22 @@ from typing import Any
 
 import duckdb
 import pytest
+from prefect import Flow
 
-from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.http.access import DEMO_KEY
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.runs import last_command
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.orchestration.credentials import ApiCredentials
-from flows.orchestration.flow_run import Caller, call_flow
+from flows.orchestration.flow_run import track
 from flows.publish import publish
-from flows.reporting.progress import Progress
+from flows.reporting.run_report import RunReport
 from flows.sync import sync
+from tests.api.listed import ListedApi
 from tests.prefect_api import ask
+from tests.runs import synced
 from tests.security.canary import holding
 
 # Prefect's client leaves connections to the garbage collector.
@@ -131,27 +134,28 @@ async def test_address_and_key_may_be_a_block(
 
 
 async def test_a_tracked_command_returns_the_report_of_its_run(
-    tracker: str, service: str, said: list[str], monkeypatch: pytest.MonkeyPatch
+    tracker: str, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[bool] = []
+    async def work() -> RunReport:
+        return await synced(tmp_path, ListedApi())
 
-    def caller() -> Caller:
-        return Caller(Progress(), lambda: begun.append(True), {"base_url": service})
+    async def refuse() -> RunReport:
+        raise SettingsError("no key")
 
-    monkeypatch.setenv("GRAMHOUSE_BASE_URL", "http://127.0.0.1:9")
-    report = await call_flow(lambda: run(sync, SyncOptions()), caller())
-    assert (report.accounts, begun) == (8, [True])
-    assert shown(tracker)[0] == "COMPLETED"
+    assert (await track(SyncOptions(), work)).accounts == 3
+    assert (newest(tracker)["name"][:5], shown(tracker)[0]) == ("sync ", "COMPLETED")
     with pytest.raises(SettingsError):
-        await call_flow(lambda: run(sync, SyncOptions(expert={"credentials": "absent"})), caller())
-    assert shown(tracker)[1] == "Failed"
+        await track(BackfillOptions(everything=True), refuse)
+    assert (newest(tracker)["name"][:9], shown(tracker)[1:]) == ("backfill ", ("Failed", "no key"))
 
-    async def lost() -> None:
-        await run(sync, SyncOptions())
-        message = "the server is gone"
-        raise ConnectionError(message)
+    call = Flow.__call__
 
-    assert (await call_flow(lost, caller())).accounts == 8
+    async def lose(flow: Flow[..., Any], *options: Any, **how: Any) -> None:  # noqa: ANN401
+        await call(flow, *options, **how)
+        raise ConnectionError("the server is gone")
+
+    monkeypatch.setattr(Flow, "__call__", lose)
+    assert (await track(SyncOptions(), work)).accounts == 3
     assert (
         said[-1] == "Prefect did not receive the result of the run (the server is gone); the report below is correct."
     )

@@ -15,8 +15,8 @@ from connectors.warehouse.storage.holder import lock
 from flows.cli.commands.serving import describe_environment
 from flows.config.errors import ProcessError
 from flows.config.settings import load
-from flows.orchestration.processes import HISTORY, check_database, free_port, local_prefect, port_is_free
-from tests.cli_runner import Cli
+from flows.orchestration.processes import HISTORY, check_database, free_port, local_prefect
+from tests.operator import Cli
 
 
 @pytest.fixture
@@ -43,10 +43,9 @@ def test_up_requires_an_address_and_a_key(monkeypatch: pytest.MonkeyPatch, run_c
 def test_a_port_in_use_is_reported_with_the_fix(run_cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert not port_is_free(port)
         message = refused(run_cli, "--port", str(port))
     assert f"Port {port} is in use. Fix: choose another port with --port" in message
-    assert port_is_free(free_port())
+    assert free_port(port) == port
 
 
 @pytest.mark.usefixtures("_ready")

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from flows.cli.output.run import Pace
+from flows.cli.output.run import Pace, describe
 from flows.reporting.progress import Progress
 from tests.clocks import START, VirtualClock
 
@@ -26,11 +26,9 @@ async def test_the_estimate_follows_the_last_minute_of_a_complete_catalogue() ->
 
 
 def test_cooldowns_and_time_left_in_words() -> None:
-    pace = Pace(VirtualClock())
-
     def outlook(progress: Progress, seconds_left: float | None) -> list[str]:
         """Return the parts between the accounts and the pages."""
-        parts = [*pace.parts(progress, seconds_left)]
+        parts = [*describe(progress, seconds_left, START)]
         return parts[2 : parts.index("0 pages")]
 
     progress = Progress(accounts=8, catalogue_complete=True)
@@ -54,7 +52,7 @@ def test_the_line_names_the_phase() -> None:
     progress = Progress(accounts=1200, accounts_done=3, pages=5, items=40)
 
     def line() -> str:
-        return Pace(VirtualClock()).line(progress)
+        return " · ".join(describe(progress, None, START))
 
     assert line() == "list · 3 of 1,200+ accounts · 5 pages · 40 records"
     progress.catalogue_complete, progress.waiting, progress.retries = True, 2, 7

@@ -1,6 +1,5 @@
 """Compacting: the same rows in a small, sorted file, or the old file unchanged."""
 
-import asyncio
 import errno
 import os
 import shutil
@@ -18,7 +17,8 @@ from connectors.warehouse.maintenance import compact_file as module
 from connectors.warehouse.maintenance.compact_file import rewrite_file
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine import warehouse as engine
+from flows.config.settings import Settings
+from flows.engine.files import open_files
 
 Row = tuple[Any, ...]
 
@@ -158,8 +158,8 @@ def test_if_it_fails_the_file_is_unchanged(full: Path, monkeypatch: pytest.Monke
     assert [beside.name for beside in full.parent.iterdir()] == [full.name]
 
 
-async def _open(path: Path) -> None:
-    async with engine.open_warehouse(path, "gramhouse sync", now=datetime(2026, 1, 1, tzinfo=UTC)):
+def _open(path: Path) -> None:
+    with open_files(Settings(warehouse=path), "gramhouse sync", now=datetime(2026, 1, 1, tzinfo=UTC)):
         pass
 
 
@@ -171,7 +171,7 @@ def test_a_kill_leaves_the_old_file_and_the_next_writing_command_clears_up(full:
     spill = full.with_name(full.name + ".tmp")
     spill.mkdir(exist_ok=True)
     (spill / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"spilled")
-    asyncio.run(_open(full))
+    _open(full)
     names = {full.name, full.name + ".lock", full.name + ".state.sqlite"}
     assert {beside.name for beside in full.parent.iterdir()} == names
     assert everything(full) == before

@@ -14,7 +14,7 @@ import pytest
 
 from connectors.warehouse.queries.export import Export, export
 from models.views import views
-from tests.cli_runner import Cli
+from tests.operator import run_here
 from tests.warehouse.days import at, opened_days, refusal
 from tests.warehouse.export_fixture import make_snapshot, snapshot_rows
 
@@ -160,15 +160,12 @@ def test_names_may_contain_quotes(snapshot: Path, tmp_path: Path) -> None:
     assert (odd / "ex'port" / "media.parquet").exists()
 
 
-def test_the_command_prints_the_file_it_wrote(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], snapshot: Path, folder: Path
-) -> None:
-    run_cli = Cli(monkeypatch, capsys)
+def test_the_command_prints_the_file_it_wrote(snapshot: Path, folder: Path) -> None:
     options = [str(folder), "--snapshot", str(snapshot)]
-    code, out, _ = run_cli("export", *options)
+    code, out, _ = run_here("export", *options)
     assert code == 0
     assert out.startswith(f"✔ {len(views()) + 1} tables, ")
-    document = json.loads(run_cli("export", *options, "--json")[1])
+    document = json.loads(run_here("export", *options, "--json")[1])
     assert document["folder"] == str(folder)
     assert [table["bytes"] for table in document["tables"]] == [
         (folder / f"{table['name']}.parquet").stat().st_size for table in document["tables"]

@@ -13,7 +13,7 @@ from flows.reporting.page.write import write_page
 from models.mapping import BUILT_IN, to_keys
 from models.partition import media
 from models.views import MEDIA, own_columns, views
-from tests.cli_runner import Cli, use_empty_folder
+from tests.operator import run_here, use_empty_folder
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, account, ask, opened_days
 
 ROOT = Path(__file__).parents[3]
@@ -123,7 +123,6 @@ def test_fields_with_the_names_of_our_sql_change_nothing_else(
     expected: dict[str, Any],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     before, after = (dict.fromkeys(names, value) for value in values)
     assert made(tmp_path, before, after) == expected
@@ -131,9 +130,8 @@ def test_fields_with_the_names_of_our_sql_change_nothing_else(
     snapshot = tmp_path / "analytics.duckdb"
     use_empty_folder(tmp_path, monkeypatch)
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(snapshot))
-    cli = Cli(monkeypatch, capsys)
     for command in (*COMMANDS, ("explain", "1", "--json")):
-        code, _, error = cli(*command)
+        code, _, error = run_here(*command)
         assert (command, code, error) == (command, 0, "")
     [stored] = rows_of(snapshot)
     columns = stored.keys() & {*names} - own_columns(MEDIA)

@@ -1,0 +1,103 @@
+"""What a request may see: the keys and their accounts (API 5), cursors and rate limits (API 8)."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from struct import Struct
+
+from connectors.sandbox.contract import KEY_SCOPES, SURFACES
+from connectors.sandbox.data.catalogue import Grant
+from connectors.sandbox.data.identity import Draw
+from connectors.sandbox.http.replies import Resource
+from connectors.sandbox.settings import RateLimit
+
+DEMO_KEY = "sandbox-demo-key"
+NO_SCOPE_KEY = "sandbox-no-scope-key"
+ONE_ACCOUNT_KEY = "sandbox-one-account-key"
+NO_ACCOUNT_KEY = "sandbox-no-account-key"
+
+_FIELDS = Struct("<Bqq")
+# With it, a cursor's size is no multiple of 3, so that it has base64 padding, which clients must percent-encode.
+_SEAL = 11
+_LISTS = ("", *SURFACES)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A key's name, its scopes, and the positions of its accounts in the catalogue, in order; None: all accounts."""
+
+    name: str
+    scopes: tuple[str, ...] = KEY_SCOPES
+    positions: Grant = None
+
+
+# The format of the API's keys is not documented (API 5.10).
+_KEYS: Mapping[str, Credential] = {
+    DEMO_KEY: Credential("demo"),
+    NO_SCOPE_KEY: Credential("no-scope", scopes=()),
+    ONE_ACCOUNT_KEY: Credential("one-account", positions=(0,)),
+    NO_ACCOUNT_KEY: Credential("no-account", positions=()),
+}
+
+
+def find_credential(authorization: bytes) -> Credential | None:
+    """Return the credential for ``Bearer <API_KEY>``, or None if it is not accepted (API 5.7)."""
+    scheme, _, secret = authorization.decode("latin-1").partition(" ")
+    return _KEYS.get(secret.strip()) if scheme.lower() == "bearer" else None
+
+
+class Cursors:
+    """Issues and reads cursors: opaque, authenticated, and bound to the resource they were issued for."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def issue(self, resource: Resource, anchor: int) -> str:
+        """Return the cursor that continues a resource after an anchor."""
+        fields = _FIELDS.pack(_LISTS.index(resource.surface), resource.position, anchor)
+        return urlsafe_b64encode(self._draw.tag(fields, _SEAL) + fields).decode()
+
+    def read(self, text: str, resource: Resource) -> int | None:
+        """Return the anchor of a cursor, or None if it is not valid for this resource."""
+        try:
+            sealed = urlsafe_b64decode(text)
+        except ValueError:
+            return None
+        if len(sealed) != _SEAL + _FIELDS.size:
+            return None
+        _, _, anchor = _FIELDS.unpack(sealed[_SEAL:])
+        # The comparison also refuses other spellings, which base64 would ignore.
+        return anchor if self.issue(resource, anchor) == text else None
+
+
+class RateLimiter:
+    """Counts requests in windows that begin with a tenant scope's first request.
+
+    ``limits`` maps the kind of scope to its limit; None: no limit. Scopes of the kind ``account_catalog`` belong to a
+    key, those of the kind ``selected_account`` to a key and an account.
+    """
+
+    def __init__(self, limits: Mapping[str, RateLimit | None], clock: Callable[[], float]) -> None:
+        self.limits = dict(limits)
+        self._clock = clock
+        self._windows: dict[tuple[str, str, int], tuple[float, int]] = {}
+
+    def admit(self, kind: str, key: str, position: int) -> int | None:
+        """Count a request; return None if it is allowed, otherwise the seconds to wait, rounded up."""
+        limit, scope = self.limits[kind], (kind, key, position)
+        if limit is None:
+            return None
+        now = self._clock()
+        ends, count = self._windows.get(scope, (now, 0))
+        if now >= ends:
+            ends, count = now + limit.seconds, 0
+        if count >= limit.requests:
+            return max(1, ceil(ends - now))
+        self._windows[scope] = (ends, count + 1)
+        return None
+
+    def configure(self, limits: Mapping[str, RateLimit | None]) -> None:
+        """Change the given limits and reset all windows."""
+        self.limits |= limits
+        self._windows.clear()

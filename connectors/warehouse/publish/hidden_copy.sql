@@ -1,0 +1,38 @@
+-- The rows of tables without what is hidden; other tables are copied. Texts that may quote any value, as it came or as a
+-- person typed it, are masked.
+
+-- name: media
+SELECT * REPLACE (if(false, overflow, NULL) AS overflow, 0 AS content_hash, 0 AS payload_hash{hidden_columns})
+FROM core.media
+
+-- name: media_versions
+SELECT * REPLACE (list_filter(changed, lambda one: NOT list_contains({gone}, one)) AS changed) FROM core.media_versions
+
+-- name: media_counts
+FROM core.media_counts WHERE NOT list_contains({gone}, metric)
+
+-- name: fields
+FROM core.fields WHERE NOT list_contains({gone}, path)
+
+-- name: quarantine
+SELECT * REPLACE ('(hidden)' AS payload, 0 AS digest) FROM core.quarantine
+
+-- name: accounts
+-- In commands and the report, which name accounts, a name that is left out is the id.
+SELECT * REPLACE ({ig_username} AS ig_username, {public_id} AS public_id) FROM core.accounts
+
+-- name: account_periods
+SELECT * REPLACE (if(attribute = 'ig_username', {period_value}, value) AS value)
+FROM core.account_periods
+WHERE attribute <> 'ig_username' OR {period_value} IS NOT NULL
+
+-- name: runs
+-- Warnings name accounts in parentheses, and the first of them is the detail of its run.
+SELECT * REPLACE (
+    if(kind = 'backfill', '(hidden)', selection) AS selection, if(reason IS NULL, NULL, '(hidden)') AS reason,
+    regexp_replace(detail, ' \([^()]*\)', '', 'g') AS detail
+)
+FROM core.runs
+
+-- name: run_warnings
+SELECT * REPLACE (regexp_replace(detail, ' \([^()]*\)', '', 'g') AS detail) FROM core.run_warnings

@@ -1,0 +1,90 @@
+"""`gramhouse mcp`: an agent reads the snapshot, as it is published, and nothing else."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import TextContent
+
+from flows.cli.agent_tools import BYTES, ROWS, Tools
+from tests.security.hostile_snapshot import SECRET
+from tests.warehouse.days import POSTS, account, opened_days
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("agent")
+    (folder / "other.txt").write_text(SECRET)
+    with opened_days(folder) as days:
+        days.catalogue(0, [account()])
+        days.scan(POSTS, 1, [{"id": "1", "caption": SECRET, "like_count": 5}])
+        return days.publish(hide=["caption"], salt="salt")
+
+
+async def call(client: Client, tool: str, **arguments: str) -> tuple[bool, str]:
+    result = await client.call_tool(tool, arguments)
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return bool(result.is_error), content.text
+
+
+@pytest.mark.e2e
+def test_a_session_of_a_client(snapshot: Path) -> None:
+    async def session() -> None:
+        command = ["-m", "flows.cli", "mcp", f"--snapshot={snapshot}"]
+        async with Client(StdioServerParameters(command=sys.executable, args=command)) as client:
+            tools = {tool.name for tool in (await client.list_tools()).tools}
+            assert tools == {"describe", "query", "changes", "explain", "status"}
+            assert await call(client, "query", sql="SELECT media_id, like_count FROM media") == (
+                False, '{"media_id":"1","like_count":5}\n',
+            )  # fmt: skip
+            for tool, arguments, says in (
+                ("describe", {}, '"media_at"'),
+                ("describe", {"table": "media"}, '"like_count"'),
+                ("changes", {"since": "2026-01-01"}, '"runs"'),
+                ("explain", {"what": "anna"}, '"k3Xw9QbT5mZa"'),
+                ("status", {}, '"totals"'),
+            ):
+                is_error, text = await call(client, tool, **arguments)
+                assert (is_error, says in text, SECRET in text) == (False, True, False), text
+            is_error, text = await call(client, "query", sql="SELECT nothing FROM media")
+            assert is_error
+            assert '"nothing" not found' in text
+
+    asyncio.run(session())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *(
+            "FROM read_text('{0}/other.txt')",
+            "COPY media TO '{0}/out.csv'",
+            "FROM raw_media",
+            "SELECT caption FROM media",
+        ),
+        *("--output={0}/out.csv", "-", "SET enable_external_access = true"),
+    ],
+)
+def test_a_query_reads_nothing_but_what_is_published(snapshot: Path, sql: str) -> None:
+    before = sorted(snapshot.parent.iterdir())
+    with pytest.raises(ToolError) as refused:
+        asyncio.run(Tools(str(snapshot)).query(sql.format(snapshot.parent)))
+    assert SECRET not in str(refused.value)
+    assert sorted(snapshot.parent.iterdir()) == before
+
+
+def test_a_long_answer_is_cut_after_whole_rows(snapshot: Path) -> None:
+    tools = Tools(str(snapshot))
+    rows = asyncio.run(tools.query("SELECT n FROM range(1000) AS t (n)")).splitlines()
+    assert (rows[ROWS - 1], rows[ROWS:]) == (f'{{"n":{ROWS - 1}}}', [f"(cut after {ROWS} rows)"])
+    wide = asyncio.run(tools.query(f"SELECT repeat('x', {BYTES // 4}) FROM range(9)")).splitlines()
+    assert [len(row) > BYTES // 4 for row in wide] == [True, True, True, False]
+
+
+def test_a_query_that_takes_too_long_is_ended(snapshot: Path) -> None:
+    with pytest.raises(ToolError, match="no answer within 2 seconds"):
+        asyncio.run(Tools(str(snapshot), seconds=2).query("SELECT count(*) FROM range(1000000000000)"))

@@ -1,0 +1,206 @@
+"""Requests as values, and every answer of the contract, of an unknown service and of a gateway with its rule."""
+
+import json
+import pickle
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.source.endpoints import ACCOUNTS, ApiRequest, accounts_request, feed_request
+from connectors.source.errors import RETRY, RULES, SKIP, WAIT, ApiError, Deferred, client_error, hint_for, rule_for
+from connectors.source.responses import read_response, read_retry_after
+from models.feeds import FEEDS
+from tests.servers import TRACE
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+POSTS, CATALOGUE = FEEDS["posts"], accounts_request(None, 50)
+EXAMPLES = [
+    json.loads(path.read_text()) for path in sorted((Path(__file__).parents[1] / "contract").glob("[45]*.json"))
+]
+# Written by hand from the rules, not from the table under test.
+DECISIONS = {
+    "api_invalid_content_length api_invalid_json api_invalid_request_url api_invalid_utf8": ("stop", "failed"),
+    "api_unauthorized api_body_too_large api_json_too_deep api_unsupported_media_type": ("stop", "failed"),
+    "api_scope_denied": ("stop", "denied"),
+    "api_account_not_granted api_forbidden": ("skip", "denied"),
+    "api_automation_media_not_found": ("skip", "not_found"),
+    "api_invalid_limit api_validation_error api_automation_invalid_configuration": ("skip", "failed"),
+    "api_invalid_cursor": ("restart", "failed"),
+    "rate_limited": ("wait", "failed"),
+    "api_internal_error api_invalid_projection api_projection_too_large": ("retry", "failed"),
+    "api_account_resolution_unavailable rate_limiter_unavailable": ("retry", "failed"),
+}
+DECIDED = {code: decision for codes, decision in DECISIONS.items() for code in codes.split()}
+OURS = sorted(code for code, rule in RULES.items() if rule.status is None)
+
+
+def refused(status: int, body: bytes = b"", /, *requests: ApiRequest, **headers: str) -> ApiError:
+    request = requests[0] if requests else CATALOGUE
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with pytest.raises(ApiError) as caught:
+        read_response(request, status, named, body, now=NOW)
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
+    return caught.value
+
+
+def envelope(**output: object) -> bytes:
+    return json.dumps({"error": {"code": "api_x", "message": "M.", **output}}).encode()
+
+
+def test_requests_hold_only_documented_parameters() -> None:
+    assert ApiRequest(ACCOUNTS, "/api/v1/accounts", (("limit", "50"),), "account_catalog") == CATALOGUE
+    assert accounts_request("c/+ ", 1).params == (("cursor", "c/+ "), ("limit", "1"))
+    assert feed_request(FEEDS["stories"], "ID", "", 25) == ApiRequest(
+        "accounts.media.list",
+        "/api/v1/accounts/ID/media",
+        (("surface", "stories"), ("cursor", ""), ("limit", "25")),
+        "selected_account:id",
+    )
+    for limit in (-1, 0, 51):
+        with pytest.raises(ValueError, match="1 to 50"):
+            accounts_request(None, limit)
+    for account_id in ("", ".", ".."):
+        with pytest.raises(ValueError, match="account id"):
+            feed_request(POSTS, account_id, None, 50)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.text(min_size=1).filter(lambda text: text not in {".", ".."}))
+def test_no_id_escapes_its_place_in_the_path(account_id: str) -> None:
+    path = feed_request(POSTS, account_id, None, 50).path
+    assert [unquote(part) for part in path.split("/")] == ["", "api", "v1", "accounts", account_id, "media"]
+    assert path.isascii()
+    assert not {"?", "#", " "} & set(path)
+
+
+def test_every_published_refusal_is_read_and_ruled() -> None:
+    assert {one["body"]["error"]["code"] for one in EXAMPLES} == set(RULES) - set(OURS) == set(DECIDED)
+    requests = {request.operation: request for request in (CATALOGUE, feed_request(POSTS, "an-id", None, 50))}
+    for sent in EXAMPLES:
+        text, headers = (
+            sent["body"]["error"],
+            {name.replace("-", "_").lower(): value for name, value in sent["headers"].items()},
+        )
+        for operation in sent["operations"]:
+            error = refused(sent["status"], json.dumps(sent["body"]).encode(), requests[operation], **headers)
+            failure = error.failure
+            assert (failure.operation, failure.status, failure.code) == (operation, sent["status"], text["code"])
+            assert failure.correlation_id == headers["x_correlation_id"]
+            assert failure.message.startswith(text["message"])
+            assert (failure.disposition.value, failure.outcome) == DECIDED[text["code"]]
+            assert error.retry_after == (float(headers["retry_after"]) if "retry_after" in headers else None)
+            assert failure.hint.isprintable()
+            assert RULES[failure.code].status == sent["status"]
+
+
+@pytest.mark.parametrize(
+    ("status", "disposition", "outcome"),
+    [
+        *((status, "stop", "failed") for status in (400, 401, 413, 415)),
+        (403, "skip", "denied"),
+        (404, "skip", "not_found"),
+        (422, "skip", "failed"),
+        (429, "wait", "failed"),
+        *((status, "retry", "failed") for status in (302, 408, 500, 599)),
+    ],
+)
+def test_an_unknown_code_is_ruled_by_its_status_and_a_gateways_word_stops_nothing(
+    status: int, disposition: str, outcome: str
+) -> None:
+    for code in ("", "api_brand_new", "timeout", "api_invalid_cursor" if status != 422 else "x"):
+        rule = rule_for(code, status)
+        assert (rule.disposition.value, rule.outcome) == (disposition, outcome)
+    between = rule_for(None, status)
+    assert (between.disposition, between.outcome) == (WAIT if status == 429 else RETRY, "failed")
+    assert not {"key", "bug in gramhouse"} & set(between.hint.split(" "))
+
+
+def test_every_code_of_ours_makes_a_one_line_error_with_a_hint() -> None:
+    for code in OURS:
+        error = client_error(ACCOUNTS, code, "first\nsecond \x1b[31m", status=200, correlation_id="C")
+        assert str(error) == f"accounts.list: 200 {code}: first second [31m (correlation id C)"
+        assert error.failure.hint.isprintable()
+        assert error.failure.disposition in {RETRY, WAIT, SKIP}
+    assert all(map(hint_for, [*RULES, "http_400", "http_502"]))
+    assert {hint_for(code) for code in ("api_brand_new", "")} == {""}
+
+
+def test_an_error_is_the_services_if_its_code_is_documented_or_it_is_traced() -> None:
+    traced = {"x_correlation_id": TRACE}
+    for body, headers in (
+        (envelope(code="api_forbidden"), {}),
+        (envelope(), traced),
+        (envelope(correlation_id=TRACE), {}),
+    ):
+        assert refused(403, body, **headers).failure.disposition is SKIP
+    issues = [{"code": "too_small", "path": [0, 1]}, {"code": "odd", "path": []}]
+    own = envelope(code="new\n" + "x" * 100, message="a\x1b[2Jb", details={"issues": issues})
+    failure = refused(418, own, **traced).failure
+    assert (failure.code, failure.message) == ("new " + "x" * 59 + "…", "a [2Jb [too_small at 0.1, odd at ]")
+
+
+@pytest.mark.parametrize(("status", "code"), [(100, "unexpected_status"), (401, "http_401"), (502, "http_502")])
+def test_what_the_service_did_not_say_is_the_word_of_a_gateway(status: int, code: str) -> None:
+    for body in (b"<html>bad\ngateway</html>", b'{"message":"Forbidden"}', envelope(code="access_denied"), b""):
+        failure = refused(status, body, content_type="text/html\x07", server="nginx", via="1.1 x").failure
+        assert (failure.code, failure.disposition, failure.outcome) == (code, RETRY, "failed")
+        assert failure.message.startswith("a proxy or gateway (nginx), not the service, answered")
+        assert failure.message.endswith(f" with status {status}, text/html")
+    assert refused(status).failure.message.endswith("no stated type")
+
+
+@pytest.mark.parametrize(
+    ("location", "host"),
+    [
+        ("https://user:secret@www.elsewhere.example:8443/login?token=1", "www.elsewhere.example"),
+        ("/login", "another path of this host"),
+        ("", "another path of this host"),
+        ("https://[broken", "an invalid address"),
+    ],
+)
+def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -> None:
+    failure = refused(302, location=location).failure
+    assert failure.message == f"a proxy or gateway, not the service, redirects to {host}, which is not followed"
+    assert (failure.code, "captive portal" in failure.hint) == ("redirect", True)
+
+
+def test_the_error_of_a_malformed_page_describes_the_response() -> None:
+    failure = refused(200, b"<html>", content_type="text/html", x_correlation_id=TRACE).failure
+    assert (failure.code, failure.status, failure.correlation_id) == ("malformed_page", 200, TRACE)
+    assert failure.message == "text/html: it is not a JSON object"
+    assert refused(200).failure.message.startswith("a body of no stated type: ")
+
+
+@pytest.mark.parametrize(("age", "is_cached"), [(None, False), ("0", False), ("1", True), ("x", True)])
+def test_an_age_says_that_a_cache_answered(age: str | None, *, is_cached: bool) -> None:
+    headers = {} if age is None else {"age": age}
+    response = read_response(CATALOGUE, 200, headers, b'{"items":[],"next_cursor":null}', now=NOW)
+    assert response.is_cached is is_cached
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("86400000", 86400000.0),
+        ("9" * 20, 1e13),
+        ("Thu, 01 Jan 2026 12:01:30 -0000", 90.0),
+        ("Thu, 01 Jan 2026 12:00:00 GMT", 0.0),
+        ("Thu, 99 Jan 2026 11:59:59 GMT", None),
+        ("٣", None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) -> None:
+    """tests/conformance has the frequent forms."""
+    assert read_retry_after(value, NOW) == seconds
+
+
+def test_errors_travel_between_processes() -> None:
+    error = client_error(ACCOUNTS, "timeout", "late")
+    copy = pickle.loads(pickle.dumps(Deferred("account_catalog", NOW, error.failure)))
+    assert (copy.scope, copy.resume_after, copy.error) == ("account_catalog", NOW, error.failure)
+    assert str(copy) == "account_catalog must wait until 2026-01-01T12:00:00+00:00 (accounts.list: timeout: late)"
+    assert str(Deferred("s", NOW, None)) == "s must wait until 2026-01-01T12:00:00+00:00"
