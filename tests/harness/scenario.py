@@ -194,7 +194,7 @@ _ACTIONS: tuple[Callable[[Random], Action], ...] = (
     *(
         _simple(kind)
         for kind in (
-            "html_502", "plain_text", "cut", "cut", "reset", "reset", "redirect", "refuse_cursor", "refuse_cursor",
+            "cut", "cut", "reset", "reset", "redirect", "refuse_cursor", "refuse_cursor",
             "forget_cursors", "forget_cursors", *(name for name in TAMPERINGS if name != "malformed_account"),
         )
     ),
