@@ -1,7 +1,7 @@
 """Locating the list of items and the cursor in a media page, whose shape the API does not publish (API 4.2)."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +9,7 @@ import msgspec
 
 from models.mapping import to_keys
 from models.partial_json import Unreadable, checked_members, elements, members
+from models.text import one_line
 
 MAX_CURSOR = 1024
 
@@ -47,10 +48,12 @@ class CursorFault:
     may_end: bool = False
 
 
-# Another field that may lead to the next page, with a value that is not empty, in objects within each other.
-_LEADS_ON = re.compile("next|cursor|after|more|token|continu", re.IGNORECASE)
-_DEEPEST = 10
-_EMPTY = frozenset({b"null", b"false", b'""', b"{}", b"[]"})
+# Another field that may lead to the next page, with a value that is not empty, or a link to it.
+_LEADS_ON = re.compile(
+    rb'(?<!\\)"([^"\\]*(?:next|cursor|after|more|token|continu)[^"\\]*)"\s*+:\s*+(?!null|false|""|\{\s*\}|\[\s*\])'
+    rb'|"rel"\s*:\s*"(next)"',
+    re.IGNORECASE,
+)
 
 
 def _at(page: Mapping[str, bytes], paths: Sequence[str]) -> bytes | None:
@@ -73,44 +76,22 @@ def _only_list(page: Mapping[str, bytes], *, may_be_empty: bool) -> bytes | None
     return lists[0][0] if may_be_empty and len(lists) == 1 and not lists[0][1] else None
 
 
-def _leading(page: Mapping[str, bytes], above: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the names of the fields that may lead to the next page, also the name of a list with a link `next`."""
-    for key, raw in page.items():
-        names = (*above, key)
-        if _LEADS_ON.search(key) is not None and raw not in _EMPTY:
-            yield ".".join(names)
-        elif raw.startswith(b"{") and len(names) < _DEEPEST:
-            yield from _leading(_inner(raw), names)
-        elif raw.startswith(b"[") and any(_inner(one).get("rel") == b'"next"' for one in _elements(raw)):
-            yield ".".join(names)
-
-
-def _no_cursor(
-    page: Mapping[str, bytes], inner: Mapping[str, Mapping[str, bytes]], paths: PagePaths
-) -> CursorFault | None:
-    """Return what a page without a cursor means; None if its list ends with it."""
-    if any("next_cursor" in found for found in inner.values()):
-        return CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
+def _no_cursor(around: bytes, paths: PagePaths) -> CursorFault | None:
+    """Return what a page without a cursor means, by what is around its items; None if its list ends with it."""
     if paths.missing_cursor == "ends":
         return None
-    if (leading := next(_leading(page), None)) is not None:
-        return CursorFault("cursor_missing", f"the page has no next_cursor, but {leading}")
+    if leading := _LEADS_ON.search(around):
+        name = (leading[1] or leading[2]).decode(errors="replace")
+        return CursorFault("cursor_missing", f"no next_cursor was found, but {one_line(name, 80)}")
     may_end = paths.missing_cursor == "ends_first_page"
     return CursorFault("cursor_missing", "the page has no next_cursor", may_end=may_end)
 
 
-def _inner(raw: bytes) -> Mapping[str, bytes]:
+def _has_cursor(raw: bytes) -> bool:
     try:
-        return members(raw)
+        return raw.startswith(b"{") and "next_cursor" in members(raw)
     except Unreadable:
-        return {}
-
-
-def _elements(raw: bytes) -> Sequence[bytes]:
-    try:
-        return elements(raw)
-    except Unreadable:
-        return ()
+        return False
 
 
 def located(body: bytes, paths: PagePaths) -> tuple[bytes, str | CursorFault | None, frozenset[str]]:
@@ -123,11 +104,10 @@ def located(body: bytes, paths: PagePaths) -> tuple[bytes, str | CursorFault | N
     """
     # JSON does not define which of two duplicate keys applies, so that the page may have more items than are found.
     page = checked_members(body)
-    inner = {name: _inner(raw) for name, raw in page.items() if raw.startswith(b"{")}
+    nested = [raw for raw in page.values() if _has_cursor(raw)]
     cursor = _at(page, (*paths.next_cursor, "/next_cursor"))
-    if cursor is None:
-        nested = [name for name, found in inner.items() if "next_cursor" in found]
-        cursor = checked_members(page[nested[0]])["next_cursor"] if len(nested) == 1 else None
+    if cursor is None and len(nested) == 1:
+        cursor = checked_members(nested[0])["next_cursor"]
     items = _at(page, (*paths.items, "/items"))
     if items is None:
         # Without a cursor, an empty list may be anything, such as a list of errors.
@@ -135,11 +115,12 @@ def located(body: bytes, paths: PagePaths) -> tuple[bytes, str | CursorFault | N
     if items is None:
         raise Unreadable("no list of items found")
     others = frozenset(page) - {"items", "next_cursor"}
-    if cursor is None:
-        return items, _no_cursor(page, inner, paths), others
-    if cursor == b'""' and paths.empty_cursor == "ends":
-        return items, None, others
-    return items, cursor_of(cursor), others
+    if cursor is not None:
+        ends = cursor == b'""' and paths.empty_cursor == "ends"
+        return items, None if ends else cursor_of(cursor), others
+    if nested:
+        return items, CursorFault("cursor_invalid", "several objects of the page have a next_cursor"), others
+    return items, _no_cursor(body.replace(items, b""), paths), others
 
 
 def cursor_of(raw: bytes) -> str | CursorFault | None:

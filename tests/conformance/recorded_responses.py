@@ -5,11 +5,10 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from tests.servers import listening
+from tests.servers import Meet, Stage
 
 FOLDER = Path(__file__).parent / "recordings"
 _ELSEWHERE = b"elsewhere.example"
@@ -38,62 +37,29 @@ def good() -> bytes:
     return f"{head}Content-Length: {len(_GOOD)}\r\n\r\n{_GOOD}".encode()
 
 
-async def heard() -> None:
+async def heard(iterations: int = 20) -> None:
     """Let the client read: it runs on the same event loop, so a few iterations are enough."""
-    for _ in range(20):
+    for _ in range(iterations):
         await asyncio.sleep(0)
 
 
-@dataclass
-class Server:
-    """Sends `sent` as the first response and valid pages after it; `heads` are the requests received.
+def recorded(sent: bytes, *, closes: bool, pause: int | None) -> Meet:
+    """Send a recording for the first request, after `pause` bytes and a pause the rest, and valid pages after it."""
+    answers = iter([sent])
 
-    `closes`: the first answer ends with its connection. `pause`: so many bytes of it arrive before the rest is said.
-    """
-
-    sent: bytes
-    closes: bool = False
-    pause: int | None = None
-    heads: list[bytes] = field(default_factory=list)
-    url: str = ""
-    _quiet: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while not writer.is_closing():
-                self.heads.append(await reader.readuntil(b"\r\n\r\n"))
-                if len(self.heads) > 1:
-                    writer.write(good())
-                else:
-                    await self._say(writer)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            self._quiet.set()
-            writer.close()
-
-    async def _say(self, writer: asyncio.StreamWriter) -> None:
-        writer.write(self.sent[: self.pause])
-        if self.pause is not None:
+    async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (answer := next(answers, None)) is None:
+            writer.write(good())
+            return
+        writer.write(answer[:pause])
+        if pause is not None:
             await heard()
-            writer.write(self.sent[self.pause :])
-        if self.closes:
+            writer.write(answer[pause:])
+        if closes:
             await writer.drain()
             writer.close()
-        self._quiet.set()
 
-    async def quiet(self) -> None:
-        """Wait until the first response and the data after it have been sent and read."""
-        await self._quiet.wait()
-        await heard()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator["Server"]:
-        """Listen on a free port of 127.0.0.1."""
-        async with listening(self._meet) as port:
-            self.url = f"http://127.0.0.1:{port}"
-            yield self
+    return play
 
 
 def head_of(sent: bytes) -> int:
@@ -111,10 +77,10 @@ def answer_of(sent: bytes) -> int:
 @asynccontextmanager
 async def served(
     sent: bytes, *, closes: bool = False, pause: Callable[[bytes], int] | None = None
-) -> AsyncIterator[tuple[Server, Server]]:
+) -> AsyncIterator[tuple[Stage, Stage]]:
     """Serve a recording, and the other host that its head may name; `pause` is the number of bytes before a pause."""
-    async with Server(good()).open() as elsewhere:
+    async with Stage(recorded(good(), closes=False, pause=None)).open() as elsewhere:
         at = head_of(sent) if b"\r\n\r\n" in sent else 0
         here = sent[:at].replace(_ELSEWHERE, elsewhere.url.removeprefix("http://").encode()) + sent[at:]
-        async with Server(here, closes, pause(here) if pause else None).open() as server:
+        async with Stage(recorded(here, closes=closes, pause=pause(here) if pause else None)).open() as server:
             yield server, elsewhere

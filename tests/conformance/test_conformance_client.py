@@ -19,6 +19,7 @@ from tests.conformance.recorded_responses import (
     GOOD_TRACE,
     answer_of,
     head_of,
+    heard,
     names,
     served,
 )
@@ -73,7 +74,7 @@ async def test_each_response_has_its_outcome_and_the_next_is_read(one: Outcome) 
             with pytest.raises(ApiError) as caught:
                 await client.send(REQUEST)
             _assert_told(caught.value, one)
-        await server.quiet()
+        await heard(60)
         assert _is_good(await client.send(REQUEST))
         assert (len(server.heads), elsewhere.heads) == (2, [])
 
