@@ -10,13 +10,10 @@ from pydantic import ValidationError
 
 from connectors.warehouse.queries.reader import open_snapshot
 from flows.config.options import BackfillOptions, refusals
-from flows.config.settings import load
-from flows.reporting.dry_run import describe_forecast, forecast
 from flows.reporting.message import to_message
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection, SelectionError
 from tests.api.asked import Asked
-from tests.api.faults import refuse
 from tests.api.listed import ListedApi, uuid
 from tests.runs import stored, synced
 
@@ -105,30 +102,6 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
     with open_snapshot(report.snapshot) as snapshot:
         outcomes = snapshot.query("SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL").rows
     assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
-
-
-async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path) -> None:
-    service = Service(accounts=4, posts=120, expired=frozenset({3}))
-    service.fault = lambda request: refuse("rate_limited", retry_after=7200) if request.is_posts(4) else None
-    await synced(tmp_path, service)
-    now, everything = service.clock.now(), Selection(everything=True)
-    settings = load(snapshot=str(tmp_path / "analytics.duckdb"))
-    found = forecast(settings, everything, now=now)
-    until = found[3]["resume_after"]
-    assert describe_forecast(found) == (
-        "4 scans of 2 accounts would run, about 8 requests; 1 account with an expired token would be skipped;"
-        f" 1 account in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC."
-    )
-    # A cooldown within the budget is waited for.
-    for changes, at, reasons in (
-        ({}, now, [None, None, "token_expired", "cooldown"]),
-        ({"max_wait": 90_000}, now, [None, None, "token_expired", None]),
-        ({}, until, [None, None, "token_expired", None]),
-        ({"scan_expired": True}, until, [None] * 4),
-    ):
-        found = forecast(settings.model_copy(update=changes), everything, now=at)
-        wanted = [*zip(map(uuid, range(1, 5)), reasons, strict=True)]
-        assert [(row["account_id"], row["reason"]) for row in found] == wanted
 
 
 MARCH = Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))
