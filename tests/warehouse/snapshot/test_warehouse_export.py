@@ -9,10 +9,10 @@ from pathlib import Path
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from tests.operator import run_here
 
 from connectors.warehouse.queries.export import export
 from models.views import views
+from tests.operator import run_here
 from tests.warehouse.days import at, opened_days, refusal
 from tests.warehouse.export_fixture import make_snapshot, snapshot_rows
 
