@@ -1,7 +1,7 @@
 """Backfills: selected scans from the first page, with progress separate from that of syncs."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,14 @@ from pydantic import ValidationError
 
 from connectors.warehouse.queries.reader import open_snapshot
 from flows.config.options import BackfillOptions, refusals
-from flows.config.settings import load
 from flows.engine.run import RunResources
 from flows.pipeline import run_sync
-from flows.reporting.dry_run import describe_forecast, forecast
 from flows.reporting.findings import list_findings
 from flows.reporting.message import to_message
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection, SelectionError
 from tests.api.asked import Asked
-from tests.api.faults import refuse
 from tests.api.listed import ListedApi, uuid
 from tests.runs import open_run_resources, request, rows
 
@@ -142,36 +139,6 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
         with open_snapshot(report.snapshot) as snapshot:
             outcomes = snapshot.query("SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL").rows
         assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
-
-
-async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    limited = refuse("rate_limited", retry_after=7200)
-    service = ListedApi(accounts=4, posts=120, expired=frozenset({3}))
-    service.fault = lambda request: limited if request.is_posts(4) else None
-    async with open_run_resources(tmp_path, service) as resources:
-        report = await sync(tmp_path, resources)
-        assert (report.outcomes[OutcomeKind.SKIPPED], report.outcomes[OutcomeKind.DEFERRED] > 0) == (2, True)
-        now = resources.clock.now()
-        settings = load(snapshot=str(tmp_path / "analytics.duckdb"))
-        # The warehouse is still locked here.
-        found = forecast(settings, Selection(everything=True), now=now)
-    reasons = [None, None, "token_expired", "cooldown"]
-    assert [(row["account_id"], row["reason"]) for row in found] == [*zip(map(uuid, range(1, 5)), reasons, strict=True)]
-    until = found[3]["resume_after"]
-    assert until > now + timedelta(hours=1)
-    assert describe_forecast(found) == (
-        "4 scans of 2 accounts would run, about 8 requests; 1 account with an expired token would be skipped;"
-        f" 1 account in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC."
-    )
-    # First the remaining cooldown is within the budget, so a run would wait; then it has ended.
-    for later in (load(max_wait=90_000), load()):
-        at = now if later.max_wait == 90_000 else until
-        settings = later.model_copy(update={"snapshot": str(tmp_path / "analytics.duckdb")})
-        found = forecast(settings, Selection(everything=True), now=at)
-        assert [row["reason"] for row in found] == [None, None, "token_expired", None]
-    expired_too = settings.model_copy(update={"scan_expired": True})
-    assert {row["reason"] for row in forecast(expired_too, Selection(everything=True), now=until)} == {None}
 
 
 @pytest.mark.parametrize(
