@@ -24,7 +24,7 @@ endef
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up dev test check bytecode long mutants bench dist docs constraints format clean
+.PHONY: help demo up dev test check long bench dist docs format clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -35,12 +35,23 @@ demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, syncs o
 up: $(VENV)/.runtime ## Prefect server with its UI and the scheduled runs; stop with Ctrl-C.
 	@$(BIN)/gramhouse up
 
-dev: $(VENV)/.dev ## Install what development needs, without running tests.
+# `make dev PINS=new` updates the pins in constraints.txt first.
+ifdef PINS
+constraints.txt:
+	rm -rf .pins && $(PYTHON) -m venv .pins
+	.pins/bin/python -m pip install --quiet --disable-pip-version-check '.[bench,dev]' 'setuptools>=77' uv
+	.pins/bin/python -m pip freeze --exclude gramhouse > $@
+	.pins/bin/python -m pip list --format freeze | grep '^setuptools==' >> $@
+	rm -rf .pins
+.PHONY: constraints.txt
+endif
+dev: $(VENV)/.dev ## Install what development needs, without running tests. PINS=new: with the newest packages.
 
 # `make test ORDER=--random-order` shuffles, and prints the seed; `ORDER=--random-order-seed=17` repeats an order.
 ORDER ?=
 test: $(VENV)/.dev ## What CI runs: style, types, import rules, and all tests that are not marked `long`.
-	+@$(MAKE) --no-print-directory --jobs=2 check bytecode
+	@# Collecting writes bytecode meanwhile: in a new environment, each of pytest's workers would compile everything.
+	@$(BIN)/pytest --collect-only -qq > /dev/null 2>&1 & $(MAKE) --no-print-directory check; code=$$?; wait; exit $$code
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(ORDER) -m 'not long'
 
 check: $(VENV)/.dev ## Style, types and import rules.
@@ -49,12 +60,14 @@ check: $(VENV)/.dev ## Style, types and import rules.
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Collecting writes the bytecode of the tests and of all that they import. In a new environment, each of pytest's workers
-# would compile all of it. What cannot be imported is reported by the tests.
-bytecode: $(VENV)/.dev
-	@$(BIN)/pytest --collect-only -qq > /dev/null || true
-
 SEEDS ?= 40
+# `make long MUTANTS='models.item*'` changes the rules in models/, state and merge one by one instead, and tests must
+# notice. The value is a part of the names of mutants; all of state and merge take hours.
+ifdef MUTANTS
+long: $(MUTMUT)/.made
+	$(MUTMUT)/bin/mutmut run '$(MUTANTS)'
+	$(MUTMUT)/bin/mutmut results
+else
 long: $(VENV)/.dev $(DBT)/.made $(COMPAT)/.made ## Everything else: kills, simulated days of SEEDS seeds, the next DuckDB; an hour.
 	$(BIN)/pytest -n auto --dist worksteal -m long
 	$(BIN)/python -m tests.harness --seeds $(SEEDS)
@@ -63,12 +76,7 @@ long: $(VENV)/.dev $(DBT)/.made $(COMPAT)/.made ## Everything else: kills, simul
 	$(COMPAT)/bin/python -m tests.warehouse.compat check $(COMPAT)/files
 	$(COMPAT)/bin/python -m pytest -q -W 'ignore:Arrow output on a DB-API result' \
 	  tests/warehouse/snapshot/test_warehouse_readers.py tests/warehouse/snapshot/test_warehouse_export.py
-
-# A part of the names of mutants, such as `models.item*`; all of state and merge take hours.
-MUTANTS ?= models.*
-mutants: $(VENV)/.dev $(MUTMUT)/.made ## Change the rules in models/, state and merge one by one; tests must notice (MUTANTS='models.item*').
-	$(MUTMUT)/bin/mutmut run '$(MUTANTS)'
-	$(MUTMUT)/bin/mutmut results
+endif
 
 SIZE ?= small
 bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks, compared with plain fetching and dlt; half an hour. SIZE=large: two hours, 20 GB.
@@ -85,13 +93,6 @@ docs: $(VENV)/.dev ## Generate data dictionary and settings, the notebook's char
 	rm -rf data/notebook && $(BIN)/python -m tests.handoff.days data/notebook
 	GRAMHOUSE_SNAPSHOT=data/notebook/analytics.duckdb $(BIN)/python docs/notebooks/run.py docs/notebooks
 	$(BIN)/python docs/screenshots/take.py
-
-constraints: ## Update the pins in constraints.txt.
-	rm -rf .pins && $(PYTHON) -m venv .pins
-	.pins/bin/python -m pip install --quiet --disable-pip-version-check '.[bench,dev]' 'setuptools>=77' uv
-	.pins/bin/python -m pip freeze --exclude gramhouse > constraints.txt
-	.pins/bin/python -m pip list --format freeze | grep '^setuptools==' >> constraints.txt
-	rm -rf .pins
 
 format: $(VENV)/.dev ## Format the code.
 	$(BIN)/ruff check --fix .

@@ -14,6 +14,7 @@ from flows.engine.closing import close_run, complete_report
 from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.run import Run, RunResources, open_run
 from flows.engine.run_request import RunRequest
+from flows.engine.scans import open_scans
 from flows.reporting.run_report import RunReport
 from models.runs import Outcome
 
@@ -54,13 +55,13 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
     warehouse belongs to another address; for a backfill also SelectionError and NothingChosen.
     """
     async with open_run(request, resources) as run:
-        async with run.scans() as scans:
-            if request.kind == "sync":
+        async with open_scans(run) as scans:
+            if request.options.kind == "sync":
                 scans.start(steps.list_accounts, run)
             # While accounts are still being listed. A backfill's are known.
             async for batch in run.batches():
                 scans.start(steps.scan_batch, run, batch)
-        async with run.scans() as scans:
+        async with open_scans(run) as scans:
             # What failed for a passing reason is scanned once more.
             for batch in run.repeats():
                 scans.start(steps.scan_batch, run, batch)

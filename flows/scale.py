@@ -91,15 +91,7 @@ class PieceRequests(Requests):
     """The requests of a piece: none begins beyond its bounds, and long sleeps are left to the run."""
 
     def __init__(self, piece: Piece, clock: ContinuedClock, progress: Progress) -> None:
-        settings = piece.request.settings
-        super().__init__(
-            concurrency=settings.concurrency,
-            rate=piece.rate,
-            most=None,
-            max_wait=settings.max_wait,
-            clock=clock,
-            progress=progress,
-        )
+        super().__init__(piece.request, piece.rate, clock, progress)
         self.left_bytes = MOST_BYTES
         self._ends_at = piece.monotonic + MOST_SECONDS
 
@@ -385,7 +377,7 @@ async def open_workers(request: RunRequest) -> AsyncIterator[ScanAccount | None]
     Raises SettingsError and ClusterLost.
     """
     settings = request.settings
-    if request.max_requests is not None or (settings.scheduler is None and not settings.workers):
+    if request.options.max_requests is not None or (settings.scheduler is None and not settings.workers):
         yield None
         return
     try:

@@ -1,6 +1,6 @@
 """A scan's durable progress, and the decision where the next run continues it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -135,35 +135,23 @@ class Checkpoint:
 
 
 def plan_scan(
-    partition: Partition,
-    last: Checkpoint | None,
-    *,
-    run_id: str,
-    resumed_runs: Collection[str],
-    now: datetime,
-    fresh_within: timedelta,
-    new_id: Callable[[], str],
-    run_kind: RunKind = "sync",
-    known_seq: int | None = None,
+    fresh: Checkpoint, last: Checkpoint | None, *, resumed_runs: Collection[str], within: timedelta
 ) -> Checkpoint:
-    """Return the checkpoint at which a run begins its scan of a partition: without pages, or that of an earlier scan.
+    """Return the checkpoint at which a run begins its scan of a partition: `fresh`, or the `last` one of its run kind.
 
-    If it is closed, the interrupted run that this one resumes has finished the scan. `last` is the partition's latest
-    checkpoint of `run_kind`.
-
-    `resumed_runs` are the ids of the interrupted runs that this run resumes. Scans that they completed are not
-    repeated, unless they began longer ago than `fresh_within`: newer items are on pages that such a scan had already
-    passed. Unfinished scans are continued; by a backfill, which scans from the first page, only those of
-    `resumed_runs`. With `known_seq` (see Checkpoint) the scan may be recent. Without it, a recent scan of one of these
-    runs is not enough, and an unfinished one continues as a full scan.
+    If it is closed, one of `resumed_runs`, the interrupted runs that this one resumes, has finished the scan. That is
+    repeated if it began longer ago than `within`: newer items are on pages that it had already passed. Unfinished scans
+    are continued; by a backfill, which scans from the first page, only those of `resumed_runs`. If `fresh` has
+    `known_seq`, the scan may be recent. Otherwise a recent scan is not enough, and an unfinished one continues as a
+    full scan.
     """
-    if last is not None:
-        resumes = last.run_id in resumed_runs
-        is_enough = last.state is ScanState.COMPLETE or (last.state is ScanState.RECENT and known_seq is not None)
-        if resumes and is_enough and began_within(last.started_at, now=now, within=fresh_within):
-            return last
-        half_way = last.state is ScanState.SCANNING and last.cursor is not None
-        if half_way and (resumes or run_kind == "sync"):
-            # `known_run` was counted with the posts known at `last.known_seq`.
-            return last if last.known_seq == known_seq else replace(last, known_seq=None)
-    return Checkpoint(partition, new_id(), run_id, now, now, run_kind=run_kind, known_seq=known_seq)
+    if last is None:
+        return fresh
+    resumes, known_seq = last.run_id in resumed_runs, fresh.known_seq
+    is_enough = last.state is ScanState.COMPLETE or (last.state is ScanState.RECENT and known_seq is not None)
+    if resumes and is_enough and began_within(last.started_at, now=fresh.started_at, within=within):
+        return last
+    if last.state is ScanState.SCANNING and last.cursor is not None and (resumes or fresh.run_kind == "sync"):
+        # `known_run` was counted with the posts known at `last.known_seq`.
+        return last if last.known_seq == known_seq else replace(last, known_seq=None)
+    return fresh

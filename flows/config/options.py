@@ -1,13 +1,14 @@
 """Options of runs: of the command line, and of the deployments, which Prefect's UI shows as a form."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from flows.config.setting_sources import PREFIX, limits, refuse
 from flows.config.settings import Settings
+from models.checkpoint import RunKind
 from models.feeds import SURFACES
 from models.incremental import SyncMode
 from models.selection import Selection, SelectionError
@@ -90,6 +91,8 @@ class SyncOptions(_Options):
     """A sync of everything that the API key can read. Empty fields: as configured."""
 
     model_config = ConfigDict(title="Sync")
+    kind: ClassVar[RunKind] = "sync"
+    reason: ClassVar[str | None] = None
 
     surfaces: Annotated[list[Surface], Parameter("--surface")] = _SURFACES
     mode: Annotated[SyncMode | None, Parameter(parse=False)] = setting("sync_mode")
@@ -101,12 +104,21 @@ class SyncOptions(_Options):
     """Accept a service address other than the one the warehouse was filled from."""
     expert: ExpertOptions = _EXPERT
 
+    def selection(self) -> Selection | None:
+        """Return None: a sync scans all accounts."""
+        return None
+
 
 @Parameter(name="*")
 class BackfillOptions(_Options):
     """A scan from the first page of all accounts selected by any field; history and first_seen_at are kept."""
 
     model_config = ConfigDict(title="Backfill")
+    kind: ClassVar[RunKind] = "backfill"
+    mode: ClassVar[SyncMode | None] = "full_refresh"
+    max_requests: ClassVar[int | None] = None
+    accept_removals: ClassVar[bool] = False
+    rebind: ClassVar[bool] = False
 
     accounts: Annotated[list[str], Parameter("--account", metavar="ACCOUNT")] = []
     """Account ids or names, as listed by `gramhouse accounts`, or public ids; may be repeated."""

@@ -1,13 +1,12 @@
-"""Closes a run: decides removals, and reports."""
+"""Closes a run: decides removals, writes its end, deletes what is old, and reports."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 
-from connectors.source.errors import Disposition, Failure
+from connectors.source.errors import Disposition
 from connectors.state.published import read_published
-from connectors.state.runs import delete_runs, read_run_numbers, warn
+from connectors.state.runs import delete_runs, read_runs, warn
 from connectors.warehouse.maintenance.retention import (
     delete_old_runs,
     delete_quarantined,
@@ -15,22 +14,22 @@ from connectors.warehouse.maintenance.retention import (
     find_agreed_time,
 )
 from connectors.warehouse.merge.removals import remove_missing
+from connectors.warehouse.merge.run_counts import RunCounts, read_counts
 from connectors.warehouse.publish.publish import StateRows, bring_state
-from connectors.warehouse.queries.outcomes import (
-    FailureGroup,
-    count_outcomes,
-    read_run_failures,
-)
+from connectors.warehouse.queries.outcomes import count_outcomes, read_run_failures
 from connectors.warehouse.storage.errors import WarehouseError, first_line
-from flows.engine.publishing import Published, refuse_publication
-from flows.engine.run import Run, of_runs
+from flows.engine.publishing import Published
+from flows.engine.run import Run
 from flows.engine.warehouse import Warehouse
 from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
-from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
+from flows.reporting.run_report import NO_DATA, RunReport, read_data
 from flows.reporting.words import count
-from models.findings import Finding, Severity
-from models.runs import NOT_REPLACED, run_state
+from models.findings import Severity
+from models.runs import NOT_REPLACED, RunState, run_state
+
+# How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.
+_ALL_OUTCOMES = timedelta(days=7)
 
 
 async def close_run(run: Run) -> RunReport:
@@ -40,28 +39,39 @@ async def close_run(run: Run) -> RunReport:
     """
     warehouse, request = run.resources.warehouse, run.request
     outcomes = await warehouse.read(count_outcomes, run.run_id)
-    run_seq = (await warehouse.read_state(read_run_numbers))[run.run_id]
-    removals = await warehouse.alone(remove_missing, run_seq, run.run_id, accept_removals=request.accept_removals)
-    warnings = [*await find_warnings(run, outcomes, removals), *await _not_replaced(run)]
-    warnings.sort(key=lambda warning: (warning.severity is not Severity.ACTION, warning.code))
+    rows = {row["run_id"]: row for row in await warehouse.read_state(read_runs)}
+    accepts = request.options.accept_removals
+    removals = await warehouse.alone(remove_missing, rows[run.run_id]["seq"], run.run_id, accept_removals=accepts)
+    warnings = await find_warnings(run, outcomes, removals)
     await warehouse.write_state(warn, run.run_id, warnings)
-    missing = next((warning.count for warning in warnings if warning.code == ACCOUNTS_MISSING), 0)
+    missing = sum(warning.count for warning in warnings if warning.code == ACCOUNTS_MISSING)
     # An outage ends the scans, but what they landed counts.
     stopped_by = run.stopped_by if run.stopped_by and run.stopped_by.disposition is Disposition.STOP else None
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
-    groups = await warehouse.read(read_run_failures, run.run_id, now=run.at)
-    error_code, detail = _reason(stopped_by, groups, warnings)
+    groups = await warehouse.read(read_run_failures, run.run_id, now=run.began_at)
+    # Why it is not complete. The snapshot does not have a run that is not published, so it must be in the state.
+    causes = [(each.code, each.text) for each in warnings if each.code == NOT_REPLACED]
+    causes += [(stopped_by.code, stopped_by.message)] if stopped_by else []
+    causes += [(group.error_code, group.detail) for group in groups]
+    causes += [(each.code, each.text) for each in warnings if each.severity is Severity.ACTION]
+    error_code, detail = next(iter(causes), (None, None))
     of_row = {"accounts_missing": missing, "partitions": outcomes.total, "error_code": error_code, "detail": detail}
     await run.end(state, **of_row)
     # Until the run's end in the ledger, so that a run has one duration.
     seconds = run.seconds
+    ids = dict.fromkeys([*run.resumed, *warehouse.files.recovered_runs, run.run_id])
+    counts = await warehouse.read(read_counts, ids)
+    rows[run.run_id] |= {"state": state}
+    *resumed, own = (
+        RunCounts(run_id, row["kind"], RunState(row["state"]), row["started_at"], *counts.get(run_id, ()))
+        for run_id, row in sorted(rows.items(), key=lambda each: int(each[1]["seq"]))
+        if run_id in ids
+    )
     await delete_old(timedelta(days=request.settings.keep_runs), warehouse, now=run.clock.now())
-    did = await of_runs(warehouse, [*run.resumed, *warehouse.files.recovered_runs, run.run_id])
-    (own,) = (each for each in did if each.run_id == run.run_id)
     return RunReport(
         **{each.name: getattr(own, each.name) for each in fields(own)},
         selected=request.selected,
-        reason=request.reason,
+        reason=request.options.reason,
         resumed_runs=run.resumed,
         restarted=run.progress.restarted,
         snapshot=request.settings.snapshot_file(),
@@ -69,49 +79,28 @@ async def close_run(run: Run) -> RunReport:
         accounts=run.batcher.listed,
         accounts_missing=missing,
         outcomes=outcomes,
-        resumed=tuple(each for each in did if each is not own),
+        resumed=tuple(resumed),
         failure_groups=groups,
         warnings=tuple(warnings),
         stopped_by=stopped_by,
         requests=run.progress.requests,
         mapping_pending=warehouse.files.mapping != request.settings.media_mapping(),
         seconds=seconds,
-        as_of=run.at,
+        as_of=run.began_at,
     )
 
 
 async def complete_report(run: Run, report: RunReport, published: Published | None) -> RunReport:
-    """Return the report of a run that is closed and published, with what the snapshot says; record a refusal."""
-    if published is not None:
-        report = replace(report, snapshot_bytes=published.snapshot_bytes, report=published.report)
-        report = replace(report, data=await _data(run, report))
-    elif (refused := report.publish_refusal) is not None:
-        # The snapshot does not have this run, so only the state can say why it was not published.
-        await run.end(report.state, error_code=refused.code, detail=refused.text)
-    return replace(report, as_of=run.clock.now())
-
-
-async def _data(run: Run, report: RunReport) -> Data:
-    runs = [report.run_id, *report.resumed_runs]
+    """Return the report of a closed run with what its snapshot says, if one was published."""
+    now, data = run.clock.now(), NO_DATA
+    if published is None:
+        return replace(report, as_of=now)
     try:
-        return await asyncio.to_thread(read_data, report.snapshot, runs, now=run.clock.now())
+        data = await asyncio.to_thread(read_data, report.snapshot, [report.run_id, *report.resumed_runs], now=now)
     except WarehouseError as error:
         # For example, another program has opened it for writing since.
         notices.warning(f"The snapshot that was published cannot be read: {first_line(error)}")
-        return NO_DATA
-
-
-async def _not_replaced(run: Run) -> Sequence[Finding]:
-    """Return a warning if the snapshot must not be published."""
-    refused = await refuse_publication(run.resources.warehouse, run.request.settings, now=run.clock.now())
-    if refused is None:
-        return ()
-    what, _, fix = refused.partition(" Fix: ")
-    return [Finding(NOT_REPLACED, Severity.ACTION, what.rstrip("."), fix.rstrip("."))]
-
-
-# How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.
-_ALL_OUTCOMES = timedelta(days=7)
+    return replace(report, snapshot_bytes=published.snapshot_bytes, report=published.report, data=data, as_of=now)
 
 
 async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) -> None:
@@ -132,15 +121,3 @@ async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) ->
     deleted = [count(number, what) for number, what in ((len(runs), "run"), (records, "quarantined record")) if number]
     if deleted:
         notices.warning(f"Deleted {' and '.join(deleted)} older than {count(keep.days, 'day')}.")
-
-
-def _reason(
-    stopped_by: Failure | None, groups: Sequence[FailureGroup], warnings: Sequence[Finding]
-) -> tuple[str | None, str | None]:
-    """Return the error code and detail for a run's row: why it is not complete, or (None, None)."""
-    if stopped_by is not None:
-        return stopped_by.code, stopped_by.message
-    if groups:
-        return groups[0].error_code, groups[0].detail
-    partial = next((warning for warning in warnings if warning.severity is Severity.ACTION), None)
-    return (partial.code, partial.text) if partial else (None, None)

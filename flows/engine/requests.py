@@ -10,6 +10,7 @@ from connectors.source.errors import ApiError, Disposition, Failure
 from connectors.source.outage import Outage
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
+from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress, notices
 from models.clock import Clock
 
@@ -33,29 +34,20 @@ class StopRun(Exception):  # noqa: N818 - the error is its attribute
 
 
 class Requests:
-    """Lets scans send their requests: `concurrency` at once, at the `rate` that the service allows, and `most` in all.
+    """Lets scans send their requests: as many at once, and in all, as the run may, at the `rate` of the service.
 
-    In an outage one at a time asks; after `max_wait` seconds of it the run stops. `open_accounts` is held for each
-    account that is scanned. With `most` these are as many as requests in flight, so that those that come first are
-    asked first, however long landing takes.
+    In an outage one at a time asks; after the longest wait of the settings the run stops. `open_accounts` is held for
+    each account that is scanned. If the number of requests is limited, these are as many as requests in flight, so that
+    those that come first are asked first, however long landing takes.
     """
 
-    def __init__(
-        self,
-        *,
-        concurrency: int,
-        rate: RequestRate,
-        most: int | None,
-        max_wait: float,
-        clock: Clock,
-        progress: Progress,
-    ) -> None:
+    def __init__(self, request: RunRequest, rate: RequestRate, clock: Clock, progress: Progress) -> None:
         self.rate = rate
-        self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if most is None else concurrency)
-        self._in_flight = asyncio.Semaphore(concurrency)
-        self._most = most
-        self._max_wait = max_wait
         self.clock = clock
+        self._most, concurrency = request.options.max_requests, request.settings.concurrency
+        self._max_wait = request.settings.max_wait
+        self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if self._most is None else concurrency)
+        self._in_flight = asyncio.Semaphore(concurrency)
         self._progress = progress
         self._outage = Outage(clock.monotonic())
         self._probing = asyncio.Lock()

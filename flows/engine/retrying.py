@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from connectors.source.errors import is_transient
-from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import plain
 from models.runs import OutcomeKind
@@ -29,34 +28,21 @@ class Retry:
         return f"Retry {self.number} of {self.limit} in {round(self.seconds / 60)} min ({self.reason})"
 
 
-def failure_to_retry(report: RunReport) -> FailureGroup | None:
-    """Return the transient failure because of which a run is retried, or None if it is not retried.
-
-    A run is retried if no error stopped it, and if the account catalogue, or more than half of the scans, failed with
-    transient errors. These are defined in connectors/source/errors.py, as for every other retry.
-    """
-    failed = [
-        group
-        for group in report.failure_groups
-        if group.outcome is OutcomeKind.FAILED and is_transient(group.error_code)
-    ]
-    if report.stopped_by is not None or not failed:
-        return None
-    scans = report.outcomes.total - report.outcomes[OutcomeKind.SKIPPED]
-    most = failed[0] if 2 * sum(group.scans for group in failed) > scans else None
-    return next((group for group in failed if not group.example.surface), most)
-
-
 def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], float]) -> Retry | None:
     """Return the next retry after an attempt, or None. `made` of `limit` retries have been made.
 
-    `random` returns a number from 0 to 1.
+    A run is retried if no error stopped it, and the account catalogue, or more than half of the scans, failed for a
+    passing reason. `random` returns a number from 0 to 1.
     """
-    failure = failure_to_retry(report)
-    if made >= limit or failure is None:
+    failed = [each for each in report.failure_groups if each.outcome is OutcomeKind.FAILED]
+    failed = [each for each in failed if is_transient(each.error_code)]
+    scans = report.outcomes.total - report.outcomes[OutcomeKind.SKIPPED]
+    of_catalogue = [each for each in failed if not each.example.surface]
+    causes = of_catalogue or (failed if 2 * sum(each.scans for each in failed) > scans else [])
+    if made >= limit or report.stopped_by is not None or not causes:
         return None
     delay = DELAYS[min(made, len(DELAYS) - 1)]
-    return Retry(made + 1, limit, delay * (1 + _JITTER * random()), plain(failure.error_code))
+    return Retry(made + 1, limit, delay * (1 + _JITTER * random()), plain(causes[0].error_code))
 
 
 async def repeat(

@@ -4,9 +4,9 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from connectors.source.retry import Send
 from connectors.state.identity import bind_service, read_service
 from connectors.state.progress import read_cooldowns
 from connectors.state.runs import begin_run, end_run, read_runs
-from connectors.warehouse.merge.run_counts import RunCounts, read_counts
 from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids, find_spellings
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
@@ -26,7 +25,6 @@ from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import AccountScan, ListedAccount, ScanContext, describe_failure
-from flows.engine.scans import Scans, open_scans
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
@@ -72,9 +70,8 @@ class RunResources:
 class Run:
     """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    `at` is when it began. Without `incremental` every scan of posts is full. `cooldowns` has the end of each rate-limit
-    scope's cooldown. `stopped_by` is the error that ended all scans. Not a dataclass: Prefect would copy the fields of
-    one for each task.
+    Without `incremental` every scan of posts is full. `cooldowns` has the end of each rate-limit scope's cooldown.
+    `stopped_by` is the error that ended all scans. Not a dataclass: Prefect would copy the fields of one for each task.
     """
 
     def __init__(
@@ -83,7 +80,7 @@ class Run:
         resources: RunResources,
         clock: SteadyClock,
         run_id: str,
-        at: datetime,
+        began_at: datetime,
         resumed: tuple[str, ...],
         incremental: Incremental | None,
         cooldowns: Map[str, datetime],
@@ -92,18 +89,11 @@ class Run:
         self.resources = resources
         self.clock = clock
         self.run_id = run_id
-        self.at = at
+        self.began_at = began_at
         self.resumed = resumed
         self.incremental = incremental
         self.progress = resources.progress
-        self.requests = Requests(
-            concurrency=request.settings.concurrency,
-            rate=resources.rate,
-            most=request.max_requests,
-            max_wait=request.settings.max_wait,
-            clock=clock,
-            progress=self.progress,
-        )
+        self.requests = Requests(request, resources.rate, clock, self.progress)
         self.scanning = ScanContext(
             request,
             run_id,
@@ -117,7 +107,7 @@ class Run:
             resources.new_id,
             self.progress,
         )
-        self.batcher = AccountBatcher(request.kind, waits_for_all=request.max_requests is not None)
+        self.batcher = AccountBatcher(request.options.kind, waits_for_all=request.options.max_requests is not None)
         self.to_repeat: list[AccountScan] = []
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
@@ -159,14 +149,15 @@ class Run:
             return frozenset()
         return frozenset(await self.resources.warehouse.read(find_seen_ids, last))
 
-    def scans(self) -> AbstractAsyncContextManager[Scans]:
-        """Start the steps that scan in the block, and wait for them at its end."""
-        return open_scans(self)
+    @property
+    def is_ending(self) -> bool:
+        """Whether an error, or the limit of requests, has ended all scans."""
+        return self.stopped_by is not None or self.requests.are_spent
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield the accounts while they are being listed, until something ends all scans."""
         async for batch in self.batcher.batches():
-            if self.stopped_by is not None or self.requests.are_spent:
+            if self.is_ending:
                 return
             yield batch
 
@@ -177,7 +168,7 @@ class Run:
 
     def repeats(self) -> Iterator[Batch]:
         """Yield the scans that failed for a passing reason, to be scanned once more, unless something ended all."""
-        if self.to_repeat and self.stopped_by is None and not self.requests.are_spent:
+        if self.to_repeat and not self.is_ending:
             yield Batch(1, (), tuple(self.to_repeat))
 
     async def settle_rest(self) -> None:
@@ -185,12 +176,12 @@ class Run:
         if self.stopped_by is not None:
             about = describe_failure(self.stopped_by)
         else:
-            most = count(self.request.max_requests or 0, "request")
+            most = count(self.request.options.max_requests or 0, "request")
             detail = f"The run had made the {most} allowed by --max-requests."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
         now, rest = self.clock.now(), iter(self.batcher.unsettled())
         while some := tuple(islice(rest, _SETTLED_AT_ONCE)):
-            if self.stopped_by is None and not self.requests.are_spent:
+            if not self.is_ending:
                 raise AssertionError(f"{some[0]} has no outcome")
             outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in some)
             await self.land(PageCommit(outcomes=tuple(outcomes)))
@@ -211,45 +202,38 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
 
     Raises WarehouseUnusable, also if the clock is behind, OtherService, SelectionError and NothingChosen.
     """
-    warehouse, progress = resources.warehouse, resources.progress
+    warehouse, progress, options = resources.warehouse, resources.progress, request.options
     # A retry in a flow run, and each day of the demo, has the same one.
     progress.clear()
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
-    selected = None if request.selection is None else await _selected(request, request.selection, warehouse)
+    selection = options.selection()
+    chosen = None if selection is None else await _choose(selection, warehouse)
     run_id, now = resources.new_id(), clock.now()
     if request.schedule is not None:
         progress.next_run = now + request.schedule.interval(now)
     resumed = await warehouse.write_state(
         begin_run,
         run_id,
-        request.kind,
+        options.kind,
         pid=os.getpid(),
         now=now,
         within=request.within,
         version=release(),
         selection=request.selected,
-        reason=request.reason,
+        reason=options.reason,
         base_url=request.base_url,
-        accept_removals=request.accept_removals,
+        accept_removals=options.accept_removals,
     )
+    incremental = await _read_incremental(request, warehouse, now)
     cooldowns = await warehouse.read_state(read_cooldowns, now=now)
-    run = Run(
-        request,
-        resources,
-        clock,
-        run_id,
-        now,
-        resumed,
-        await _incremental(request, warehouse, now),
-        cooldowns,
-    )
-    # Only now: until then a failure is recorded as one before the run.
+    run = Run(request, resources, clock, run_id, now, resumed, incremental, cooldowns)
     progress.run_id = run_id
     try:
-        await _report_resumed(resumed, warehouse)
-        if selected is not None:
-            run.add(selected)
+        if resumed:
+            await _say_resumed(resumed[0], warehouse)
+        if chosen is not None:
+            run.add(chosen)
             run.all_listed()
         yield run
     except (asyncio.CancelledError, Exception) as error:
@@ -265,20 +249,19 @@ async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
     """Raise OtherService, which names both addresses, if the data came from another service, or accept this one."""
     if (base_url := request.base_url) is None:
         return
-    if request.rebind:
+    if request.options.rebind:
         await warehouse.write_state(bind_service, base_url)
     elif (refusal := service_refusal(await warehouse.read_state(read_service), base_url)) is not None:
         raise OtherService(refusal)
 
 
-async def _selected(request: RunRequest, selection: Selection, warehouse: Warehouse) -> list[ListedAccount]:
+async def _choose(selection: Selection, warehouse: Warehouse) -> Sequence[ListedAccount]:
     """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
-    found = await warehouse.read(choose_accounts, selection, request.settings.page_size)
+    found = await warehouse.read(choose_accounts, selection)
     if not found:
         only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
-        raise NothingChosen(
-            f"Nothing to backfill: {'no unfinished scans' if only_failed else f'no accounts match {selection}'}."
-        )
+        why = "no unfinished scans" if only_failed else f"no accounts match {selection}"
+        raise NothingChosen(f"Nothing to backfill: {why}.")
     spelled = await warehouse.read(find_spellings)
     return [
         ListedAccount(spelled.get(one.account_id, one.account_id), one.expired, one.surfaces, one.ig_username)
@@ -286,29 +269,25 @@ async def _selected(request: RunRequest, selection: Selection, warehouse: Wareho
     ]
 
 
-async def of_runs(warehouse: Warehouse, run_ids: Sequence[str]) -> tuple[RunCounts, ...]:
-    """Return what these runs landed and changed, in the order in which they began."""
-    counts = await warehouse.read(read_counts, run_ids)
-    rows = await warehouse.read_state(read_runs)
-    return tuple(
-        RunCounts(row["run_id"], row["kind"], RunState(row["state"]), row["started_at"], *counts.get(row["run_id"], ()))
-        for row in reversed(rows)
-        if row["run_id"] in run_ids
-    )
+async def _read_incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:
+    due = await warehouse.read(find_due_scans, now=now, every=timedelta(days=request.settings.full_refresh_every))
+    return decide_incremental(request, due, now=now)
 
 
-async def _report_resumed(resumed: Sequence[str], warehouse: Warehouse) -> None:
-    if resumed:
-        [last] = await of_runs(warehouse, resumed[:1])
-        text = f"Run {last.run_id} ended but was not published; its completed scans will not be repeated."
-        if last.state is RunState.INTERRUPTED:
-            text = f"Resuming interrupted run {last.run_id}; saved pages will not be fetched again."
-        notices.warning(text)
+def decide_incremental(request: RunRequest, due: Sequence[tuple[float, int]], *, now: datetime) -> Incremental | None:
+    """Return how a run decides between full and recent scans of posts; None: all are full.
 
-
-async def _incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:
-    """Return how the run decides between full and recent scans of posts; None: all are full."""
-    if request.mode == "full_refresh":
+    `due` has the age and the pages of each full scan that is due.
+    """
+    settings = request.settings
+    if (request.options.mode or settings.sync_mode) == "full_refresh":
         return None
-    due = await warehouse.read(find_due_scans, now=now, every=request.full_refresh_every)
-    return Incremental(now, request.full_refresh_every, least_age(due, request.settings.full_refresh_budget))
+    return Incremental(now, timedelta(days=settings.full_refresh_every), least_age(due, settings.full_refresh_budget))
+
+
+async def _say_resumed(run_id: str, warehouse: Warehouse) -> None:
+    [state] = [row["state"] for row in await warehouse.read_state(read_runs) if row["run_id"] == run_id]
+    if state == RunState.INTERRUPTED:
+        notices.warning(f"Resuming interrupted run {run_id}; saved pages will not be fetched again.")
+    else:
+        notices.warning(f"Run {run_id} ended but was not published; its completed scans will not be repeated.")

@@ -137,19 +137,10 @@ def begin_scan(
 
     A full scan that `is_due` is followed by another one after a whole interval. The others are as in Scan.
     """
-    request, now = run.request, run.clock.now()
-    checkpoint = plan_scan(
-        partition,
-        last,
-        run_id=run.run_id,
-        resumed_runs=run.resumed,
-        now=now,
-        fresh_within=request.within,
-        new_id=run.new_id,
-        run_kind=request.kind,
-        known_seq=known_seq,
-    )
-    scan = Scan(partition, account, now, checkpoint, Attempts(request.settings.page_size), known, known_seq)
+    fresh, within = _fresh(run, partition, known_seq), run.request.within
+    checkpoint = plan_scan(fresh, last, resumed_runs=run.resumed, within=within)
+    attempts = Attempts(run.request.settings.page_size)
+    scan = Scan(partition, account, fresh.started_at, checkpoint, attempts, known, known_seq)
     scan.full_share = 1.0 if is_due else None
     scan.had_cursor = last is not None and last.had_cursor
     _continue_at(scan, checkpoint, seen)
@@ -157,11 +148,27 @@ def begin_scan(
         scan.note = "Scanned by the run that this one resumes."
     elif checkpoint.pages:
         scan.note = f"Resumed after {checkpoint.pages} pages."
-        scan.is_too_old = not began_within(checkpoint.started_at, now=now, within=request.within)
+        scan.is_too_old = not began_within(checkpoint.started_at, now=scan.began, within=within)
     return scan
 
 
+def begin_again(run: ScanContext, scan: Scan, note: str) -> None:
+    """Begin a scan again at its first page, because of what `note` says."""
+    # After a violation of the order, the scan must be full.
+    known_seq = scan.known_seq if scan.checkpoint.order_broken_by is None else None
+    _continue_at(scan, _fresh(run, scan.partition, known_seq))
+    scan.attempts.failures.clear()
+    scan.is_too_old = False
+    scan.note = note
+
+
+def _fresh(run: ScanContext, partition: Partition, known_seq: int | None) -> Checkpoint:
+    now, kind = run.clock.now(), run.request.options.kind
+    return Checkpoint(partition, run.new_id(), run.run_id, now, now, run_kind=kind, known_seq=known_seq)
+
+
 def _continue_at(scan: Scan, checkpoint: Checkpoint, seen: frozenset[str] = frozenset()) -> None:
+    """Let a scan continue at a checkpoint, up to which it has `seen` these ids."""
     scan.checkpoint = checkpoint
     scan.guard = LoopGuard.after(checkpoint.cursor, checkpoint.repeated_pages, checkpoint.empty_pages)
     # Without the items that an earlier run saw, a listing that repeats itself would never end.
@@ -169,20 +176,6 @@ def _continue_at(scan: Scan, checkpoint: Checkpoint, seen: frozenset[str] = froz
     feed = FEEDS.get(scan.partition.surface)
     # If pages have shifted, the next one begins with items that an earlier run received.
     scan.feed = checkpoint.feed(seen) if feed is not None and feed.may_be_ordered else None
-
-
-def begin_again(run: ScanContext, scan: Scan, note: str) -> None:
-    """Begin a scan again at its first page, because of what `note` says."""
-    before, now = scan.checkpoint, run.clock.now()
-    # After a violation of the order, the scan must be full.
-    known_seq = scan.known_seq if before.order_broken_by is None else None
-    kind = run.request.kind
-    _continue_at(
-        scan, Checkpoint(scan.partition, run.new_id(), run.run_id, now, now, run_kind=kind, known_seq=known_seq)
-    )
-    scan.attempts.failures.clear()
-    scan.is_too_old = False
-    scan.note = note
 
 
 def advance(run: ScanContext, scan: Scan, response: Response, posts: Sequence[Post], at: datetime) -> None:

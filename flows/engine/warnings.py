@@ -13,11 +13,12 @@ from connectors.warehouse.queries.warnings import (
     read_names,
     read_scan_findings,
 )
+from flows.engine.publishing import refuse_publication
 from flows.engine.run import Run
 from flows.reporting.words import count, per_second, span
 from models.findings import Finding, Severity, several
 from models.mapping import to_keys
-from models.runs import OutcomeKind, RunState, Tally
+from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
 
 _RELEASE = "if they were really deleted, run `gramhouse sync --accept-removals`"
 
@@ -41,34 +42,35 @@ _CONTRADICTIONS = {
 
 
 async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequence[Finding]:
-    """Return the warnings of a run, after its last merge."""
-    warehouse = run.resources.warehouse
-    found = [*_nothing_scanned(run, outcomes), *_limited(run)]
-    if run.request.selection is None:
-        found += _removed_accounts(removals)
+    """Return the warnings of a run, after its last merge: those that need a person first.
+
+    Raises BucketError and WarehouseUnusable.
+    """
+    warehouse, is_sync = run.resources.warehouse, run.request.options.kind == "sync"
+    found = [*_limited(run)]
+    if is_sync:
         found += _missing_accounts(await warehouse.read(find_missing_accounts), removals)
         found += await _changed_by_one_field(run)
+    elif outcomes[OutcomeKind.SKIPPED] == outcomes.total:
+        which = "the account has expired" if run.batcher.listed == 1 else "all chosen accounts have expired"
+        text = f"Nothing was scanned: the token of {which}"
+        fix = "the owner must renew it first, or set GRAMHOUSE_SCAN_EXPIRED=true"
+        found.append(Finding("nothing_scanned", Severity.ACTION, text, fix, count=run.batcher.listed))
     found += _missing_items(removals, await warehouse.read(read_names, removals.accounts_with_too_many))
     for kind, names in (await warehouse.read(read_scan_findings)).items():
-        code, detail, hint = _CONTRADICTIONS[kind]
+        code, text, fix = _CONTRADICTIONS[kind]
         what = f"{count(len(names), 'account')} ({several(names)})"
-        found.append(Finding(code, Severity.ACTION, detail.format(what=what), hint, count=len(names)))
+        found.append(Finding(code, Severity.ACTION, text.format(what=what), fix, count=len(names)))
     if lost := await warehouse.read(count_unread_values, warehouse.files.mapping):
         named = ", ".join(f"{name} ({items:,})" for name, items in sorted(lost.items(), key=lambda each: -each[1]))
-        detail = f"Values of media items that could not be converted to their column's type and are NULL: {named}"
-        hint = "set a path to the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
-        found.append(Finding("values_not_cast", Severity.WARNING, detail, hint, count=sum(lost.values())))
-    return found
-
-
-def _nothing_scanned(run: Run, outcomes: Tally) -> Iterator[Finding]:
-    """Yield a warning if a backfill skipped all accounts that it was asked for."""
-    if run.request.selection is None or outcomes[OutcomeKind.SKIPPED] < outcomes.total:
-        return
-    which = "the account has expired" if run.batcher.listed == 1 else "all chosen accounts have expired"
-    fix = "the owner must renew it first, or set GRAMHOUSE_SCAN_EXPIRED=true"
-    detail = f"Nothing was scanned: the token of {which}"
-    yield Finding("nothing_scanned", Severity.ACTION, detail, fix, count=run.batcher.listed)
+        text = f"Values of media items that could not be converted to their column's type and are NULL: {named}"
+        fix = "set a path to the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
+        found.append(Finding("values_not_cast", Severity.WARNING, text, fix, count=sum(lost.values())))
+    refused = await refuse_publication(warehouse, run.request.settings, now=run.clock.now())
+    if refused is not None:
+        text, _, fix = refused.partition(" Fix: ")
+        found.append(Finding(NOT_REPLACED, Severity.ACTION, text.rstrip("."), fix.rstrip(".")))
+    return sorted(found, key=lambda each: (each.severity is not Severity.ACTION, each.code))
 
 
 def _limited(run: Run) -> Iterator[Finding]:
@@ -77,38 +79,31 @@ def _limited(run: Run) -> Iterator[Finding]:
     if allowed is None:
         return
     rate, refused = per_second(allowed), count(run.progress.refused, "request")
-    if fixed is None:
-        severity, fix = Severity.INFORMATION, ""
-        text = f"The service allows {rate}; pace kept ({refused} refused)"
-    else:
-        severity, fix = (
-            Severity.WARNING,
-            "lower the setting, or remove it, so that runs find out what the service allows",
-        )
+    severity, fix = Severity.INFORMATION, ""
+    text = f"The service allows {rate}; pace kept ({refused} refused)"
+    if fixed is not None:
+        severity, fix = Severity.WARNING, "lower the setting, or remove it, so that runs find out what it allows"
         text = f"The service allows {rate}, and GRAMHOUSE_REQUESTS_PER_SECOND is {fixed:g} ({refused} refused)"
     yield Finding("requests_per_second", severity, text, fix, count=round(allowed))
     schedule, next_run = run.request.schedule, run.progress.next_run
     if schedule is not None and next_run is not None and run.clock.now() > next_run:
-        every = next_run - run.at
-        detail = (
-            f"The run took {span(run.seconds)}, longer than the {span(every.total_seconds())} between two runs of"
-            f" {schedule.setting}, because the service allows {rate}"
+        every = span((next_run - run.began_at).total_seconds())
+        text = (
+            f"The run took {span(run.seconds)}, longer than the {every} between two runs of {schedule.setting},"
+            f" because the service allows {rate}"
         )
         fix = f"ask the service for more, set GRAMHOUSE_SYNC_MODE=incremental, or make {schedule.setting} less frequent"
-        yield Finding("longer_than_schedule", Severity.WARNING, detail, fix)
-
-
-def _removed_accounts(removals: Removals) -> Iterator[Finding]:
-    if gone := removals.removed_accounts:
-        detail = f"{count(gone, 'account')} marked as removed: no longer in the catalogue"
-        yield Finding("accounts_removed", Severity.INFORMATION, detail, count=gone)
+        yield Finding("longer_than_schedule", Severity.WARNING, text, fix)
 
 
 def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[Finding]:
-    """Yield a warning about accounts that are not in the catalogue, and not marked as removed yet.
+    """Yield warnings about accounts that are not in the catalogue: those marked as removed, and those not yet.
 
-    It makes the run partial if they are more than a tenth, or if the catalogue did not decide about them.
+    The latter make the run partial if they are more than a tenth, or if the catalogue did not decide about them.
     """
+    if gone := removals.removed_accounts:
+        text = f"{count(gone, 'account')} marked as removed: no longer in the catalogue"
+        yield Finding("accounts_removed", Severity.INFORMATION, text, count=gone)
     if not (found.missing or found.is_empty):
         return
     then = f"a sync at least {ACCOUNTS_CONFIRM_AFTER_HOURS} hours later marks them as removed if they are still missing"
@@ -116,55 +111,47 @@ def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[Fi
         then = "so many are only marked as removed by a person"
     elif found.undecided:
         then = "the catalogue is empty, or has records without a readable id, and decides nothing"
-    detail = (
-        f"{found.missing:,} of {found.known:,} known accounts ({several(found.names)})"
-        f" {'is' if found.missing == 1 else 'are'} missing from the catalogue,"
-        f" and not marked as removed yet: {then}"
-        if found.missing
-        else "The catalogue is empty: the API key reaches no account"
-    )
+    text = "The catalogue is empty: the API key reaches no account"
+    if found.missing:
+        text = (
+            f"{found.missing:,} of {found.known:,} known accounts ({several(found.names)})"
+            f" {'is' if found.missing == 1 else 'are'} missing from the catalogue,"
+            f" and not marked as removed yet: {then}"
+        )
     is_serious = found.is_empty or found.undecided > 0 or found.missing > ACCOUNTS_LIMIT * found.known
     severity = Severity.ACTION if is_serious else Severity.WARNING
     fix = f"check which accounts the API key can access, and the address; {_RELEASE}"
-    yield Finding(ACCOUNTS_MISSING, severity, detail, fix, count=found.missing)
+    yield Finding(ACCOUNTS_MISSING, severity, text, fix, count=found.missing)
 
 
 def _missing_items(removals: Removals, names: Sequence[str]) -> Iterator[Finding]:
     """Yield a warning if so many items are missing that a run does not remove them by itself."""
-    if not (removals.too_many_items or names):
-        return
-    of = f" ({several(names)})" if names else ""
-    detail = (
-        f"{count(removals.missing_items, 'media item')} missing from the lists of their accounts{of}, and not marked as"
-        " removed yet: so many are only marked as removed by a person"
-    )
-    fix = f"check that the service shows them; {_RELEASE}"
-    yield Finding("items_missing", Severity.ACTION, detail, fix, count=removals.missing_items)
+    if removals.too_many_items or names:
+        of = f" ({several(names)})" if names else ""
+        text = (
+            f"{count(removals.missing_items, 'media item')} missing from the lists of their accounts{of}, and not"
+            " marked as removed yet: so many are only marked as removed by a person"
+        )
+        fix = f"check that the service shows them; {_RELEASE}"
+        yield Finding("items_missing", Severity.ACTION, text, fix, count=removals.missing_items)
 
 
 async def _changed_by_one_field(run: Run) -> Sequence[Finding]:
     """Return a warning that names what alone changed most items in the last syncs of these surfaces."""
     warehouse, done = run.resources.warehouse, (RunState.RUNNING, RunState.COMPLETE, RunState.PARTIAL)
-    rows = await warehouse.read_state(read_runs)
     # Those of other surfaces, such as stories every six hours, receive other items.
-    seqs = [
-        row["seq"] for row in rows
+    syncs = [
+        row["seq"] for row in await warehouse.read_state(read_runs)
         if row["kind"] == "sync" and row["state"] in done and row["selection"] == run.request.selected
     ][:_SYNCS]  # fmt: skip
-    if len(seqs) < _SYNCS:
+    if len(syncs) < _SYNCS:
         return ()
-    found = await warehouse.read(find_lone_change, seqs, accounts=run.batcher.listed)
+    found = await warehouse.read(find_lone_change, syncs, accounts=run.batcher.listed)
     if found is None:
         return ()
     keys = to_keys(found) if found.startswith("/") else [found]
     name = found if any({".", "*"} & set(key) for key in keys) else ".".join(keys)
-    return [
-        Finding(
-            "items_changed_by_one_field",
-            Severity.WARNING,
-            f"In each of the last {_SYNCS} syncs, {name} alone changed most items, and each of them got a new version",
-            f"if this is no change of an item, set ignore = {json.dumps([name], ensure_ascii=False)} under [mapping] in"
-            " gramhouse.toml",
-            count=_SYNCS,
-        )
-    ]
+    text = f"In each of the last {_SYNCS} syncs, {name} alone changed most items, and each of them got a new version"
+    ignore = json.dumps([name], ensure_ascii=False)
+    fix = f"if this is no change of an item, set ignore = {ignore} under [mapping] in gramhouse.toml"
+    return [Finding("items_changed_by_one_field", Severity.WARNING, text, fix, count=_SYNCS)]

@@ -72,7 +72,7 @@ async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
     if deployment.id:
         end_with_parent()
 
-    activity, chosen = f"gramhouse {_kind(options)}", options.expert.model_dump()
+    activity, chosen = f"gramhouse {options.kind}", options.expert.model_dump()
 
     async def attempt() -> RunReport:
         with record_failed_start(activity, chosen):
@@ -97,7 +97,7 @@ async def track(options: Options, work: Callable[[], Awaitable[RunReport]]) -> R
     await check_tracker()
     running: asyncio.Future[RunReport] | None = None
 
-    @flow(name=_kind(options), flow_run_name=run_name, persist_result=False)
+    @flow(name=options.kind, flow_run_name=run_name, persist_result=False)
     async def tracked(options: Options) -> State[RunReport]:  # noqa: ARG001 - the parameter that Prefect shows
         nonlocal running
         running = asyncio.ensure_future(_repeat(work, 0))
@@ -114,10 +114,6 @@ async def track(options: Options, work: Callable[[], Awaitable[RunReport]]) -> R
     if running is None:
         raise TypeError("the flow run ended without a report")
     return await running
-
-
-def _kind(options: Options) -> str:
-    return "backfill" if isinstance(options, BackfillOptions) else "sync"
 
 
 def _repeat(attempt: Callable[[], Awaitable[RunReport]], limit: int) -> Awaitable[RunReport]:

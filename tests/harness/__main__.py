@@ -3,31 +3,26 @@
 import argparse
 import sys
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
-from typing import Any
 
-from tests.harness.run_seed import run_seed
+from tests.harness.shrink import run_seed
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Simulate the seeds; return 1 if one of them failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.harness", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--days", type=int, default=8)
-    parser.add_argument("--jobs", type=int, default=2)
+    for name, default in (("--seeds", 200), ("--first", 0), ("--days", 8), ("--jobs", 2)):
+        parser.add_argument(name, type=int, default=default)
     parser.add_argument("--without", nargs="*", default=(), help="what a failing seed did not need")
     parser.add_argument("--as-it-is", action="store_true", help="do not look for what a failing seed does not need")
-    args = parser.parse_args(arguments)
-    began = time.perf_counter()
-    failed: list[int] = []
-    done: list[Any] = []
-    tasks: dict[Future[tuple[Any, str]], int] = {}
+    args = parser.parse_args()
+    began, failed, done = time.perf_counter(), list[int](), []
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-        for seed in range(args.first, args.first + args.seeds):
-            tasks[pool.submit(run_seed, seed, args.days, tuple(args.without), shrinks=not args.as_it_is)] = seed
+        seeds = range(args.first, args.first + args.seeds)
+        tasks = {
+            pool.submit(run_seed, seed, args.days, args.without, shrinks=not args.as_it_is): seed for seed in seeds
+        }
         for task in as_completed(tasks):
             result, failure = task.result()
             done.append(result)
@@ -36,11 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 failed.append(tasks[task])
                 sys.stdout.write(failure)
                 sys.stdout.flush()
-    seconds, days = time.perf_counter() - began, sum(result.days for result in done)
+    seconds = time.perf_counter() - began
+    days, ended, recent, alone = (
+        sum(getattr(result, name) for result in done) for name in ("days", "ended", "recent", "alone")
+    )
     sys.stdout.write(
-        f"{len(done)} seeds, {days:,} days ({sum(result.ended for result in done):,} runs not killed,"
-        f" {sum(result.recent for result in done):,} recent scans) in {seconds:.0f} s: {days / seconds:.1f} days/s;"
-        f" {len(failed)} seeds failed{f': {sorted(failed)}' if failed else ''}.\n"
+        f"{len(done)} seeds, {days:,} days ({ended:,} runs not killed, {recent:,} recent scans, {alone} files restored"
+        f" alone) in {seconds:.0f} s: {days / seconds:.1f} days/s; failed: {sorted(failed) or 'none'}.\n"
     )
     return 1 if failed else 0
 

@@ -21,15 +21,11 @@ def differences(
     ask: Ask,
     accounts: Mapping[str, str],
     listed: Mapping[Key, Item],
-    *,
-    exact: bool = True,
-    hidden: Collection[str] = (),
 ) -> list[str]:
     """Return how a snapshot differs from what the API lists: accounts' status, and the items of the active ones.
 
     Posts below the depth of a recent scan, as stated in `freshness`, may differ. Accounts and items whose removal
-    awaits confirmation count as removed. Without `exact`, the snapshot may have more items. Columns that are `hidden`
-    are not compared.
+    awaits confirmation count as removed.
     """
     found: dict[str, str] = dict(
         ask("SELECT account_id, status FROM accounts WHERE removed_at IS NULL AND missing_since IS NULL")
@@ -44,24 +40,23 @@ def differences(
         depth = depths.get(key[0]) if key[1] == "posts" else None
         return depth is None or (at is not None and at > depth)
 
-    names = [name for name in _COLUMNS if name not in hidden]
-    columns = f"account_id, surface, media_id, published_at, {', '.join(names)}"
+    columns = f"account_id, surface, media_id, published_at, {', '.join(_COLUMNS)}"
     listed_now = "SEMI JOIN (FROM core.media WHERE missed_at IS NULL) AS m USING (account_id, surface, media_id)"
     rows = ask(f"SELECT {columns} FROM media {listed_now} WHERE removed_at IS NULL")
     held = {row[:3]: row[4:] for row in rows if accounts.get(row[0]) == "active" and is_covered(row[:3], row[3])}
     expected = {
-        key: tuple(None if (value := canonical(item, name)) == "" else value for name in names)
+        key: tuple(None if (value := canonical(item, name)) == "" else value for name in _COLUMNS)
         for key, item in listed.items()
         if accounts.get(key[0]) == "active" and is_covered(key, published(item))
     }
     return wrong + [
         f"{key}: {held.get(key)}, listed as {expected.get(key)}"
-        for key in sorted(expected.keys() | (held.keys() if exact else ()))
+        for key in sorted(expected.keys() | held.keys())
         if held.get(key) != expected.get(key)
     ]
 
 
-def assert_matches_api(ask: Ask, api: Api, *, exact: bool = True) -> None:
+def assert_matches_api(ask: Ask, api: Api) -> None:
     """Assert that a snapshot has the accounts and items that the API lists today."""
     accounts = {account["id"]: account["status"] for account in api.list_accounts()}
-    assert differences(ask, accounts, by_key(api.list_media()), exact=exact) == []
+    assert differences(ask, accounts, by_key(api.list_media())) == []

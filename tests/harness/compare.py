@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 
@@ -15,6 +15,7 @@ from tests.harness.oracle.reading import COUNTS, TEXTS, canonical, time_of
 from tests.harness.promises import Promises, Violation, require
 
 Row = tuple[Any, ...]
+Ask = Callable[[str], list[Row]]
 _COLUMNS = (*TEXTS, "published_at", *COUNTS)
 _RUN = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
 _SCANS = (
@@ -29,22 +30,12 @@ _MEDIA = "first_seen_at, last_seen_at, changed_at, content_changed_at, removed_a
 _KEY = "account_id, surface, media_id"
 
 
-class Snapshot:
-    """An open snapshot."""
-
-    def __init__(self, path: Path) -> None:
-        self._db = duckdb.connect(str(path), read_only=True, config={"threads": "1"})
-        self._db.execute("SET TimeZone = 'UTC'")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
-
-    def rows(self, query: str) -> list[Row]:
-        """Return the rows of a query."""
-        return self._db.execute(query).fetchall()
+@contextmanager
+def asking(path: Path) -> Iterator[Ask]:
+    """Open a snapshot, and yield what asks it for the rows of a query."""
+    with duckdb.connect(str(path), read_only=True, config={"threads": "1"}) as db:
+        db.execute("SET TimeZone = 'UTC'")
+        yield lambda query: db.execute(query).fetchall()
 
 
 def _plain(row: Row) -> Row:
@@ -68,12 +59,10 @@ def _canonical(text: str) -> str:
         return text
 
 
-def compare(promises: Promises, snapshot: Snapshot, of_runs: dict[str, int], *, hides: bool) -> None:
+def compare(promises: Promises, ask: Ask, of_runs: dict[str, int], *, hides: bool) -> None:
     """Raise Violation for the first table that differs. `of_runs` are the processes of the runs by their id."""
     media, accounts = promises.warehouse.media, promises.warehouse.accounts
-    compare_rows(
-        "gaps", promises.gaps(), snapshot.rows("SELECT account_id, surface, cursor, pages, read_down_to FROM gaps")
-    )
+    compare_rows("gaps", promises.gaps(), ask("SELECT account_id, surface, cursor, pages, read_down_to FROM gaps"))
     scans = [
         (
             *(*where, one.complete_at, media.undecided.get(where), one.recent_at, one.covered_from),
@@ -81,60 +70,58 @@ def compare(promises: Promises, snapshot: Snapshot, of_runs: dict[str, int], *, 
         )
         for where, one in media.closed.items()
     ]
-    compare_rows("completed_scans", scans, snapshot.rows(f"SELECT {_SCANS} FROM completed_scans"))
+    compare_rows("completed_scans", scans, ask(f"SELECT {_SCANS} FROM completed_scans"))
     rows = [(one, *(getattr(row, name) for name in _ACCOUNT)) for one, row in accounts.rows.items()]
     query = f"SELECT account_id, {', '.join(_ACCOUNT)} FROM accounts"
-    compare_rows("accounts", rows, snapshot.rows(query))
+    compare_rows("accounts", rows, ask(query))
     query = "SELECT account_id, status, valid_from, valid_to FROM account_status_history"
-    compare_rows("account_status_history", [each[:4] for each in accounts.periods], snapshot.rows(query))
-    _compare_media(promises, snapshot, hides=hides)
-    found = snapshot.rows(f"SELECT run_id, {', '.join(_RUN)} FROM runs AS r WHERE kind <> 'totals'")
+    compare_rows("account_status_history", [each[:4] for each in accounts.periods], ask(query))
+    _compare_media(promises, ask, hides=hides)
+    found = ask(f"SELECT run_id, {', '.join(_RUN)} FROM runs AS r WHERE kind <> 'totals'")
     expected = [(process, *(count[name] for name in _RUN)) for process, count in promises.warehouse.counts.items()]
     known = [(of_runs[row[0]], *row[1:]) for row in found]
     compare_rows("runs", *([row for row in rows if any(row[1:])] for rows in (expected, known)))
     if not promises.forgotten:
-        _compare_changes(snapshot)
+        _compare_changes(ask)
     rejected = [(*where, _canonical(text)) for (where, _), text in promises.warehouse.quarantine.items()]
-    found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")
+    found = ask("SELECT account_id, surface, payload FROM quarantine")
     if not hides:
         compare_rows("quarantine", rejected, [(*row[:2], _canonical(row[2])) for row in found])
 
 
-def _compare_changes(snapshot: Snapshot) -> None:
+def _compare_changes(ask: Ask) -> None:
     """Raise Violation unless there is one row of `changes` for each change that is counted."""
     names = {"added": "new", "removed": "removed", "expired": "expired", "returned": "returned"}
     of_items = ", ".join(f"count(*) FILTER (change = '{each}')" for each in names.values())
     compare_rows(
         "changes",
-        snapshot.rows(f"SELECT run_id, {', '.join(names)} FROM runs WHERE kind <> 'totals'"),
-        snapshot.rows(f"SELECT r.run_id, {of_items} FROM runs AS r LEFT JOIN changes USING (run_id) GROUP BY 1"),
+        ask(f"SELECT run_id, {', '.join(names)} FROM runs WHERE kind <> 'totals'"),
+        ask(f"SELECT r.run_id, {of_items} FROM runs AS r LEFT JOIN changes USING (run_id) GROUP BY 1"),
     )
 
 
-def _compare_media(promises: Promises, snapshot: Snapshot, *, hides: bool) -> None:
+def _compare_media(promises: Promises, ask: Ask, *, hides: bool) -> None:
     media = promises.warehouse.media
     columns = [name for name in _COLUMNS if not (hides and name == "caption")]
     expected: list[Row] = []
     for key, row in media.rows.items():
         times = (row.first_seen_at, row.last_seen_at, row.changed_at, row.content_changed_at, row.removed_at)
         expected.append((*key, *times, row.removal, *(canonical(row.shown, name) for name in columns)))
-    compare_rows("media", expected, snapshot.rows(f"SELECT {_KEY}, {_MEDIA}, {', '.join(columns)} FROM media"))
+    compare_rows("media", expected, ask(f"SELECT {_KEY}, {_MEDIA}, {', '.join(columns)} FROM media"))
     texts = [name for name in columns if name not in COUNTS]
     expected = [
         (*key, begin, end, *(canonical(item, name) for name in texts)) for key, begin, end, item in media.superseded
     ]
     query = f"SELECT {_KEY}, valid_from, valid_to, {', '.join(texts)} FROM media_superseded"
-    compare_rows("media_superseded", expected, snapshot.rows(query))
+    compare_rows("media_superseded", expected, ask(query))
     expected = [(*key, *child) for key, row in media.rows.items() for child in reading.children(row.shown)]
     query = f"SELECT {_KEY}, position, child_id, media_type FROM media_children"
-    compare_rows("media_children", expected, snapshot.rows(query))
-    fields = snapshot.rows(
-        "SELECT path, column_name, type FROM fields WHERE resource = 'media' AND column_name IS NOT NULL"
-    )
+    compare_rows("media_children", expected, ask(query))
+    fields = ask("SELECT path, column_name, type FROM fields WHERE resource = 'media' AND column_name IS NOT NULL")
     if not hides:
-        _compare_fields(promises, snapshot, fields)
+        _compare_fields(promises, ask, fields)
     query = f"SELECT {_KEY}, metric, value, observed_at FROM media_metrics"
-    compare_rows("media_metrics", _metrics(promises, {path: name for path, name, _ in fields}), snapshot.rows(query))
+    compare_rows("media_metrics", _metrics(promises, {path: name for path, name, _ in fields}), ask(query))
 
 
 def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:
@@ -152,13 +139,13 @@ def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:
     return found
 
 
-def _compare_fields(promises: Promises, snapshot: Snapshot, fields: list[Row]) -> None:
+def _compare_fields(promises: Promises, ask: Ask, fields: list[Row]) -> None:
     """Compare every column of a field: it has what no canonical column shows."""
     own = {"media_id", "media_url", *_COLUMNS}
     others = [(path, name, type_) for path, name, type_ in fields if name not in own]
     others.append(("media_url", "media_url", "VARCHAR"))
     names = ", ".join(f'"{name}"' for _, name, _ in others)
-    for account, surface, media_id, *stored in snapshot.rows(f"SELECT {_KEY}, {names} FROM media"):
+    for account, surface, media_id, *stored in ask(f"SELECT {_KEY}, {names} FROM media"):
         row = promises.warehouse.media.rows[account, surface, media_id]
         versions = [row.shown, row.payload] if promises.is_rebuilt else [row.shown]
         for (path, name, type_), value in zip(others, stored, strict=True):

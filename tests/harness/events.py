@@ -1,8 +1,7 @@
 """The events of a command, in order. A seed must always produce the same ones."""
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tests.harness.oracle.tables import CATALOGUE, Partition
 
@@ -21,7 +20,10 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer arrived; status 0 is a broken connection, and `whole` is false for a truncated body."""
+    """An answer arrived; status 0 is a broken connection, and -1 a request that the client cancelled.
+
+    `whole` is false for a truncated body.
+    """
 
     at: float
     partition: Partition
@@ -34,14 +36,6 @@ class Answered:
     @property
     def correlation_id(self) -> str | None:
         return self.headers.get("x-correlation-id")
-
-
-@dataclass(frozen=True, slots=True)
-class Cancelled:
-    """A request was cancelled."""
-
-    at: float
-    partition: Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +58,9 @@ class Decided:
     """A run has decided, at its end, which of the missing items and accounts are removed."""
 
 
-Event = Sent | Answered | Cancelled | Landed | Decided
+Event = Sent | Answered | Landed | Decided
 
 
 def scope_of(partition: Partition) -> str:
     """Return the rate-limit scope of a partition (API 4)."""
     return "account_catalog" if partition == CATALOGUE else f"selected_account:{partition[0]}"
-
-
-class Run(NamedTuple):
-    """A run as the warehouse remembers it; it is not resumed after it was published."""
-
-    run_id: str
-    kind: str
-    state: str
-    started_at: datetime
-    resumes: str | None
-    published: bool

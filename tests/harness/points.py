@@ -1,6 +1,7 @@
 """The points where a process can be killed or its disk be full: each statement, commit and change of a file.
 
 They are in the libraries, not in gramhouse: DuckDB's and SQLite's connections, `os`, and files opened for writing.
+Between two of them nothing is written, so a kill in between leaves the files of a kill at the next one.
 """
 
 import builtins
@@ -20,26 +21,28 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.harness.loop import Killed
-
 # These statements write nothing, so a full disk cannot make them fail.
 _HARMLESS = re.compile(
     r"\s*(SELECT|FROM|WITH|SET|RESET|USE|DETACH|PRAGMA|BEGIN|ROLLBACK|EXPLAIN|DESCRIBE|LOAD)\b", re.I
 )
 _FULL = "No space left on device"
-# What changes the names of files, or frees space: a full disk does not stop it.
-_FREES = ("unlink", "rmdir", "fsync")
+_DUCKDB_FULL, _OS_FULL = duckdb.IOException(f"IO Error: {_FULL}"), OSError(errno.ENOSPC, _FULL)
+# A full disk does not stop the last three, which free space or change names.
+_FILES = (
+    *("write", "replace", "rename", "link", "mkdir", "truncate", "ftruncate", "copy_file_range"),
+    *("unlink", "rmdir", "fsync"),
+)
+
+
+class Killed(BaseException):
+    """The process was killed here, as by kill -9."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """At the nth point, counted from 1, the process is killed; or without `dies`, its disk is full from there on.
-
-    `steps`: the nth step of its event loop instead. `lasts`: for how many points the disk is full.
-    """
+    """At the nth point, counted from 1, the process is killed; or its disk is full, for `lasts` points."""
 
     nth: int
-    steps: bool = False
     dies: bool = True
     lasts: int = 1
 
@@ -61,33 +64,22 @@ class Points:
     def reach(self, full: Exception | None = None) -> None:
         """Kill the process if this is the point; raise `full` if the disk is full here, and this would write."""
         crash = self._crash
-        if crash is None or crash.steps or self.dead:
-            return
-        if not crash.dies:
-            if full is None:
-                return
-            self.reached += 1
-            if crash.nth <= self.reached < crash.nth + crash.lasts:
-                raise full
+        if crash is None or self.dead or not (crash.dies or full):
             return
         self.reached += 1
-        if self.reached == crash.nth:
+        if crash.dies and self.reached == crash.nth:
             self.dead = True
             self._on_death()
             raise Killed
+        if full and not crash.dies and crash.nth <= self.reached < crash.nth + crash.lasts:
+            raise full
 
-    def die(self) -> None:
-        """Die now: a step of the loop was the point."""
-        self.dead = True
-        self._on_death()
-
-    def file(self, name: str, real: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the library's
+    def change(self, name: str, real: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the library's
         """Change a file. Half of what is written is there when the process dies in a write."""
         with self.lock:
-            full = None if name in _FREES else OSError(errno.ENOSPC, _FULL)
             if name == "write" and self._crash == Crash(self.reached + 1):
                 real(args[0], args[1][: len(args[1]) // 2])
-            self.reach(full)
+            self.reach(None if name in _FILES[-3:] else _OS_FULL)
             return real(*args, **options)
 
     def open(self, real: Callable[..., Any], file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:  # noqa: ANN401
@@ -95,7 +87,7 @@ class Points:
         opened = real(file, mode, *args, **options)
         if set(mode) & set("wxa+") and not isinstance(file, int):
             try:
-                self.reach(OSError(errno.ENOSPC, _FULL))
+                self.reach(_OS_FULL)
             except BaseException:
                 opened.close()
                 raise
@@ -104,68 +96,57 @@ class Points:
     def statement(self, real: Callable[..., Any], db: Any, statement: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401
         with self.lock:
             harmless = not isinstance(statement, str) or _HARMLESS.match(statement)
-            self.reach(None if harmless else duckdb.IOException(f"IO Error: {_FULL}"))
+            self.reach(None if harmless else _DUCKDB_FULL)
             return real(db, statement, *args, **options)
 
     def commit(self, real: Callable[..., Any], db: Any) -> None:  # noqa: ANN401
-        """Commit. Dying right after it is dying at the next point, because nothing is written between them."""
+        """Commit. DuckDB rolls back a transaction that it cannot commit."""
         with self.lock:
             try:
-                self.reach(duckdb.IOException(f"IO Error: {_FULL}"))
+                self.reach(_DUCKDB_FULL)
             except duckdb.Error:
-                # DuckDB rolls back a transaction that it cannot commit.
                 db.rollback()
                 raise
             real(db)
 
 
-class _Sqlite(sqlite3.Connection):
-    """A connection whose statements and commits are points of the process."""
+def _sqlite(points: Points) -> type[sqlite3.Connection]:
+    """Return a class of connections whose statements and commits are points."""
+    real = sqlite3.Connection
 
-    points: Points
+    def method(name: str) -> Callable[..., Any]:
+        return lambda db, *args: points.change("statement", getattr(real, name), db, *args)
 
-    def execute(self, *args: Any) -> Any:  # noqa: ANN401 - SQLite's own
-        return self.points.file("statement", super().execute, *args)
-
-    def executemany(self, *args: Any) -> Any:  # noqa: ANN401 - SQLite's own
-        return self.points.file("statement", super().executemany, *args)
-
-    def commit(self) -> None:
-        self.points.file("commit", super().commit)
-
-
-_FILES = (
-    *("write", "fsync", "replace", "rename", "link", "unlink", "mkdir", "rmdir", "truncate", "ftruncate"),
-    "copy_file_range",
-)
+    return type("Sqlite", (real,), {name: method(name) for name in ("execute", "executemany", "commit")})
 
 
 @contextmanager
 def installed(points: Points) -> Iterator[None]:
     """Make every statement, commit and change of a file in this block a point; close what it leaves open."""
-    db, opened, class_ = duckdb.DuckDBPyConnection, list[duckdb.DuckDBPyConnection](), type("Sqlite", (_Sqlite,), {})
-    class_.points = points  # type: ignore[attr-defined]
-
-    def method(real: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **options: around(real, *args, **options)
+    db, opened = duckdb.DuckDBPyConnection, list[duckdb.DuckDBPyConnection]()
 
     def opening(real: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the library's
         opened.append(real(*args, **options))
         return opened[-1]
 
+    def method(around: Callable[..., Any], name: str) -> Callable[..., Any]:
+        real = getattr(db, name)
+        return lambda *args, **options: around(real, *args, **options)
+
+    around: dict[str, Callable[..., Any]] = {
+        **dict.fromkeys(("cursor", "duplicate"), opening),
+        **dict.fromkeys(("execute", "executemany"), points.statement),
+        **dict.fromkeys(("commit", "checkpoint"), points.commit),
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duckdb, "connect", partial(opening, duckdb.connect))
-        for name in ("cursor", "duplicate"):
-            patch.setattr(db, name, method(getattr(db, name), opening))
-        for name in ("execute", "executemany"):
-            patch.setattr(db, name, method(getattr(db, name), points.statement))
-        for name in ("commit", "checkpoint"):
-            patch.setattr(db, name, method(getattr(db, name), points.commit))
-        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=class_))
+        for name, instead in around.items():
+            patch.setattr(db, name, method(instead, name))
+        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=_sqlite(points)))
         patch.setattr(sqlite3.dbapi2, "connect", sqlite3.connect)
         for name in filter(partial(hasattr, os), _FILES):
-            patch.setattr(os, name, partial(points.file, name, getattr(os, name)))
-        patch.setattr(shutil, "copyfile", partial(points.file, "copy", shutil.copyfile))
+            patch.setattr(os, name, partial(points.change, name, getattr(os, name)))
+        patch.setattr(shutil, "copyfile", partial(points.change, "copy", shutil.copyfile))
         patch.setattr(builtins, "open", partial(points.open, io.open))
         patch.setattr(io, "open", builtins.open)
         try:

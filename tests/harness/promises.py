@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from tests.harness.events import Answered, Cancelled, Decided, Event, Landed, Sent, scope_of
+from tests.harness.events import Answered, Decided, Event, Landed, Sent, scope_of
+from tests.harness.machine import instant
 from tests.harness.oracle.feed import LOOKBACK
 from tests.harness.oracle.landing import Warehouse, is_account, listed, parsed, shown
 from tests.harness.oracle.tables import CATALOGUE, Partition, Scan
-from tests.harness.process import instant
 
 WITHIN = timedelta(hours=12)
 SURFACES = ("stories", "posts")
@@ -111,8 +111,6 @@ class Promises:
                     self._sent(session, event)
                 case Answered():
                     self._answered(session, event)
-                case Cancelled():
-                    session.in_flight.pop(scope_of(event.partition), None)
                 case Landed():
                     self._landed(session, event)
                 case Decided():
@@ -167,6 +165,8 @@ class Promises:
     def _answered(self, session: Session, answer: Answered) -> None:
         scope, where = scope_of(answer.partition), answer.partition
         session.in_flight.pop(scope, None)
+        if answer.status == -1:
+            return
         session.received.append(answer)
         session.last[where] = answer
         if answer.status == 429 and (seconds := _retry_after(answer)) is not None:
@@ -184,8 +184,9 @@ class Promises:
             if not isinstance(item, dict) or (account_id := str(item.get("id"))) in self.forgotten:
                 continue
             known = self.warehouse.accounts.rows.get(account_id)
-            # A known account whose record is malformed is scanned with its last valid status.
-            status = item["status"] if is_account(item) else known.status if known else None
+            # A malformed record of an account that was known when the run began: its last valid status counts.
+            is_known = known is not None and known.first_seen_at < session.begun
+            status = item["status"] if is_account(item) else known.status if known and is_known else None
             if status is not None and session.listed.get(account_id) not in _STATUSES:
                 session.listed[account_id] = status
 

@@ -1,6 +1,6 @@
 """Scenarios: days as data, generated from one seed before anything runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from random import Random
@@ -26,7 +26,7 @@ _DATE = "Sun, 02 Mar 2025 07:28:00 GMT"
 _WAITS: tuple[int | str | Literal[False], ...] = (False, 1, 1, 5, 30, 30, 400, 4000, 90_000, _DATE, "soon", 0)
 _HOURS = (0.01, 0.5, 3.0, 13.0, 24.0, 24.0, 24.0, 24.0, 60.0)
 Command = Literal["compact", "rebuild", "publish", "forget"]
-Restored = Literal["together", "warehouse", "raw"]
+Restored = Literal["together", "warehouse", "state", "raw"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,35 +120,19 @@ def _unknown_error(random: Random) -> Action:
 def _from_proxy(random: Random) -> Action:
     """Return an answer that the service has not written."""
     headers, status = ((b"content-type", b"text/html"),), random.choice((200, 204, 400, 404, 413, 415, 429, 503))
-    return Action("raw", status=status, body=b"<h1>Not now</h1>", headers=headers, correlated=False)
+    body = random.choice((b"<h1>Not now</h1>", b"<h1>Not now</h1>", b""))
+    return Action("raw", status=status, body=body, headers=headers, correlated=False)
 
 
-def _cut_json(page: bytes) -> bytes:
-    return page[:-1]
+def _change(old: bytes, new: bytes, page: bytes) -> bytes:
+    return page.replace(old, new, 1)
 
 
-def _empty(_: bytes) -> bytes:
-    return b""
+def _add(records: bytes, page: bytes) -> bytes:
+    return page.replace(b'{"items":[', b'{"items":[' + records + b",", 1).replace(b",]", b"]", 1)
 
 
-def _marked(page: bytes) -> bytes:
-    return b"\xef\xbb\xbf" + page
-
-
-def _garbled(page: bytes) -> bytes:
-    return page.replace(b":", b"{", 1)
-
-
-def _with_others(page: bytes) -> bytes:
-    """Add records that are not objects, or have no id."""
-    return page.replace(b'{"items":[', b'{"items":["text",null,{"id":""},', 1).replace(b",]", b"]", 1)
-
-
-def _hostile(number: int, page: bytes) -> bytes:
-    """Add a record whose names and values look like something else."""
-    return page.replace(b'{"items":[', b'{"items":[' + HOSTILE[number] + b",", 1).replace(b",]", b"]", 1)
-
-
+# Records whose names and values look like something else, and some that cannot be read as items.
 HOSTILE = tuple(
     f'{{"id":"hostile {number}",{fields}}}'.encode()
     for number, fields in enumerate(
@@ -166,46 +150,43 @@ HOSTILE = tuple(
         )
     )
 )
+ODD = (b'{"id":"odd 1","n":1e400}', b'{"id":"odd 2","n":' + b"[" * 250 + b"]" * 250 + b"}", b'{"id":1.5e3,"n":1}')
+CHANGES = (
+    # JSON that ends early, one sign that is wrong, a byte order mark, and records that are no items.
+    partial(_change, b"next_cursor", b""), partial(_change, b":", b"{"), partial(_change, b"{", b"\xef\xbb\xbf{"),
+    partial(_add, b'"text",null,{"id":""}'),
+)  # fmt: skip
 
 
-def _odd(item: bytes, page: bytes) -> bytes:
-    """Add a record that cannot be read as an item."""
-    return page.replace(b'{"items":[', b'{"items":[' + item + b",", 1).replace(b",]", b"]", 1)
-
-
-_ODD = (b'{"id":"odd 1","n":1e400}', b'{"id":"odd 2","n":' + b"[" * 250 + b"]" * 250 + b"}", b'{"id":1.5e3,"n":1}')
+def _changed_page(*tables: Sequence[Callable[[bytes], bytes]]) -> Callable[[Random], Action]:
+    return lambda random: Action("page", change=random.choice(random.choice(tables)))
 
 
 def _simple(kind: str) -> Callable[[Random], Action]:
     return lambda _: Action(kind)
 
 
-_ACTIONS: tuple[Callable[[Random], Action], ...] = (
-    *[_error] * 12,
-    *[_unknown_error] * 3,
-    lambda random: Action("delay", seconds=random.choice((0.5, 20.0, 110.0, 130.0))),
-    lambda random: Action("malformed_account", variant=random.choice(tuple(MALFORMED))),
-    # Pages past the limit of a body, and so large that the run merges before its end.
-    lambda random: Action("oversize", size=random.choice((70 << 20, 6 << 20, 6 << 20))),
-    *[_from_proxy] * 2,
-    *[lambda random: Action("page", change=random.choice((_cut_json, _empty, _marked, _garbled, _with_others)))] * 2,
-    *[lambda random: Action("page", change=partial(_hostile, random.randrange(len(HOSTILE))))] * 2,
-    lambda random: Action("page", change=partial(_odd, random.choice(_ODD))),
-    *(
-        _simple(kind)
-        for kind in (
-            "cut", "cut", "reset", "reset", "redirect", "refuse_cursor", "refuse_cursor",
-            "forget_cursors", "forget_cursors", *(name for name in TAMPERINGS if name != "malformed_account"),
-        )
-    ),
-)  # fmt: skip
+# How often each fault is chosen. Pages past the limit of a body, and so large that the run merges before its end.
+FAULTS: tuple[tuple[int, Callable[[Random], Action]], ...] = (
+    (12, _error),
+    (3, _unknown_error),
+    (2, _from_proxy),
+    (2, _changed_page(CHANGES)),
+    (3, _changed_page([partial(_add, record) for record in HOSTILE], [partial(_add, record) for record in ODD])),
+    (1, lambda random: Action("delay", seconds=random.choice((0.5, 20.0, 110.0, 130.0)))),
+    (1, lambda random: Action("malformed_account", variant=random.choice(tuple(MALFORMED)))),
+    (1, lambda random: Action("oversize", size=random.choice((70 << 20, 6 << 20, 6 << 20)))),
+    *((2, _simple(kind)) for kind in ("cut", "reset", "refuse_cursor", "forget_cursors")),
+    *((1, _simple(kind)) for kind in ("redirect", *TAMPERINGS) if kind != "malformed_account"),
+)
+_WEIGHTS, _ACTIONS = zip(*FAULTS, strict=True)
 
 
 def _rule(random: Random) -> Rule:
+    [action] = random.choices(_ACTIONS, _WEIGHTS)
     rule = Rule(
-        random.choice(_ACTIONS)(random),
+        action(random),
         operation=random.choice(("accounts", "media", "media", "any")),
-        surface=None,
         first_page=random.choice((None, None, None, True, False)),
         times=random.choice((1, 1, 1, 2, 3, 7, None)),
     )
@@ -214,23 +195,18 @@ def _rule(random: Random) -> Rule:
         rule = replace(rule, times=3)
     if rule.operation == "media" and random.random() < 0.4:
         rule = replace(rule, surface=random.choice(("posts", "stories")))
-    match random.randrange(3):
-        case 0:
-            return replace(rule, nth=random.randint(1, 4))
-        case 1:
-            return replace(rule, every=random.randint(1, 3))
-        case _:
-            return replace(rule, probability=random.choice((0.1, 0.3, 0.7)))
+    when = {
+        "nth": random.randint(1, 4), "every": random.randint(1, 3), "probability": random.choice((0.1, 0.3, 0.7)),
+    }  # fmt: skip
+    chosen = random.choice(tuple(when))
+    return replace(rule, **{chosen: when[chosen]})  # type: ignore[arg-type]
 
 
-def _crash(random: Random) -> Crash:
-    """Return a kill at a step of the loop, or at any point, or a full disk."""
-    kind = random.random()
-    if kind < 0.35:
-        return Crash(int(random.expovariate(1 / 250)) + 1, steps=True)
-    if kind < 0.85:
-        return Crash(random.randint(1, 450))
-    return Crash(random.randint(1, 150), dies=False, lasts=random.choice((1, 1, 1000)))
+def _crash(random: Random, most: int) -> Crash:
+    """Return a kill, or a full disk."""
+    if random.random() < 0.8:
+        return Crash(random.randint(1, most))
+    return Crash(random.randint(1, most // 3), dies=False, lasts=random.choice((1, 1, 1000)))
 
 
 def _limit(random: Random, most: int) -> RateLimit:
@@ -241,8 +217,8 @@ def _upkeep(random: Random) -> tuple[Upkeep, ...]:
     if random.random() < 0.7:
         return ()
     commands: tuple[Command, ...] = ("compact", "rebuild", "rebuild", "publish", "forget")
-    crash = Crash(int(random.expovariate(1 / 60)) + 1, dies=random.random() < 0.7)
-    return tuple(Upkeep(random.choice(commands), random.choice((None, crash))) for _ in range(random.choice((1, 1, 2))))
+    number = random.choice((1, 1, 2))
+    return tuple(Upkeep(random.choice(commands), random.choice((None, _crash(random, 150)))) for _ in range(number))
 
 
 def _day(random: Random, number: int) -> Day:
@@ -256,14 +232,14 @@ def _day(random: Random, number: int) -> Day:
         catalogue_limit=_limit(random, 3) if random.random() < 0.1 else None,
         account_limit=_limit(random, 4) if random.random() < 0.15 else None,
         forgets_cursors=random.random() < 0.1,
-        crash=_crash(random) if random.random() < 0.5 else None,
+        crash=_crash(random, 450) if random.random() < 0.5 else None,
         page_size=random.choice((1, 2, 2, 3, 3, 50)),
         concurrency=random.choice((1, 2, 4)),
         max_wait=random.choice((0.0, 20.0, 3600.0, 3600.0, 200_000.0)),
         latency=random.choice((0.0, 0.05, 1.0, 20.0)),
         backfill=random.random() < 0.12,
         upkeep=_upkeep(random),
-        restores=random.choice(("together", "warehouse", "raw")) if random.random() < 0.08 else None,
+        restores=random.choice(("together", "warehouse", "state", "raw")) if random.random() < 0.1 else None,
         hides=random.random() < 0.1,
         accepts_removals=random.random() < 0.1,
     )

@@ -1,65 +1,61 @@
-"""Leaves out what a failing scenario does not need, as long as it still fails."""
+"""Runs a seed, and leaves out what a failing scenario does not need, as long as it still fails."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 
-from tests.harness.scenario import Day, Scenario
+from tests.harness.scenario import Day, Scenario, generate
+from tests.harness.simulation import Result, simulate
 
-# What is left out: `3` is day 3, `3.crash` its crash, and `3.faults.1` the second of its faults.
-Left = tuple[str, ...]
 _PLAIN = Day(number=0)
 
 
+def _parts(day: Day) -> Iterator[str]:
+    """Yield the fields of a day that differ from those of a plain one, then each of several faults."""
+    names = [each.name for each in fields(day)[1:] if getattr(day, each.name) != getattr(_PLAIN, each.name)]
+    yield from names
+    for name in names:
+        value = getattr(day, name)
+        yield from (f"{name}.{place}" for place in range(len(value))) if isinstance(value, tuple) else ()
+
+
 def without(scenario: Scenario, left_out: Iterable[str]) -> Scenario:
-    """Return a scenario without these days and parts of days."""
-    out = set(left_out)
-    days = [_day_without(day, out) for day in scenario.days if f"{day.number}" not in out]
+    """Return a scenario without parts: `3` is day 3, `3.crash` its crash, `3.faults.1` the second of its faults."""
+    out, days = set(left_out), list[Day]()
+    for day in scenario.days:
+        changes: dict[str, object] = {}
+        for part in _parts(day):
+            name, _, place = part.partition(".")
+            if f"{day.number}.{name}" in out:
+                changes[name] = getattr(_PLAIN, name)
+            elif place and name not in changes:
+                places = enumerate(getattr(day, name))
+                changes[name] = tuple(each for n, each in places if f"{day.number}.{name}.{n}" not in out)
+        if f"{day.number}" not in out:
+            days.append(replace(day, **changes))  # type: ignore[arg-type]
     return replace(scenario, days=tuple(days))
 
 
-def _day_without(day: Day, out: set[str]) -> Day:
-    changes: dict[str, object] = {}
-    for name in _parts(day):
-        value = getattr(day, name)
-        if f"{day.number}.{name}" in out:
-            changes[name] = getattr(_PLAIN, name)
-        elif isinstance(value, tuple):
-            changes[name] = tuple(one for place, one in enumerate(value) if f"{day.number}.{name}.{place}" not in out)
-    return replace(day, **changes)  # type: ignore[arg-type]
-
-
-def _parts(day: Day) -> list[str]:
-    """Return the fields of a day that differ from those of a plain one."""
-    names = [one.name for one in fields(day) if one.name != "number"]
-    return [name for name in names if getattr(day, name) != getattr(_PLAIN, name)]
-
-
-def _candidates(scenario: Scenario) -> Iterator[str]:
-    """Yield what may be left out: days, the last first, then their parts, then each of several faults."""
-    for day in reversed(scenario.days):
-        yield f"{day.number}"
-    for day in scenario.days:
-        yield from (f"{day.number}.{name}" for name in _parts(day))
-    for day in scenario.days:
-        for name in ("faults", "upkeep", "day_changes"):
-            yield from (f"{day.number}.{name}.{place}" for place in range(len(getattr(day, name))))
-
-
-def shrink(scenario: Scenario, fails: Callable[[Scenario], bool], *, most: int = 60) -> Left:
-    """Return what a failing scenario does not need; at most `most` scenarios are tried."""
-    left: Left = ()
-    for tried, one in enumerate(_candidates(scenario)):
-        if tried >= most:
-            break
-        # A part of a day that is gone already.
-        if one.partition(".")[0] in left or one.rpartition(".")[0] in left:
-            continue
-        if fails(without(scenario, (*left, one))):
-            left = (*left, one)
+def shrink(scenario: Scenario, fails: Callable[[Scenario], bool], *, most: int = 60) -> list[str]:
+    """Return what a failing scenario does not need: days, the last first, then parts; at most `most` are tried."""
+    candidates = [f"{day.number}" for day in reversed(scenario.days)]
+    candidates += [f"{day.number}.{part}" for day in scenario.days for part in _parts(day)]
+    left: list[str] = []
+    for one in candidates[:most]:
+        is_gone = any(one.startswith(f"{gone}.") for gone in left)
+        if not is_gone and fails(without(scenario, (*left, one))):
+            left.append(one)
     return left
 
 
-def command(scenario: Scenario, days: int, left_out: Left) -> str:
-    """Return the command that repeats a scenario."""
-    more = f" --without {' '.join(left_out)}" if left_out else ""
-    return f"python -m tests.harness --seeds 1 --first {scenario.seed} --days {days}{more}"
+def run_seed(seed: int, days: int, left_out: Iterable[str] = (), *, shrinks: bool = True) -> tuple[Result, str]:
+    """Simulate a seed without some parts; return the result, and how to repeat a failure with as little as possible."""
+    scenario, left = without(generate(seed, days), left_out), [*left_out]
+    result = simulate(scenario)
+    if result.violation is None:
+        return result, ""
+    if shrinks:
+        left += shrink(scenario, lambda smaller: simulate(smaller).violation is not None)
+        result = simulate(without(scenario, left))
+    options = f" --without {' '.join(left)}" if left else ""
+    command = f"python -m tests.harness --seeds 1 --first {seed} --days {days}{options}"
+    return result, f"{result.scenario}\n{result.violation}\nRepeat: {command}\n\n"

@@ -1,5 +1,8 @@
+"""Where a scan continues, and what a page makes of its checkpoint."""
+
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -7,125 +10,72 @@ from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.partition import media
 
 T0, T1 = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 1, 12, tzinfo=UTC)
-WITHIN = timedelta(hours=12)
 POSTS = media("anna", "posts")
 START = Checkpoint(POSTS, "scan-1", "run-1", T0, T0)
+FRESH = Checkpoint(POSTS, "scan-2", "run-2", T1, T1)
 
 
-def plan(last: Checkpoint | None, *resumed_runs: str) -> Checkpoint:
-    return _plan_at(T1, last, resumed_runs)
+def page(checkpoint: Checkpoint, next_cursor: str | None, items: int = 1, **more: Any) -> Checkpoint:  # noqa: ANN401
+    return checkpoint.advance(run_id="run-1", next_cursor=next_cursor, items=items, at=T0, **more)
 
 
-def _plan_at(
-    now: datetime, last: Checkpoint | None, resumed_runs: tuple[str, ...], known_seq: int | None = None
-) -> Checkpoint:
-    return plan_scan(
-        POSTS,
-        last,
-        run_id="run-2",
-        resumed_runs=resumed_runs,
-        now=now,
-        fresh_within=WITHIN,
-        new_id=lambda: "scan-2",
-        known_seq=known_seq,
-    )
+SCANNING, COMPLETE = page(START, "c"), page(START, None)
+ABANDONED = SCANNING.abandon(run_id="run-1", at=T0)
+RECENT = replace(COMPLETE, state=ScanState.RECENT, known_seq=5)
 
 
-def test_a_page_with_a_cursor_carries_the_scan_on() -> None:
+def test_a_page_moves_the_checkpoint_and_only_a_null_cursor_ends_the_scan() -> None:
     after = START.advance(run_id="run-2", next_cursor="c", items=3, at=T1)
     assert after == Checkpoint(POSTS, "scan-1", "run-2", T0, T1, "c", 1, 3, ScanState.SCANNING)
-
-
-def test_only_a_null_cursor_ends_the_scan() -> None:
-    assert START.advance(run_id="run-1", next_cursor="", items=0, at=T1).state is ScanState.SCANNING
-    ended = START.advance(run_id="run-1", next_cursor=None, items=0, at=T1)
-    assert (ended.state, ended.cursor, ended.pages) == (ScanState.COMPLETE, None, 1)
-
-
-def test_a_scan_given_up_keeps_its_counts_and_no_cursor() -> None:
-    scanning = START.advance(run_id="run-1", next_cursor="c", items=3, at=T0)
-    assert scanning.abandon(run_id="run-2", at=T1) == Checkpoint(
-        POSTS, "scan-1", "run-2", T0, T1, None, 1, 3, ScanState.ABANDONED
-    )
+    assert page(START, "", items=0).state is ScanState.SCANNING
+    assert (COMPLETE.state, COMPLETE.cursor, COMPLETE.pages) == (ScanState.COMPLETE, None, 1)
+    assert Checkpoint(POSTS, "scan-1", "run-1", T0, T0, None, 1, 1, ScanState.ABANDONED) == ABANDONED
+    assert page(page(START, "c", token_expired=True), None).had_expired_token
 
 
 @pytest.mark.parametrize(("rejected", "state"), [(3, ScanState.COMPLETE), (4, ScanState.ABANDONED)])
 def test_a_scan_that_rejected_more_than_half_is_abandoned_at_its_end(rejected: int, state: ScanState) -> None:
-    first = START.advance(run_id="run-1", next_cursor="c", items=4, rejected=rejected, at=T0)
+    first = page(START, "c", 4, rejected=rejected)
     assert first.state is ScanState.SCANNING
-    assert first.advance(run_id="run-1", next_cursor=None, items=2, at=T1).state is state
+    assert page(first, None, 2).state is state
 
 
-def test_a_token_that_had_expired_on_one_page_is_remembered_to_the_end() -> None:
-    first = START.advance(run_id="run-1", next_cursor="c", items=1, at=T0, token_expired=True)
-    assert first.advance(run_id="run-1", next_cursor=None, items=1, at=T1).had_expired_token
+def of_backfill(checkpoint: Checkpoint) -> Checkpoint:
+    return replace(checkpoint, run_kind="backfill")
 
 
-@pytest.mark.parametrize("resumed", [(), ("run-1",)])
-def test_a_backfill_continues_only_scans_of_the_runs_that_it_resumes(resumed: tuple[str, ...]) -> None:
-    last = replace(SCANNING, run_kind="backfill")
-    plan = plan_scan(
-        POSTS,
-        last,
-        run_id="run-2",
-        resumed_runs=resumed,
-        now=T1,
-        fresh_within=WITHIN,
-        new_id=lambda: "scan-2",
-        run_kind="backfill",
-    )
-    assert plan == (last if resumed else replace(FRESH, run_kind="backfill"))
+def known(checkpoint: Checkpoint, seq: int) -> Checkpoint:
+    return replace(checkpoint, known_seq=seq)
 
 
-FRESH = Checkpoint(POSTS, "scan-2", "run-2", T1, T1)
-SCANNING = START.advance(run_id="run-1", next_cursor="c", items=1, at=T0)
-COMPLETE = START.advance(run_id="run-1", next_cursor=None, items=1, at=T0)
+LATER = replace(FRESH, started_at=T1 + timedelta(seconds=1))
 
-
-PLANS: dict[str, tuple[Checkpoint | None, tuple[str, ...], Checkpoint]] = {
-    "never scanned": (None, (), FRESH),
-    "never scanned, carrying on": (None, ("run-1",), FRESH),
-    "no page landed": (START, (), FRESH),
-    "broken off": (SCANNING, (), SCANNING),
-    "broken off by the run resumed": (SCANNING, ("run-1",), SCANNING),
-    "complete, of another day": (COMPLETE, (), FRESH),
-    "complete, of a run not resumed": (COMPLETE, ("run-0",), FRESH),
-    "complete, of a run resumed": (COMPLETE, ("run-0", "run-1"), COMPLETE),
-    "given up": (SCANNING.abandon(run_id="run-1", at=T0), ("run-1",), FRESH),
+# The checkpoint of a new scan, the last one, the runs that are resumed, and which of them the run begins with.
+PLANS: dict[str, tuple[Checkpoint, Checkpoint | None, tuple[str, ...], Checkpoint]] = {
+    "never scanned": (FRESH, None, (), FRESH),
+    "never scanned, carrying on": (FRESH, None, ("run-1",), FRESH),
+    "no page landed": (FRESH, START, (), FRESH),
+    "broken off": (FRESH, SCANNING, (), SCANNING),
+    "broken off by the run resumed": (FRESH, SCANNING, ("run-1",), SCANNING),
+    "complete, of another day": (FRESH, COMPLETE, (), FRESH),
+    "complete, of a run not resumed": (FRESH, COMPLETE, ("run-0",), FRESH),
+    "complete, of a run resumed": (FRESH, COMPLETE, ("run-0", "run-1"), COMPLETE),
+    "given up": (FRESH, ABANDONED, ("run-1",), FRESH),
+    "a backfill's, not resumed": (of_backfill(FRESH), of_backfill(SCANNING), (), of_backfill(FRESH)),
+    "a backfill's, resumed": (of_backfill(FRESH), of_backfill(SCANNING), ("run-1",), of_backfill(SCANNING)),
+    "recent, goes on as it was": (known(FRESH, 5), known(SCANNING, 5), (), known(SCANNING, 5)),
+    "another scan was closed meanwhile": (known(FRESH, 7), known(SCANNING, 5), (), SCANNING),
+    "a full one is wanted now": (FRESH, known(SCANNING, 5), (), SCANNING),
+    "it was full": (known(FRESH, 5), SCANNING, (), SCANNING),
+    "a recent one is enough": (known(FRESH, 7), RECENT, ("run-1",), RECENT),
+    "a recent one is not enough": (FRESH, RECENT, ("run-1",), FRESH),
+    "complete, but began too long ago": (LATER, COMPLETE, ("run-1",), LATER),
+    "recent, but began too long ago": (known(LATER, 7), RECENT, ("run-1",), known(LATER, 7)),
 }
 
 
-@pytest.mark.parametrize(("last", "resumed_runs", "expected"), PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize(("fresh", "last", "resumed_runs", "expected"), PLANS.values(), ids=PLANS)
 def test_a_scan_starts_resumes_or_is_done(
-    last: Checkpoint | None, resumed_runs: tuple[str, ...], expected: Checkpoint
+    fresh: Checkpoint, last: Checkpoint | None, resumed_runs: tuple[str, ...], expected: Checkpoint
 ) -> None:
-    assert plan(last, *resumed_runs) == expected
-
-
-RECENT = replace(COMPLETE, state=ScanState.RECENT, known_seq=5)
-
-
-RECENT_PLANS = {
-    "goes on as it was": (replace(SCANNING, known_seq=5), 5, replace(SCANNING, known_seq=5)),
-    "another scan was closed meanwhile": (replace(SCANNING, known_seq=5), 7, SCANNING),
-    "a full one is wanted now": (replace(SCANNING, known_seq=5), None, SCANNING),
-    "it was full": (SCANNING, 5, SCANNING),
-    "a recent one is enough": (RECENT, 7, RECENT),
-    "a recent one is not enough": (RECENT, None, FRESH),
-}
-
-
-@pytest.mark.parametrize(("last", "known_seq", "expected"), RECENT_PLANS.values(), ids=RECENT_PLANS)
-def test_a_recent_scan_continues_as_recent_only_if_still_allowed(
-    last: Checkpoint, known_seq: int | None, expected: Checkpoint
-) -> None:
-    resumed = ("run-1",)
-    assert _plan_at(T1, last, resumed, known_seq) == expected
-
-
-@pytest.mark.parametrize("closed", [COMPLETE, RECENT])
-def test_a_closed_scan_that_began_too_long_ago_is_repeated(closed: Checkpoint) -> None:
-    later = T1 + timedelta(seconds=1)
-    again = Checkpoint(POSTS, "scan-2", "run-2", later, later, known_seq=7)
-    assert _plan_at(T1, closed, (closed.run_id,), 7) == closed
-    assert _plan_at(later, closed, (closed.run_id,), 7) == again
+    assert plan_scan(fresh, last, resumed_runs=resumed_runs, within=timedelta(hours=12)) == expected

@@ -18,7 +18,7 @@ from connectors.warehouse.merge.columns import Column, item_columns, observation
 from connectors.warehouse.merge.items import read_registry, table_of_fields
 from connectors.warehouse.merge.registry import Registry, child_table, register
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.identity import read_mapping
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType
@@ -75,7 +75,7 @@ def rebuild(
     a part of the raw store is damaged or lacks an item, if an item has no id now, or, unless `force`, if a mapped
     column would become empty. Then the caller rolls back.
     """
-    before = read_mapping(db) or mapping
+    before = read_warehouse(db).mapping or mapping
     quarantine = read_quarantine(db, mapping)
     paths = _read_again(db, raw, mapping, quarantine, force=force)
     if order_of(before) != order_of(mapping):
@@ -90,7 +90,7 @@ def recompute_hashes(db: DuckDBPyConnection, raw: Path) -> None:
 
     In the open transaction; nothing is to be merged before it. Raises WarehouseUnusable as `rebuild` does.
     """
-    mapping = read_mapping(db) or BUILT_IN
+    mapping = read_warehouse(db).mapping or BUILT_IN
     _read_again(db, raw, mapping, read_quarantine(db, mapping), force=True)
 
 
@@ -132,7 +132,7 @@ def _read_again(
     db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, quarantine: Quarantine, *, force: bool
 ) -> PathCounts:
     """Write columns, versions and current counts as the mapping reads them."""
-    before, known = read_mapping(db) or mapping, read_registry(db)
+    before, known = read_warehouse(db).mapping or mapping, read_registry(db)
     present = {name: (kind, is_own) for name, kind, is_own in db.execute(_SQL["present"]).fetchall()}
     own = own_columns(MEDIA) | {name for name, (_, is_own) in present.items() if is_own}
     own |= {column.column for column in mapping.columns}

@@ -23,7 +23,7 @@ from connectors.warehouse.merge.reading import ListedAccount, Records, Rejected,
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import release_memory, transaction
-from connectors.warehouse.storage.identity import read_merged
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from models.checkpoint import Checkpoint, ScanState
 from models.feeds import LIFETIMES
@@ -69,7 +69,7 @@ def merge_landed(
     then.
     """
     total = MergeStats()
-    while (merged := read_merged(db)) < last:
+    while (merged := read_warehouse(db).merged_seq) < last:
         with closed_at_end(after(merged)) as landings:
             batch = cut_batch(takewhile(lambda landing: landing.seq <= last, landings))
         total += merge_batch(db, batch, mapping, raw, paths)

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +33,14 @@ from tests.runs import open_run_resources, request, stored, stored_state, synced
 
 pytestmark = [pytest.mark.anyio]
 
-FailureGroup = Callable[[Asked], Action | BaseException | None]
-
 _OUTCOMES = """
 SELECT account_id, surface, outcome, pages, items, error_code, http_status, correlation_id, detail
 FROM core.run_outcomes WHERE run_id = '{run_id}'
 ORDER BY resource, account_id, surface
 """
+_QUARANTINE = "SELECT reason, page, position, payload FROM core.quarantine"
+_REMOVED = "SELECT media_id FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
+POSTS = uuid(1), "posts"
 
 
 async def _run(
@@ -52,8 +55,12 @@ async def _run(
     return report, outcomes
 
 
-def _posts(service: ListedApi, account: int) -> list[str | None]:
-    return [request.cursor for request in service.requests if request.is_posts(account)]
+async def _killed(folder: Path, service: ListedApi, fault: Callable[[Asked], BaseException | None]) -> None:
+    """Run a sync that dies at a request."""
+    service.fault = fault
+    with pytest.raises(RuntimeError, match="killed"):
+        await _run(folder, service)
+    service.fault = lambda _: None
 
 
 async def test_no_page_is_asked_for_before_the_one_before_it_has_landed(
@@ -69,194 +76,150 @@ async def test_no_page_is_asked_for_before_the_one_before_it_has_landed(
 
     monkeypatch.setattr(Warehouse, "land", landing)
     service = ListedApi(accounts=1, posts=5)
-
-    def asked(request: Asked) -> None:
-        if request.is_posts(1):
-            happened.append(request.cursor)
-
-    service.fault = asked
+    service.fault = lambda asked: happened.append(asked.cursor) if asked.is_posts(1) else None
     await _run(tmp_path, service)
     assert happened == [None, "landed 1", "c2", "landed 2", "c4", "landed 3"]
 
 
-async def test_a_setting_lets_expired_accounts_be_scanned(tmp_path: Path) -> None:
-    service = ListedApi(accounts=2, expired=frozenset({2}))
-    report, _ = await _run(tmp_path, service, scan_expired=True)
-    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5}
-
-
-async def test_items_of_an_expired_account_are_not_removed_while_it_is_scanned(tmp_path: Path) -> None:
+async def test_a_setting_lets_expired_accounts_be_scanned_and_nothing_of_them_is_removed(tmp_path: Path) -> None:
     service = ListedApi(accounts=2, posts=3, expired=frozenset({2}))
-    gone = "SELECT media_id FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
     for posts in (3, 2, 2):
         service.posts = posts
-        await _run(tmp_path, service, scan_expired=True)
-        service.clock.passed += 86_400
-    assert stored(tmp_path, gone) == [("001-2",)]
+        report, _ = await _run(tmp_path, service, scan_expired=True)
+        assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5}
+        service.clock.days(1)
+    assert stored(tmp_path, _REMOVED) == [("001-2",)]
     # Two scans decide after the token was renewed.
     service.expired = frozenset()
     removed = []
     for _ in range(2):
         await _run(tmp_path, service)
-        removed.append([media_id for (media_id,) in stored(tmp_path, gone)])
-        service.clock.passed += 86_400
+        removed.append([media_id for (media_id,) in stored(tmp_path, _REMOVED)])
+        service.clock.days(1)
     assert removed == [["001-2"], ["001-2", "002-2"]]
 
 
-TWO_LISTS = b'{"posts": [], "stories": [], "next_cursor": null}'
+Spoil = Callable[[str | None, bytes], bytes]
 
 
-class _Spoiling(ListedApi):
-    """An API that changes a page of the first account's posts, by default the second one."""
+class SpoiledApi(ListedApi):
+    """An API that changes the pages of the first account's posts; `spoil` gets the cursor and the page."""
 
-    spoil: Callable[[bytes], bytes] = bytes
-    cursor: str | None = "c2"
+    spoil: Spoil = staticmethod(lambda _, page: page)
 
     def render(self, request: PageRequest) -> bytes:
         page = super().render(request)
-        return self.spoil(page) if Asked.of(request).is_posts(1) and request.cursor == self.cursor else page
+        return self.spoil(request.cursor, page) if Asked.of(request).is_posts(1) else page
 
 
-async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run(tmp_path: Path) -> None:
-    service = _Spoiling(accounts=2, posts=3)
-    service.spoil = lambda _: TWO_LISTS
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.PARTIAL
-    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 2, "malformed_page")
-    kept = "SELECT reason, account_id, surface, page, position, payload, correlation_id FROM core.quarantine"
-    [(reason, *found)] = stored(tmp_path, kept)
-    assert stored(tmp_path, "SELECT sum(pages) FROM core.run_counts") == [(6,)]
-    assert reason.endswith("no list of items found.")
-    *found, trace = found
-    assert found == [uuid(1), "posts", 2, None, TWO_LISTS.decode()]
-    assert trace in [
-        asked.correlation_id for asked in service.requests if asked.is_posts(1) and asked.cursor is not None
-    ]
+def at(cursor: str | None, *changes: tuple[bytes, bytes]) -> Spoil:
+    """Replace texts of the page at a cursor."""
 
-    service.spoil = bytes
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.COMPLETE
-    assert stored(tmp_path, "SELECT count(*) FROM core.media") == [(6,)]
+    def spoil(asked: str | None, page: bytes) -> bytes:
+        for old, new in changes if asked == cursor else ():
+            page = re.sub(old, new, page, count=1)
+        return page
+
+    return spoil
+
+
+def endless(asked: str | None, _: bytes) -> bytes:
+    """Return a page of the same items with a new cursor, and new signatures."""
+    number = int((asked or "c0")[1:]) + 1
+    items = [{"key": {"id": f"001-{one}"}, "id": f"001-{one}", "url": f"https://x/?oe={number}"} for one in (0, 1)]
+    return json.dumps({"items": items, "next_cursor": f"c{number}"}).encode()
+
+
+TWO_LISTS = '{"posts": [], "stories": [], "next_cursor": null}'
+_NEW = (rb"a post", b"new")
+_ALL = rb"(?s).*"
+_END, _CURSOR = rb"}$", rb', "next_cursor": [^}]*'
+_long = pytest.mark.long
+
+# What is wrong with a page, the pages, items and code of the scan that it ends, how many new items landed from it, and
+# the reason for which the page is kept. The list has 3 posts, 2 of them on a page, and had 4.
+LISTS: dict[str, tuple[Spoil, tuple[int, int, str], int, str | None]] = {
+    "two lists": (at("c2", (_ALL, TWO_LISTS.encode())), (1, 2, "malformed_page"), 0, "no list of items found."),
+    "two items": (at(None, (_END, b',"items":[]}')), (0, 0, "malformed_page"), 0, "it contains a duplicate key."),
+    "no cursor": (at("c2", _NEW, (_CURSOR, b"")), (2, 3, "cursor_missing"), 1, None),
+    "no cursor on the first of two": (at(None, _NEW, (_CURSOR, b"")), (1, 2, "cursor_missing"), 1, None),
+    "an empty cursor": (at("c2", _NEW, (rb"null", b'""')), (2, 3, "cursor_empty"), 1, None),
+    "its own cursor": (at("c2", _NEW, (rb"null", b'"c2"')), (2, 3, "cursor_loop"), 1, None),
+    "no end": (endless, (11, 22, "cursor_no_progress"), 0, None),
+}
 
 
 @pytest.mark.parametrize(
-    "more",
-    [
-        '"items":[]',
-        *(pytest.param(one, marks=pytest.mark.long) for one in ('"next_cursor":null', '"data":[{"id":"9"}]')),
-    ],
+    ("spoil", "outcome", "new", "kept"),
+    [pytest.param(*case, id=name, marks=[_long] if name.startswith("an") else []) for name, case in LISTS.items()],
 )
-async def test_a_page_with_a_duplicate_key_fails_its_scan_alone_and_removes_nothing(tmp_path: Path, more: str) -> None:
-    service = _Spoiling(accounts=2, posts=3)
-    service.cursor = None
+async def test_a_list_that_cannot_be_followed_fails_alone_and_decides_nothing(
+    tmp_path: Path, spoil: Spoil, outcome: tuple[int, int, str], new: int, kept: str | None
+) -> None:
+    service = SpoiledApi(accounts=2, posts=4)
     await _run(tmp_path, service)
-    items = b'"data"' if "data" in more else b'"items"'
-    service.spoil = lambda page: page.replace(b'"items"', items, 1)[:-1] + f", {more}}}".encode()
+    service.spoil, service.posts = spoil, 3
     for _ in range(2):
-        service.clock.passed += 86_400
+        service.clock.days(1)
+        before = len(service.post_cursors())
         report, outcomes = await _run(tmp_path, service)
         assert report.state is RunState.PARTIAL
-        assert outcomes[uuid(1), "posts"][:4] == ("failed", 0, 0, "malformed_page")
+        assert outcomes[POSTS][:4] == ("failed", *outcome)
         assert outcomes[uuid(2), "posts"][0] == "complete"
-    assert stored(tmp_path, "SELECT count(*), count(removed_at) FROM core.media") == [(6, 0)]
-    [(reason,)] = stored(tmp_path, "SELECT reason FROM core.quarantine")
-    assert reason.endswith("it contains a duplicate key.")
+        assert service.post_cursors()[before] is None or kept
+    captions = stored(tmp_path, "SELECT media_id FROM core.media WHERE caption = 'new'")
+    assert (len(captions), stored(tmp_path, _REMOVED)) == (new, [("002-3",)])
+    found = stored(tmp_path, "SELECT reason, page, position, correlation_id FROM core.quarantine")
+    if kept is not None:
+        [(reason, page, position, trace)] = found
+        assert (reason.endswith(kept), page, position) == (True, outcome[0] + 1, None)
+        assert trace in [asked.correlation_id for asked in service.requests if asked.is_posts(1)]
+    else:
+        assert found == []
+
+    del service.spoil
+    report, outcomes = await _run(tmp_path, service)
+    assert (report.state, outcomes[POSTS][0]) == (RunState.COMPLETE, "complete")
 
 
-_QUARANTINE = "SELECT reason, page, position, payload FROM core.quarantine"
-_STORED = "SELECT media_id, caption, removed_at IS NULL FROM core.media ORDER BY media_id"
-
-
-async def test_a_scan_goes_on_after_an_item_that_is_not_utf_8_and_removes_nothing(tmp_path: Path) -> None:
-    service = _Spoiling(accounts=1, posts=6)
-    service.cursor = None
-    await _run(tmp_path, service)
-    # Item 1 is not UTF-8, item 0 changes, and item 5 is not listed.
-    service.posts = 5
-    service.spoil = lambda page: page.replace(b"a post", b"a\\nb", 1).replace(b"a post", b"caf\xe9")
-    for _ in range(2):
-        service.clock.passed += 86_400
-        report, outcomes = await _run(tmp_path, service)
-        assert (report.state, report.items) == (RunState.COMPLETE, 6)
-        assert outcomes[uuid(1), "posts"][:3] == ("complete", 3, 5)
-        broken = '{"id": "001-1", "caption": "caf\\xe9"}'
-        assert stored(tmp_path, _QUARANTINE) == [("The item is not JSON.", 1, 1, broken)]
-    captions = ["a\nb", *["a post"] * 5]
-    assert stored(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
-
-    service.spoil = bytes
-    for _ in range(2):
-        service.clock.passed += 86_400
-        await _run(tmp_path, service)
-    assert [is_there for _, _, is_there in stored(tmp_path, _STORED)] == [*[True] * 5, False]
-
-
-@pytest.mark.parametrize("media_id", [[], ["/code"]], ids=["built-in", "mapped"])
-async def test_an_item_that_parsers_refuse_lands_or_is_rejected_and_the_scan_goes_on(
-    tmp_path: Path, media_id: list[str]
-) -> None:
-    long, deep = "9" * 5_000, "[" * 250 + "]" * 250
-    service = _Spoiling(accounts=1, posts=4)
-    service.cursor = None
-    service.spoil = lambda page: page.replace(b'"a post"', f'"a", "timestamp": {long}'.encode(), 1).replace(
-        b'"a post"', f'"b", "n": {deep}'.encode()
-    )
-    for quarantined in (1, 1):
-        report, outcomes = await _run(tmp_path, service, mapping={"media_id": media_id})
-        assert report.state is RunState.COMPLETE
-        assert outcomes[uuid(1), "posts"][:3] == ("complete", 2, 4)
-        assert len(stored(tmp_path, _QUARANTINE)) == quarantined
-        service.clock.passed += 86_400
-    assert [row[0] for row in stored(tmp_path, _STORED)] == ["001-0", "001-2", "001-3"]
+_LONG = b'"a", "timestamp": ' + b"9" * 5_000
+_DEEP = b'"b", "n": ' + b"[" * 250 + b"]" * 250
+_TEXT = rb'"a post"'
 
 
 @pytest.mark.parametrize(
-    ("written", "code"),
+    ("spoil", "mapping", "kept"),
     [
-        pytest.param(b"", "cursor_missing", id="missing"),
-        pytest.param(b', "next_cursor": ""', "cursor_empty", id="empty", marks=pytest.mark.long),
+        (
+            at(None, (_TEXT, b'"changed"'), (_TEXT, b'"caf\xe9"')),
+            {},
+            [("The item is not JSON.", 1, 1, '{"id": "001-1", "caption": "caf\\xe9"}')],
+        ),
+        (at(None, (_TEXT, _LONG), (_TEXT, _DEEP)), {}, None),
+        (at(None, (_TEXT, _LONG), (_TEXT, _DEEP)), {"media_id": ["/code"]}, None),
     ],
+    ids=["not UTF-8", "too long and too deep", "too long and too deep, mapped"],
 )
-async def test_a_page_without_a_cursor_after_pages_with_one_lands_and_ends_nothing(
-    tmp_path: Path, written: bytes, code: str
+async def test_a_scan_goes_on_after_an_item_that_cannot_be_read_and_removes_nothing(
+    tmp_path: Path, spoil: Spoil, mapping: dict[str, Any], kept: list[tuple[Any, ...]] | None
 ) -> None:
-    service = _Spoiling(accounts=1, posts=4)
-    await _run(tmp_path, service)
-    # A scan whose end is uncertain removes nothing: on the second page or, because the list had two, on the first.
-    service.spoil = lambda page: page.replace(b', "next_cursor": null', written).replace(b"a post", b"new")
-    for cursor, pages, posts, requested in (("c2", 2, 4, [None, "c2"]), (None, 1, 2, [None])):
-        service.cursor, service.posts = cursor, posts
-        service.clock.passed += 86_400
-        service.requests.clear()
-        report, outcomes = await _run(tmp_path, service)
-        assert report.state is RunState.PARTIAL
-        assert outcomes[uuid(1), "posts"][:4] == ("failed", pages, posts, code)
-        assert _posts(service, 1) == requested
-    captions = ["new"] * 4
-    assert stored(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
-
-    service.spoil = bytes
+    service = SpoiledApi(accounts=1, posts=6)
+    await _run(tmp_path, service, mapping=mapping)
+    service.spoil, service.posts = spoil, 5
     for _ in range(2):
-        service.clock.passed += 86_400
-        report, _ = await _run(tmp_path, service)
-        assert report.state is RunState.COMPLETE
-    assert [is_there for _, _, is_there in stored(tmp_path, _STORED)] == [True, True, False, False]
+        service.clock.days(1)
+        report, outcomes = await _run(tmp_path, service, mapping=mapping)
+        assert (report.state, outcomes[POSTS][:3]) == (RunState.COMPLETE, ("complete", 3, 5))
+        found = stored(tmp_path, _QUARANTINE)
+        assert found == kept if kept else len(found) == 1
+    assert stored(tmp_path, "SELECT count(*) FROM core.media WHERE caption IN ('changed', 'a')") == [(1,)]
+    assert stored(tmp_path, _REMOVED) == []
 
-
-async def test_a_last_page_that_repeats_its_cursor_lands_and_ends_nothing(tmp_path: Path) -> None:
-    service = _Spoiling(accounts=1, posts=4)
-    await _run(tmp_path, service)
-    service.spoil = lambda page: page.replace(b"null", b'"c2"').replace(b"a post", b"new")
-    service.posts = 3
+    del service.spoil
     for _ in range(2):
-        service.clock.passed += 86_400
-        service.requests.clear()
-        report, outcomes = await _run(tmp_path, service)
-        assert report.state is RunState.PARTIAL
-        assert outcomes[uuid(1), "posts"][:4] == ("failed", 2, 3, "cursor_loop")
-        assert _posts(service, 1) == [None, "c2"]
-    captions = ["a post", "a post", "new", "a post"]
-    assert stored(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
+        service.clock.days(1)
+        await _run(tmp_path, service, mapping=mapping)
+    assert stored(tmp_path, _REMOVED) == [("001-5",)]
 
 
 def _some_rejected(number: int | None, surface: str) -> int:
@@ -268,7 +231,7 @@ def _some_rejected(number: int | None, surface: str) -> int:
 @pytest.mark.parametrize(
     ("rejected", "failed", "readable"),
     [
-        (_some_rejected, {(uuid(1), "posts"), (uuid(1), "stories"), (uuid(2), "stories")}, 1 + 2),
+        (_some_rejected, {POSTS, (uuid(1), "stories"), (uuid(2), "stories")}, 1 + 2),
         (lambda number, _: 2 * (number is None), {("", "")}, 0),
     ],
     ids=["items", "accounts"],
@@ -277,8 +240,7 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
     tmp_path: Path, rejected: Callable[[int | None, str], int], failed: set[tuple[str, str]], readable: int
 ) -> None:
     service = RejectedApi(accounts=2, posts=4, rejected=rejected)
-    selections = [None, None] if ("", "") in failed else [None, None, Selection(everything=True)]
-    for selection in selections:
+    for selection in [None, None] if ("", "") in failed else [None, None, Selection(everything=True)]:
         service.clock.days(1)
         report = await synced(tmp_path, service, mode="incremental", selection=selection)
         outcomes = {row[:2]: row[2:] for row in stored(tmp_path, _OUTCOMES.format(run_id=report.run_id))}
@@ -300,14 +262,11 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
 
 async def test_records_rejected_before_a_kill_count_after_it(tmp_path: Path) -> None:
     service = RejectedApi(accounts=1, posts=5, rejected=lambda _, surface: 3 * (surface == "posts"))
-    service.fault = lambda request: RuntimeError("killed") if request.cursor == "c4" else None
-    with pytest.raises(RuntimeError, match="killed"):
-        await _run(tmp_path, service)
-    service.fault = lambda _: None
+    await _killed(tmp_path, service, lambda asked: RuntimeError("killed") if asked.cursor == "c4" else None)
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL
-    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 1, "items_rejected")
-    assert outcomes[uuid(1), "posts"][-1] == "3 of 5 items have no id that gramhouse knows, or are not JSON"
+    assert outcomes[POSTS][:4] == ("failed", 1, 1, "items_rejected")
+    assert outcomes[POSTS][-1] == "3 of 5 items have no id that gramhouse knows, or are not JSON"
 
 
 async def test_a_mapping_with_the_path_of_the_id_makes_the_scan_complete(tmp_path: Path) -> None:
@@ -336,87 +295,48 @@ async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(t
     assert stored(tmp_path, "SELECT count(own_id) FROM core.media") == [(8,)]
 
 
-class Endless(ListedApi):
-    """An API that serves one account's posts, or the catalogue, repeatedly with new cursors and signatures."""
-
-    endless_of: int | None = 1
-
-    def render(self, request: PageRequest) -> bytes:
-        asked = Asked.of(request)
-        if asked.number != self.endless_of or asked.surface == "stories":
-            return super().render(request)
-        number = len(self.requests)
-        items = self.records(self.endless_of, "posts")[:2]
-        if self.endless_of is not None:
-            items = [{"key": {"id": item["id"]}, **item, "url": f"https://x/?oe={number}"} for item in items]
-        page = {"items": items, "next_cursor": f"c{number}"}
-        return json.dumps(page).encode()
-
-
-async def test_a_listing_that_never_ends_fails_and_the_next_run_starts_from_its_first_page(tmp_path: Path) -> None:
-    service = Endless(posts=5)
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.PARTIAL
-    assert outcomes[uuid(1), "posts"][:4] == ("failed", 11, 22, "cursor_no_progress")
-    assert len(_posts(service, 1)) == 11
-    healed = ListedApi(posts=5, clock=service.clock)
-    await _run(tmp_path, healed)
-    assert _posts(healed, 1)[0] is None
-
-
 @pytest.mark.parametrize(
     "mapping",
-    [
-        pytest.param({}, id="built in", marks=pytest.mark.long),
-        pytest.param({"media_id": ["/key/id"]}, id="another"),
-    ],
+    [pytest.param({}, id="built in", marks=_long), pytest.param({"media_id": ["/key/id"]}, id="another")],
 )
 async def test_pages_without_progress_are_counted_across_interrupted_runs(
     tmp_path: Path, mapping: dict[str, Any]
 ) -> None:
     """Killed every five pages: without the stored counts, each process would treat its first page as new."""
-    service = Endless(accounts=1, posts=2)
+    service = SpoiledApi(accounts=1, posts=2)
+    service.spoil = endless
     for _ in range(2):
-        left = [5]
-
-        def killed(request: Asked, left: list[int] = left) -> BaseException | None:
-            left[0] -= request.is_posts(1)
-            return RuntimeError("killed") if left[0] < 0 else None
-
-        service.fault = killed
+        left = iter(range(5))
+        service.fault = lambda asked, left=left: (  # type: ignore[misc]
+            RuntimeError("killed") if asked.is_posts(1) and next(left, None) is None else None
+        )
         with pytest.raises(RuntimeError, match="killed"):
             await _run(tmp_path, service, mapping=mapping)
     service.fault = lambda _: None
     _, outcomes = await _run(tmp_path, service, mapping=mapping)
-    assert outcomes[uuid(1), "posts"][3] == "cursor_no_progress"
+    assert outcomes[POSTS][3] == "cursor_no_progress"
     # Ten pages landed, two requests were repeated after the kills, and the eleventh page exceeded the limit.
-    assert len(_posts(service, 1)) == 13
-
-
-class Circular(ListedApi):
-    """An API whose listing of posts begins again after 30 pages, with the same cursors."""
-
-    def render(self, request: PageRequest) -> bytes:
-        if not Asked.of(request).is_posts(1):
-            return super().render(request)
-        page = int((request.cursor or "c0")[1:])
-        items = [{"id": f"{page}-{number}"} for number in range(2)]
-        return json.dumps({"items": items, "next_cursor": f"c{(page + 1) % 30}"}).encode()
+    assert len(service.post_cursors()) == 13
 
 
 async def test_a_circular_listing_ends_although_each_run_gets_fewer_pages_than_it_has(tmp_path: Path) -> None:
-    service = Circular(accounts=1)
-    codes = [(await _run(tmp_path, service, max_requests=15))[1][uuid(1), "posts"][3] for _ in range(4)]
+    def circular(asked: str | None, _: bytes) -> bytes:
+        page = int((asked or "c0")[1:])
+        items = [{"id": f"{page}-{number}"} for number in range(2)]
+        return json.dumps({"items": items, "next_cursor": f"c{(page + 1) % 30}"}).encode()
+
+    service = SpoiledApi(accounts=1)
+    service.spoil = circular
+    codes = [(await _run(tmp_path, service, max_requests=15))[1][POSTS][3] for _ in range(4)]
     assert "cursor_no_progress" in codes
 
 
 async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_catalogue(tmp_path: Path) -> None:
-    def failure(request: Asked) -> Action | None:
-        account = request.number
-        if account is not None and account <= 30:
+    def failure(asked: Asked) -> Action | None:
+        if asked.number is not None and asked.number <= 30:
             # Not a limit: if all accounts are limited, the run sends fewer requests.
             return refuse("api_internal_error", retry_after=50)
-        return refuse("api_unauthorized") if account == 31 else None
+        return refuse("api_unauthorized") if asked.number == 31 else None
 
     service = ListedApi(accounts=200, fault=failure, clock=StillClock())
     async with asyncio.timeout(30):
@@ -429,57 +349,73 @@ async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_ca
     assert report.accounts < 200
 
 
-async def test_an_old_scan_whose_repetition_fails_has_one_outcome(tmp_path: Path) -> None:
-    down = refuse("rate_limiter_unavailable")
-    service = ListedApi(posts=5, fault=lambda r: down if r.is_posts(1) and r.cursor == "c4" else None)
-    await _run(tmp_path, service)
-    service.clock.passed += 24 * 3600
-    ended = ListedApi(posts=5, clock=service.clock)
-    ended.fault = lambda r: down if len(_posts(ended, 1)) > 1 and r.is_posts(1) else None
-    report, outcomes = await _run(tmp_path, ended)
-    assert report.state is RunState.PARTIAL
-    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 1, "rate_limiter_unavailable")
+def _once(number: int, action: Action) -> Callable[[Asked], Action | None]:
+    """Refuse the posts after this many requests of them."""
+    left = iter(range(number))
+    return lambda asked: action if asked.is_posts(1) and next(left, None) is None else None
 
 
-async def _killed_two_days_ago(folder: Path, service: ListedApi) -> None:
-    """Run a sync that dies after the first page of the posts."""
-    service.fault = lambda request: RuntimeError("killed") if request.cursor == "c2" else None
-    with pytest.raises(RuntimeError, match="killed"):
-        await _run(folder, service)
-    service.fault = lambda _: None
+# How the scan of two days ago goes on: which cursors are asked for, its outcome, and where the next run begins.
+OLD: dict[str, tuple[Spoil, Callable[[Asked], Action | None], list[str | None], tuple[Any, ...], list[str | None]]] = {
+    "it ends": (at("c9"), lambda _: None, ["c2", None, "c2"], ("complete", 3, 4, None), [None, "c2"]),
+    "its repetition fails": (
+        at("c9"),
+        _once(2, refuse("api_validation_error")),
+        ["c2", None, "c2"],
+        ("failed", 2, 3, "api_validation_error"),
+        ["c2", None, "c2"],
+    ),
+    "neither its cursor nor the list can be followed": (
+        at(None, (_CURSOR, b"")),
+        lambda asked: refuse("api_validation_error") if asked.cursor == "c2" else None,
+        ["c2", None],
+        ("failed", 1, 2, "cursor_missing"),
+        [None, "c2"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "fault", "asked", "outcome", "next_asked"), OLD.values(), ids=OLD)
+async def test_an_old_scan_is_continued_and_then_begins_again(
+    tmp_path: Path,
+    spoil: Spoil,
+    fault: Callable[[Asked], Action | None],
+    asked: list[str | None],
+    outcome: tuple[Any, ...],
+    next_asked: list[str | None],
+) -> None:
+    service = SpoiledApi(accounts=1, posts=3)
+    await _killed(tmp_path, service, lambda each: RuntimeError("killed") if each.cursor == "c2" else None)
     service.clock.days(2)
+    service.requests.clear()
+    service.spoil, service.fault = spoil, fault
+    _, outcomes = await _run(tmp_path, service)
+    assert outcomes[POSTS][:4] == outcome
+    assert [cursor for cursor, _ in groupby(service.post_cursors())] == asked
+    del service.spoil
+    service.fault = lambda _: None
+    service.requests.clear()
+    service.clock.days(1)
+    assert (await _run(tmp_path, service))[0].state is RunState.COMPLETE
+    assert service.post_cursors() == next_asked
 
 
 async def test_the_failure_of_an_old_scan_is_kept_although_it_begins_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = _Spoiling(accounts=1, posts=3)
-    await _killed_two_days_ago(tmp_path, service)
-    unreadable = [TWO_LISTS] * TRIES
-    service.spoil = lambda page: unreadable.pop() if unreadable else page
+    service = SpoiledApi(accounts=1, posts=3)
+    await _killed(tmp_path, service, lambda asked: RuntimeError("killed") if asked.cursor == "c2" else None)
+    service.clock.days(2)
+    unreadable = [TWO_LISTS.encode()] * TRIES
+    service.spoil = lambda _, page: unreadable.pop() if unreadable else page
     with caplog.at_level(logging.WARNING, "flows.engine.pages"):
         report, _ = await _run(tmp_path, service)
     assert (report.state, unreadable) == (RunState.COMPLETE, [])
     [(_, *found)] = stored(tmp_path, _QUARANTINE)
-    assert found == [2, None, TWO_LISTS.decode()]
+    assert found == [2, None, TWO_LISTS]
     [line] = [message for message in caplog.messages if "malformed_page" in message]
     assert any(str(asked.correlation_id) in line for asked in service.requests if asked.is_posts(1))
-
-
-async def test_a_cursor_that_failed_is_not_asked_again_after_the_list_cannot_be_followed_either(
-    tmp_path: Path,
-) -> None:
-    service = _Spoiling(accounts=1, posts=3)
-    service.cursor = None
-    await _killed_two_days_ago(tmp_path, service)
-    service.spoil = lambda page: page.replace(b', "next_cursor": "c2"', b"")
-    service.fault = lambda request: refuse("api_validation_error") if request.cursor == "c2" else None
-    _, outcomes = await _run(tmp_path, service)
-    assert outcomes[uuid(1), "posts"][3] == "cursor_missing"
-    assert stored_state(tmp_path, "SELECT state FROM checkpoints WHERE surface = 'posts'") == [("abandoned",)]
-    service.requests.clear()
-    await _run(tmp_path, service)
-    assert _posts(service, 1) == [None]
+    assert stored_state(tmp_path, "SELECT state FROM checkpoints WHERE surface = 'posts'") == [("complete",)]
 
 
 async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:

@@ -79,9 +79,7 @@ class Run:
         loop.most_steps = 10_000_000
         self._clock: Any = SimpleNamespace(monotonic=loop.time, sleep=asyncio.sleep)
         self._random, progress = Random(1), Progress()
-        self._requests = Requests(
-            concurrency=16, rate=self.rate, most=None, max_wait=math.inf, clock=self._clock, progress=progress
-        )
+        self._requests = Requests(request(Path(), concurrency=16), self.rate, self._clock, progress)
         run_process(loop, self._scan_all())
         self.rate, self.seconds, self.refused = self._requests.rate, loop.time(), progress.refused
         loop.close()

@@ -15,8 +15,7 @@ import pytest
 
 from connectors.warehouse.publish import publish as publishing
 from models.views import views
-from tests.harness.loop import Killed
-from tests.harness.points import Crash, Points, installed
+from tests.harness.points import Crash, Killed, Points, installed
 from tests.warehouse.days import POSTS, Days, account, ask, at, opened_days, refusal
 
 # Writes, reports it, and waits; when it is killed, its log remains.

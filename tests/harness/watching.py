@@ -1,0 +1,127 @@
+"""Watches a process: what it sends and gets, what is durable, and which runs a later one resumes.
+
+The only part of the harness that knows how: the API is in this process, and a gateway before it limits all requests.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from connectors.sandbox.http.access import RateLimiter
+from connectors.state.inbox import Inbox
+from connectors.warehouse.merge.removals import Removals, remove_missing
+from flows.engine import closing as closing_of_runs
+from models.page_commit import PageCommit
+from tests.api.asked import Asked
+from tests.api.server import Api
+from tests.api.transport import ApiTransport, Exchange
+from tests.harness.events import Answered, Decided, Event, Landed, Page, Sent
+from tests.harness.oracle.tables import CATALOGUE, Partition
+from tests.harness.scenario import Day
+
+Log = Callable[[Event], None]
+_KEY = "key"
+_REFUSED = b"<html>Too many requests</html>"
+
+
+def partition_of(asked: Asked) -> Partition:
+    """Return what a request asks for."""
+    return CATALOGUE if asked.account_id is None else (asked.account_id, asked.surface or "")
+
+
+class Transport(ApiTransport):
+    """Logs every request and answer. At the requests `day_changes` of a day, the API advances to its next day."""
+
+    def __init__(self, api: Api, random: Random, log: Log, day: Day, clock: Callable[[], float]) -> None:
+        super().__init__(self._pass, latency=lambda: random.random() * day.latency, watch=self._answered)
+        self._gateway = RateLimiter({_KEY: day.key_limit}, clock)
+        self._real = api
+        self._day = day
+        self._log = log
+        self._sent = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the API's answer. Raises ConnectionResetError if it resets the connection."""
+        path, _, query = request.url.raw_path.partition(b"?")
+        asked = Asked.read(path.decode(), query)
+        self._sent += 1
+        self._real.day += self._day.day_changes.count(self._sent)
+        self._log(Sent(asyncio.get_running_loop().time(), partition_of(asked), asked.cursor))
+        return await super().handle_async_request(request)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (wait := self._gateway.admit(_KEY, "", 0)) is None:
+            await self._real(scope, receive, send)
+            return
+        headers = [(b"retry-after", b"%d" % wait)] if self._day.key_status == 503 else []
+        await send({"type": "http.response.start", "status": self._day.key_status, "headers": headers})
+        await send({"type": "http.response.body", "body": _REFUSED})
+
+    def _answered(self, got: Exchange) -> None:
+        where, status = partition_of(got.asked), -1 if got.status is None else got.status
+        self._log(Answered(got.received_at, where, got.asked.cursor, status, got.headers, got.body, got.whole))
+
+
+@contextmanager
+def watched_landings(log: Log, time: Callable[[], float]) -> Iterator[None]:
+    """Log what becomes durable in this block, before the process goes on."""
+    real, remove = Inbox.land, remove_missing
+
+    def land(self: Inbox, commits: Sequence[PageCommit]) -> int:
+        last = real(self, commits)
+        for one in commits:
+            partition = one.page.partition if one.page else one.checkpoint.partition if one.checkpoint else None
+            where = (partition.account_id, partition.surface) if partition else ("", "")
+            page: Page = None if one.page is None else "page" if one.page.scan_id else "unreadable"
+            state = one.checkpoint.state.value if one.checkpoint else None
+            log(Landed(time(), where, page, state, one.cooldown.scope if one.cooldown else None))
+        return last
+
+    def decide(*args: Any, **options: Any) -> Removals:  # noqa: ANN401 - as remove_missing
+        removals = remove(*args, **options)
+        log(Decided())
+        return removals
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Inbox, "land", land)
+        patch.setattr(closing_of_runs, "remove_missing", decide)
+        yield
+
+
+class Run(NamedTuple):
+    """A run as the state remembers it; it is not resumed after it was published."""
+
+    run_id: str
+    kind: str
+    state: str
+    started_at: datetime
+    resumes: str | None
+    published: bool
+
+
+def read_runs(warehouse: Path) -> list[Run]:
+    """Return all runs, newest first, from the files of a process that has ended."""
+    state = warehouse.with_name(f"{warehouse.name}.state.sqlite")
+    if not state.exists():
+        return []
+    with closing(sqlite3.connect(state)) as db:
+        # A process may be killed before the file has tables.
+        has_runs = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'runs'").fetchone() == (1,)
+        query = (
+            "SELECT run_id, kind, state, started_at, resumes, published_at IS NOT NULL FROM runs"
+            " WHERE run_id IS NOT NULL ORDER BY seq DESC"
+        )
+        found = db.execute(query).fetchall() if has_runs else []
+    return [
+        Run(run_id, kind, state, datetime.fromisoformat(started_at), resumes, bool(published))
+        for run_id, kind, state, started_at, resumes, published in found
+    ]
