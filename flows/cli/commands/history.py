@@ -17,7 +17,8 @@ from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_
 from flows.cli.output.terminal import WARN, clean, err, out, print_json, print_row
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import load
+from flows.config.settings import Settings, load
+from flows.engine.run_request import RunRequest
 from flows.reporting.reader import Reader
 from flows.reporting.words import count, join, moment, run_title
 from models.feeds import LIFETIMES
@@ -154,11 +155,14 @@ def describe_state(item: Record, events: Sequence[Record]) -> str:
     return what
 
 
-def _explain(opened: Snapshot, what: str, *, with_raw: bool) -> Iterator[Record]:
+def _explain(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool) -> Iterator[Record]:
     """Yield what is known of each account and item that is called so. Raises SettingsError if there is none."""
 
     def records(name: str, *parameters: object) -> list[Record]:
         return opened.query(_SQL[name].format(names=NAMES), parameters).records()
+
+    # It imports what a scan needs, such as the HTTP client.
+    from flows.engine.plan import plan_account
 
     found = records("found", what.strip(), as_name(what))
     if not found:
@@ -171,6 +175,9 @@ def _explain(opened: Snapshot, what: str, *, with_raw: bool) -> Iterator[Record]
         if each["media_id"] is None:
             [account] = records("account", each["account_id"])
             surfaces, events = records("surfaces", each["account_id"]), records("account_events", each["account_id"])
+            planned = plan_account(RunRequest(settings), opened, each["account_id"], now=SystemClock().now())
+            following = {scan.surface: {"next_scan": scan.scan, "next_reason": scan.reason} for scan in planned}
+            surfaces = [row | following.get(row["surface"], {}) for row in surfaces]
             yield {"account": account, "surfaces": surfaces, "events": events}
             continue
         key = each["account_id"], each["surface"], each["media_id"]
@@ -213,6 +220,8 @@ def _surface_facts(row: Record) -> Iterator[str]:
         yield f"a scan of {moment(row['gap_since'])} ended early, after {count(row['gap_pages'], 'page')}"
     if row["full_due_at"]:
         yield f"incremental syncs: full scan due {moment(row['full_due_at'])}"
+    if "next_scan" in row:
+        yield f"next sync: {row['next_scan'] if row['next_scan'] != 'none' else 'no'} scan ({row['next_reason']})"
 
 
 def _print_account(explained: Record) -> None:
@@ -247,16 +256,17 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Show what is known of an item or account, in order of time."""
-    path = current_snapshot(load(snapshot=snapshot))
+    settings = load(snapshot=snapshot)
+    path = current_snapshot(settings)
     try:
         with open_snapshot(path, with_raw=True) as opened:
-            found = list(_explain(opened, what, with_raw=True))
+            found = list(_explain(opened, what, settings, with_raw=True))
     except WarehouseUnusable as error:
         if raw:
             raise
         err.print(f"{WARN} Without the raw store: {clean(error)}", soft_wrap=True)
         with open_snapshot(path) as opened:
-            found = list(_explain(opened, what, with_raw=False))
+            found = list(_explain(opened, what, settings, with_raw=False))
     if not raw:
         for event in (event for each in found for event in each["events"]):
             event.pop("payload", None)
