@@ -196,8 +196,7 @@ def test_prefect_stores_the_key_nowhere_though_everything_fails(tmp_path: Path, 
     rig = Rig(tmp_path / "rig", service.url)
     home = tmp_path / "prefect"
     port = free_port()
-    with prefect(home, port, home.parent / "report.html") as server:
-        server.wait()
+    with prefect(home, port, home.parent / "report.html"):
         tracker = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
         slow = rig.start("tracked", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker)
         _tracked(rig, tracker)
