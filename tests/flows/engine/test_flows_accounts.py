@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
-from connectors.source.errors import ApiError, client_error
 from connectors.state.forgotten import mark_forgotten, unmark_forgotten
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.errors import OtherService
@@ -64,6 +63,14 @@ async def on_day(folder: Path, service: ListedApi, *, day: float, url: str = HER
     return await synced(folder, service, page_size=50, base_url=url, **asked)
 
 
+async def cut_short(folder: Path, service: ListedApi, *, day: float, at: int, **asked: Any) -> None:  # noqa: ANN401
+    """Run a sync that dies at the first request of an account."""
+    service.fault = lambda request: RuntimeError("cut short") if request.number == at else None
+    with pytest.raises(RuntimeError, match="cut short"):
+        await on_day(folder, service, day=day, **asked)
+    service.fault = lambda _: None
+
+
 async def test_accounts_with_an_unknown_status_fail_and_make_the_run_partial(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     await on_day(tmp_path, service, day=0)
@@ -94,10 +101,7 @@ async def test_known_accounts_whose_records_are_malformed_are_scanned_with_their
     await on_day(tmp_path, service, day=0)
     service.listed, service.malformed = range(1, 5), (2, 3, 4)
     if is_resumed:
-        service.fault = lambda request: RuntimeError("cut short") if request.number else None
-        with pytest.raises(RuntimeError):
-            await on_day(tmp_path, service, day=1)
-        service.fault = lambda _: None
+        await cut_short(tmp_path, service, day=1, at=1)
     asked = len(service.requests)
     report = await on_day(tmp_path, service, day=1.01)
     assert bool(report.resumed_runs) is is_resumed
@@ -161,68 +165,29 @@ async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace
 
 
 async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_path: Path) -> None:
-    def answer(request: Asked) -> ApiError | None:
-        body = f'[{{"id": "{uuid(2)}"}}'
-        return (
-            client_error(request.operation, "malformed_page", "no page", body=body.encode())
-            if not request.number
-            else None
-        )
-
-    service = ListedApi(fault=answer)
+    body = f'[{{"id": "{uuid(2)}"}}'.encode()
+    service = ListedApi(fault=lambda asked: None if asked.number else Action("raw", body=body))
     async with open_run_resources(tmp_path, service) as resources:
         await resources.warehouse.write_state(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
-    assert (await on_day(tmp_path, service, day=0)).state is RunState.FAILED
+    report = await on_day(tmp_path, service, day=0)
+    assert [(group.error_code, group.scans) for group in report.failure_groups] == [("malformed_page", 1)]
     assert stored(tmp_path, "FROM core.quarantine") == []
     assert not holding(tmp_path, uuid(2))
 
 
-async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_service(tmp_path: Path) -> None:
+async def test_what_has_landed_binds_the_warehouse_to_an_address_until_a_person_accepts_another(tmp_path: Path) -> None:
     service = Catalogue(posts=5, listed=range(1, 4))
-    service.fault = lambda request: RuntimeError("cut short") if request.number == 2 else None
-    with pytest.raises(RuntimeError):
-        await on_day(tmp_path, service, day=0)
-    service.fault = lambda _: None
-    report = await on_day(tmp_path, service, day=0.01, url=THERE, rebind=True)
-    assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
-    assert stored_state(tmp_path, "SELECT base_url FROM identity") == [(THERE,)]
-    assert (await on_day(tmp_path, service, day=1, url=THERE)).state is RunState.COMPLETE
-    with pytest.raises(OtherService):
-        await on_day(tmp_path, service, day=1.01, url=HERE)
-
-
-async def test_a_first_run_that_landed_nothing_binds_to_nothing(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(1, 4))
     service.fault = lambda _: refuse("api_unauthorized")
-    assert (await on_day(tmp_path, service, day=0, url=THERE)).state is RunState.FAILED
-    service.fault = lambda _: None
-    assert (await on_day(tmp_path, service, day=0.01, url=HERE)).state is RunState.COMPLETE
-
-
-async def test_pages_landed_by_an_interrupted_first_run_bind_the_address(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(1, 4))
-    service.fault = lambda request: RuntimeError("cut short") if request.number else None
-    with pytest.raises(RuntimeError):
-        await on_day(tmp_path, service, day=0, url=THERE)
-    service.fault = lambda _: None
+    assert (await on_day(tmp_path, service, day=0, url=HERE)).state is RunState.FAILED
+    # Nothing has landed.
+    await cut_short(tmp_path, service, day=0.01, at=2, url=THERE)
     with pytest.raises(OtherService):
-        await on_day(tmp_path, service, day=0.01, url=HERE)
-
-
-async def test_a_list_whose_old_cursor_fails_is_scanned_from_its_first_page(tmp_path: Path) -> None:
-    service = ListedApi(accounts=5, posts=6)
-    ended = refuse("api_invalid_projection")
-    service.fault = lambda each: ended if each.cursor == "c4" else None
-    report = await synced(tmp_path, service, surfaces=("posts",))
-    assert (report.state, report.accounts) == (RunState.FAILED, 4)
-    service.fault = lambda each: ended if each.cursor == "c4" and service.clock.passed < 90_000 else None
-    service.clock.days(1)
-    report = await synced(tmp_path, service, surfaces=("posts",))
-    # All lists failed at the same cursor again, in this scan as well.
-    assert (report.state, report.accounts) == (RunState.FAILED, 4)
-    service.clock.days(1)
-    report = await synced(tmp_path, service, surfaces=("posts",))
-    assert (report.state, report.accounts) == (RunState.COMPLETE, 5)
+        await on_day(tmp_path, service, day=0.02, url=HERE)
+    report = await on_day(tmp_path, service, day=0.03, url=HERE, rebind=True)
+    assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
+    assert stored_state(tmp_path, "SELECT base_url FROM identity") == [(HERE,)]
+    with pytest.raises(OtherService):
+        await on_day(tmp_path, service, day=1, url=THERE)
 
 
 async def test_accounts_of_a_catalogue_that_is_never_listed_in_one_run_are_scanned(tmp_path: Path) -> None:
