@@ -220,7 +220,7 @@ class Workers:
         self._salt = new_id()
         self._terms = describe_terms(settings, self._salt)
         self._rate: RequestRate | None = None
-        self._waiting: list[tuple[AccountScan, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[AccountScan, asyncio.Future[bool]]] = []
 
     async def scan_account(self, run: Run, account: AccountScan) -> None:
         """Scan what is left of an account in as many pieces as it takes; see `flows.engine.pages.scan_account`.
