@@ -1,6 +1,6 @@
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_unknown_fields_are_named_and_kept() -> None:
     assert read.accounts[1].model_extra == {"nickname": {"a": 1}}
 
 
-WRONG: tuple[dict[str, object], ...] = (
+WRONG: tuple[Mapping[str, object], ...] = (
     *({"id": "0b6f7c1e52a44d1b9a532f1d3f0c8e11"}, {"ig_username": "a" * 31}, {"ig_username": "a b"}),
     *({"public_id": "a" * 17}, {"public_id": 123456789012}, {"status": "paused"}),
 )
@@ -57,7 +57,7 @@ NO_ACCOUNTS: tuple[object, ...] = (None, 3, "x", [], {}, {"reason": "a", "payloa
 
 @pytest.mark.parametrize(
     ("item", "at"),
-    [*(({**ACCOUNT, **change}, [*change][0]) for change in WRONG), *((item, None) for item in NO_ACCOUNTS)],
+    [*(({**ACCOUNT, **change}, next(iter(change))) for change in WRONG), *((item, None) for item in NO_ACCOUNTS)],
 )
 def test_what_is_no_account_is_rejected_alone(item: object, at: str | None) -> None:
     read = read_account_page(page(ACCOUNT, item, ACCOUNT))
