@@ -94,7 +94,7 @@ def current(settings: Settings) -> Current:
             return Current(None)
         what = f"There is no state beside {settings.warehouse}"
         return Current(None, f"{what}: interrupted runs cannot be shown. The next run creates it.")
-    from connectors.state.operations import read_operations
+    from connectors.state.identity import read_operations
     from connectors.state.runs import last_command
     from flows.engine.files import open_existing_state
     from models.erasure import OPERATION
