@@ -51,7 +51,6 @@ def test_unknown_fields_are_named_and_kept() -> None:
     read = read_account_page(page(ACCOUNT, {**ACCOUNT, "nickname": {"a": 1}}, total=2))
     assert read.unknown_fields == {"items[].nickname", "total"}
     assert read.accounts[1].model_extra == {"nickname": {"a": 1}}
-    assert read_media_page(page({"nickname": 1}, total=2)).unknown_fields == {"total"}
 
 
 @pytest.mark.parametrize(
@@ -136,20 +135,18 @@ ITEM = '{"id": "1",  "x": [1.50, "\\u00e9"]}'
 
 
 @pytest.mark.parametrize(
-    ("body", "paths", "unknown"),
+    ("body", "paths"),
     [
-        ('{"data": [%s], "next_cursor": "c"}', DEFAULT_PATHS, {"data"}),
-        ('{"media": [%s], "tags": ["a"], "empty": [], "next_cursor": "c"}', DEFAULT_PATHS, {"media", "tags", "empty"}),
-        ('{"items": [%s], "paging": {"next_cursor": "c"}}', DEFAULT_PATHS, {"paging"}),
-        ('{"result": {"media": [%s]}, "after": "c"}', PagePaths(("/result/media",), ("/after",)), {"result", "after"}),
-        ('{"items": [%s], "next_cursor": "c"}', PagePaths(("/media",), ("/after",)), set()),
+        ('{"data": [%s], "next_cursor": "c"}', DEFAULT_PATHS),
+        ('{"media": [%s], "tags": ["a"], "empty": [], "next_cursor": "c"}', DEFAULT_PATHS),
+        ('{"items": [%s], "paging": {"next_cursor": "c"}}', DEFAULT_PATHS),
+        ('{"result": {"media": [%s]}, "after": "c"}', PagePaths(("/result/media",), ("/after",))),
+        ('{"items": [%s], "next_cursor": "c"}', PagePaths(("/media",), ("/after",))),
     ],
 )
-def test_the_list_and_the_cursor_of_a_media_page_are_found_and_keep_their_bytes(
-    body: str, paths: PagePaths, unknown: set[str]
-) -> None:
+def test_the_list_and_the_cursor_of_a_media_page_are_found_and_keep_their_bytes(body: str, paths: PagePaths) -> None:
     page = read_media_page((body % ITEM).encode(), paths)
-    assert (page.items, page.next_cursor, set(page.unknown_fields)) == (1, "c", unknown)
+    assert (page.items, page.next_cursor) == (1, "c")
     assert raw_items(page.body) == [ITEM.encode()]
 
 
@@ -282,7 +279,7 @@ def error(**output: object) -> bytes:
 def test_an_error_keeps_its_code_despite_invalid_details(details: object) -> None:
     output = read_error(error(details=details, correlation_id=7, hint="new"))
     assert output is not None
-    assert (output.code, output.correlation_id, output.details.issues) == ("api_x", None, [])
+    assert (output.code, list(output.issues)) == ("api_x", [])
 
 
 @pytest.mark.parametrize(
