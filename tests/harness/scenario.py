@@ -177,11 +177,7 @@ FAULTS: tuple[tuple[int, Callable[[Random], Action]], ...] = (
     (1, lambda random: Action("malformed_account", variant=random.choice(tuple(MALFORMED)))),
     (1, lambda random: Action("oversize", size=random.choice((70 << 20, 6 << 20, 6 << 20)))),
     *((2, _simple(kind)) for kind in ("cut", "reset", "refuse_cursor", "forget_cursors")),
-    *(
-        (1, _simple(kind))
-        for kind in ("html_502", "plain_text", "redirect", *TAMPERINGS)
-        if kind != "malformed_account"
-    ),
+    *((1, _simple(kind)) for kind in ("redirect", *TAMPERINGS) if kind != "malformed_account"),
 )
 _WEIGHTS, _ACTIONS = zip(*FAULTS, strict=True)
 
