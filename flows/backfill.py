@@ -8,9 +8,10 @@ from prefect.states import Completed
 
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions
+from flows.engine.plan import describe_plan, make_plan
+from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.flow_run import end_flow_run, run_in_flow, run_name
-from flows.reporting.dry_run import describe_forecast, forecast
 from flows.sync import TRACKED
 
 
@@ -21,7 +22,7 @@ async def backfill(options: BackfillOptions) -> State[Any]:
         return await run_in_flow(options, TRACKED)
     try:
         settings = await load_with_credentials(options.expert.model_dump())
-        found = forecast(settings, options.selection(), now=SystemClock().now())
+        plan = make_plan(RunRequest(settings, options), now=SystemClock().now())
     except Exception as error:  # noqa: BLE001 - raised again unless a user can fix it
         return await end_flow_run(error)
-    return Completed(message=describe_forecast(found))
+    return Completed(message=describe_plan(plan))

@@ -6,7 +6,7 @@ API v1 does not specify the order of posts, so nothing here relies on an order t
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
+from enum import StrEnum
 from typing import Literal, NamedTuple
 
 # The first posts may be pinned, so they are no evidence of order, depth or removals. Instagram allows three pins.
@@ -140,21 +140,32 @@ class Incremental:
     least_age: float = 0.0
 
 
-class Depth(Enum):
-    """How deep a scan reads: to known posts, or to the last page, perhaps because that is due."""
+class FullReason(StrEnum):
+    """Why a scan reads to the last page; `ALWAYS`: each scan of this kind of run or of feed does."""
 
-    RECENT = "recent"
-    FULL = "full"
-    FULL_DUE = "full_due"
+    FIRST = "first"
+    ALWAYS = "always"
+    NOT_IN_ORDER = "not_in_order"
+    FEW_PAGES = "few_pages"
+    DUE = "due"
 
 
-def choose_depth(closed: ClosedScan | None, incremental: Incremental | None) -> Depth:
-    """Return how deep to scan a feed; `closed` are its last closed scans. Without `incremental` all scans are full."""
-    if closed is None or incremental is None or not closed.is_eligible:
-        return Depth.FULL
+def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> FullReason | None:
+    """Return why a scan of a feed must be full; None if it may stop at known posts.
+
+    `closed` are its last closed scans. Without `incremental` all are full.
+    """
+    if closed is None:
+        return FullReason.FIRST
+    if incremental is None:
+        return FullReason.ALWAYS
+    if not closed.is_ordered:
+        return FullReason.NOT_IN_ORDER
+    if closed.pages < LEAST_PAGES:
+        return FullReason.FEW_PAGES
     at, every = incremental.at, incremental.every
     is_taken = closed.is_full_due(at, every) and closed.age(at, every) >= incremental.least_age
-    return Depth.FULL_DUE if is_taken else Depth.RECENT
+    return FullReason.DUE if is_taken else None
 
 
 def least_age(due: Iterable[tuple[float, int]], budget: int | None) -> float:

@@ -35,13 +35,12 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ChosenAccount:
-    """A selected account with the surfaces to scan; `pages` is the estimated number of requests."""
+    """A selected account with the surfaces to scan."""
 
     account_id: str
     ig_username: str
     expired: bool
     surfaces: tuple[str, ...]
-    pages: int
 
 
 class NothingChosen(Exception):  # noqa: N818 - having nothing to do is not an error

@@ -113,10 +113,14 @@ class DailyRuns:
     def now(self) -> datetime:
         return self.clock.now()
 
+    def request(self, **changes: Any) -> RunRequest:  # noqa: ANN401 - as `request`
+        """Return what a run of one day is asked for."""
+        return request(self.folder, **{"mode": "incremental", "page_size": PAGE, "concurrency": 1, **changes})
+
     async def sync(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - as `request`
         """Run a sync, then let `days` pass; `cursors` are those of the posts' pages of account 1 that it requested."""
         before = len(self.service.post_cursors())
-        asked = request(self.folder, **{"mode": "incremental", "page_size": PAGE, "concurrency": 1, **changes})
+        asked = self.request(**changes)
         async with open_run_resources(self.folder, self.service) as resources:
             report = await run_sync(asked, resources)
         self.cursors = self.service.post_cursors()[before:]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from connectors.warehouse.raw.reading import read_parts
 from connectors.warehouse.storage.connection import open_warehouse
-from connectors.warehouse.storage.identity import read_id, read_mapping, read_merged
+from connectors.warehouse.storage.identity import read_warehouse
 from models.item import read_items
 from models.mapping import BUILT_IN
 
@@ -21,10 +21,10 @@ def main() -> None:
     """Read the items and print the seconds."""
     path = Path(sys.argv[1])
     with open_warehouse(path) as db:
-        folder, merged_seq, mapping = path.parent / "raw" / read_id(db), read_merged(db), read_mapping(db) or BUILT_IN
+        row = read_warehouse(db)
     began, items = time.perf_counter(), 0
-    for rows in read_parts(folder, merged_seq=merged_seq):
-        read_items(enumerate(rows["payload"].to_pylist()), mapping)
+    for rows in read_parts(path.parent / "raw" / row.id, merged_seq=row.merged_seq):
+        read_items(enumerate(rows["payload"].to_pylist()), row.mapping or BUILT_IN)
         items += rows.num_rows
     print(json.dumps({"items": items, "seconds": time.perf_counter() - began}))
 

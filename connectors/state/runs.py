@@ -83,11 +83,6 @@ def mark_interrupted(connection: Connection) -> None:
     connection.execute(running.values(state=RunState.INTERRUPTED, detail=KILLED))
 
 
-def delete_failed_starts(connection: Connection) -> None:
-    """Delete the rows of runs that failed before they began, because one begins now."""
-    connection.execute(delete(runs).where(_of.run_id.is_(None), _of.kind.in_(_RUN_KINDS)))
-
-
 def end_run(connection: Connection, run_id: str, state: RunState, /, *, now: datetime, **columns: object) -> None:
     """End a run with its state; `columns` are the values of other columns of `runs`."""
     connection.execute(update(runs).where(_of.run_id == run_id).values(state=state, ended_at=now, **columns))

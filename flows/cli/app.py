@@ -111,7 +111,7 @@ def _is_mistyped(error: Exception) -> bool:
 
 def _run(arguments: Sequence[str], typed: str) -> int:
     command = arguments[0] if arguments and arguments[0] in COMMANDS else None
-    if command not in _RECORDED or not {"--help", "-h", "--dry-run"}.isdisjoint(arguments):
+    if command not in _RECORDED or not {"--help", "-h", "--dry-run", "--plan"}.isdisjoint(arguments):
         return _call(arguments, command)
     from flows.reporting.recording import record_failed_start
 

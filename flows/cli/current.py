@@ -1,22 +1,22 @@
 """What commands read: the current snapshot, which they download from a bucket, and the run that is not in it yet."""
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.holder import look
+from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
 from flows.reporting.recording import RUN_KINDS
 from models.runs import RunState
 
+Record = dict[str, Any]
+
 _SHOWN = (
     *("run_id", "kind", "selection", "state", "pid", "started_at", "ended_at"),
-    *("accounts", "pages", "items", "error_code", "detail"),
+    *("accounts", "pages", "items", "error_code", "detail", "published_at"),
 )
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
@@ -53,15 +53,15 @@ class Current:
     `has_unfinished_erasure`: a `gramhouse forget` was interrupted.
     """
 
-    last: Mapping[str, Any] | None
+    last: Record | None
     problem: str | None = None
     is_damaged: bool = False
     has_unfinished_erasure: bool = False
 
-    def runs(self, snapshot: Snapshot, limit: int) -> list[dict[str, Any]]:
+    def runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
         """Return the last runs, newest first: the current one, if the snapshot does not have it yet, and its own."""
         answer = snapshot.query(_RUNS, [limit])
-        rows, run = answer.records(), self.as_run() or {}
+        rows, run = answer.records(), self.last or {}
         run_id = run.get("run_id")
         if run_id is not None and snapshot.query(_KNOWN, [run_id]).rows == [(0,)]:
             rows.insert(0, {name: run.get(name) for name in answer.columns})
@@ -70,11 +70,7 @@ class Current:
             rows[0] |= {name: run[name] for name in ("state", "error_code", "detail")}
         return rows[:limit]
 
-    def as_run(self) -> dict[str, Any] | None:
-        """Return the last command as a row of `runs`, as far as it is known."""
-        return None if self.last is None else {name: self.last[name] for name in _SHOWN}
-
-    def other(self) -> Mapping[str, Any] | None:
+    def other(self) -> Record | None:
         """Return the last command if it is one without a run, such as publish, that is running or failed."""
         last = self.last
         return last if last and last["run_id"] is None and last["state"] != RunState.COMPLETE else None
@@ -89,34 +85,34 @@ class Current:
 def current(settings: Settings) -> Current:
     """Read the state; a command whose process is gone is shown as interrupted."""
     # Imported here, because SQLAlchemy is not needed on a machine without the state.
-    from connectors.state.database import state_path
+    from connectors.state.database import StateError, open_state_read_only, state_path
 
-    if not state_path(real(settings.warehouse)).exists():
+    path = state_path(real(settings.warehouse))
+    if not path.exists():
         if settings.snapshot_url() and not settings.warehouse.exists():
             # The snapshot is a copy; the state is on the machine that published it.
             return Current(None)
         what = f"There is no state beside {settings.warehouse}"
         return Current(None, f"{what}: interrupted runs cannot be shown. The next run creates it.")
-    from connectors.state.operations import read_operations
+    from connectors.state.identity import read_operations
     from connectors.state.runs import last_command
-    from flows.engine.files import open_existing_state
     from models.erasure import OPERATION
 
     try:
-        with open_existing_state(settings.warehouse) as state:
+        with open_state_read_only(path) as state:
             if state is None:
                 return Current(None)
             last, is_erasing = state.read(last_command), OPERATION in state.read(read_operations)
-    except WarehouseUnusable as error:
+    except StateError as error:
         return Current(None, str(error), is_damaged=True)
-    return Current(last and _settled(last, settings.warehouse), has_unfinished_erasure=is_erasing)
+    if last is not None:
+        last = {name: last[name] for name in _SHOWN}
+        if last["state"] == RunState.RUNNING and _has_ended(last["pid"], settings.warehouse):
+            detail = f"Process {last['pid']} ended before the run: it was killed, or the machine failed."
+            last |= {"state": RunState.INTERRUPTED.value, "detail": detail}
+    return Current(last, has_unfinished_erasure=is_erasing)
 
 
-def _settled(last: Mapping[str, Any], warehouse: Path) -> Mapping[str, Any]:
-    """Return a command, with the state interrupted if it is running but its process no longer holds the lock."""
-    if last["state"] != RunState.RUNNING or (lock := look(warehouse)) is None:
-        return last
-    if lock.is_held and (lock.holder is None or lock.holder.pid == last["pid"]):
-        return last
-    detail = f"Process {last['pid']} ended before the run: it was killed, or the machine failed."
-    return {**last, "state": RunState.INTERRUPTED.value, "detail": detail}
+def _has_ended(pid: int, warehouse: Path) -> bool:
+    writing = holder(warehouse)
+    return writing is None or writing.pid not in (0, pid)

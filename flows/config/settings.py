@@ -11,8 +11,16 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter, ValidationError
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+)
 
 from connectors.buckets.address import check_url, is_cloud
 from connectors.source.base_url import check_api_key, check_base_url
@@ -123,13 +131,13 @@ Days = Annotated[int, Field(ge=1, le=_MOST_DAYS)]
 Wait = Annotated[float, Field(ge=0, le=_LONGEST_WAIT)]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """All settings: from the variable `GRAMHOUSE_<NAME>`, or else the file's key `<name>`, or else the default.
 
     The text after a setting is its description: in docs/settings.md, in the help of options, and in Prefect's form.
     """
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
 
     base_url: Annotated[str, AfterValidator(lambda text: check_base_url(text.strip()))] | None = None
     """Address of the service, such as https://api.example.com; https, except on this machine."""
@@ -203,13 +211,6 @@ class Settings(BaseSettings):
     """Prefect block with the service's address and API key; only runs tracked by Prefect use it."""
     mapping: Annotated[MappingSettings | None, BeforeValidator(_from_json)] = None
     """How media items are read; best written as [mapping] in gramhouse.toml."""
-
-    @classmethod
-    def settings_customise_sources(  # noqa: D102 - pydantic-settings calls it
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **__: object
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        variables = {name: value for name, (_, value) in read_variables().items()}
-        return init_settings, *(InitSettingsSource(settings_cls, found) for found in (variables, read_file()))
 
     def snapshot_url(self) -> str | None:
         """Return the address of the snapshot in a bucket; None if it is a file on this machine."""
@@ -311,8 +312,9 @@ def load(**chosen: object) -> Settings:
     contains the key.
     """
     overrides = {name: value for name, value in chosen.items() if value is not None}
+    variables = {name: value for name, (_, value) in read_variables().items()}
     try:
-        return Settings(**overrides)  # type: ignore[arg-type]
+        return Settings.model_validate({**read_file(), **variables, **overrides})
     except ValidationError as error:
         raise SettingsError(*(_line(dict(found), overrides) for found in error.errors(include_url=False))) from None
 

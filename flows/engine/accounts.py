@@ -15,7 +15,7 @@ from flows.engine.run import Run
 from flows.engine.scan import AccountScan, ListedAccount, Scan, begin_scan
 from flows.engine.scans import fail_fast_group
 from models.forgotten import FORGOTTEN
-from models.incremental import Depth, choose_depth
+from models.incremental import FullReason, why_full
 from models.page_commit import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind
@@ -32,7 +32,7 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     """
     done, now, due, skipped = Counter[str](), run.clock.now(), list[ListedAccount](), list[Outcome]()
     for account in batch.accounts:
-        if (why := _why_not(account, scan_expired=run.request.settings.scan_expired)) is None:
+        if (why := why_skipped(account, scan_expired=run.request.settings.scan_expired)) is None:
             due.append(account)
             continue
         kind, code, detail = why
@@ -64,7 +64,7 @@ async def _scan_account(run: Run, account: AccountScan, done: Counter[str]) -> N
             run.progress.accounts_done += 1
 
 
-def _why_not(account: ListedAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
+def why_skipped(account: ListedAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
     """Return outcome, error code and detail of an account that is not scanned, or None."""
     if account.is_forgotten:
         return OutcomeKind.SKIPPED, FORGOTTEN, FORGOTTEN
@@ -91,8 +91,8 @@ async def _begin_scans(run: Run, batch: Batch, due: Sequence[ListedAccount]) -> 
         checkpoints = await warehouse.read_state(read_checkpoints, account_ids, run.request.options.kind)
         closed = await warehouse.read(read_closed_scans, account_ids)
         feeds = {one.account_id: [media(one.account_id, surface) for surface in one.surfaces] for one in some}
-        depths = {each: choose_depth(closed.get(each), run.incremental) for own in feeds.values() for each in own}
-        recent = {each: closed[each] for each, depth in depths.items() if depth is Depth.RECENT}
+        full = {each: why_full(closed.get(each), run.incremental) for own in feeds.values() for each in own}
+        recent = {each: closed[each] for each, why in full.items() if why is None}
         older_than = run.clock.now() - run.request.lookback
         known = await warehouse.read(find_known_items, recent, older_than=older_than) if recent else {}
         for account in some:
@@ -106,7 +106,7 @@ async def _begin_scans(run: Run, batch: Batch, due: Sequence[ListedAccount]) -> 
                     account=account,
                     known=known.get(each, frozenset()),
                     known_seq=recent[each].seq if each in recent else None,
-                    is_due=depths[each] is Depth.FULL_DUE,
+                    is_due=full[each] is FullReason.DUE,
                 )
                 scan.may_repeat = run.may_repeat
                 scans.append(scan)

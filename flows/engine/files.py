@@ -9,9 +9,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from connectors.state.database import State, StateError, open_state, open_state_read_only, state_path
-from connectors.state.identity import read_identity, write_token
+from connectors.state.identity import end_operation, operation_numbers, read_identity, read_operations, write_token
 from connectors.state.inbox import Inbox
-from connectors.state.operations import end_operation, operation_numbers, read_operations
 from connectors.state.progress import forget_order
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
@@ -25,6 +24,7 @@ from flows.config.settings import Settings
 from flows.reporting.progress import notices
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 from models.identity import NEW, Identity, find_mismatch
+from models.item import CONTENT_RULE
 from models.mapping import Mapping
 from models.media_page import PagePaths
 
@@ -123,29 +123,31 @@ def _open_pair(state: State, settings: Settings) -> Iterator[Files]:
     with explained(path):
         remove_left_over(real(path))
     with explained_state(), open_warehouse(path) as db:
-        before, theirs = state.read(read_identity), of_warehouse.read_identity(db)
-        check_pair(state.path, before, path, theirs)
-        store = settings.raw_folder() / of_warehouse.read_id(db)
+        before, theirs = state.read(read_identity), of_warehouse.read_warehouse(db)
+        check_pair(state.path, before, path, theirs.identity)
+        store = settings.raw_folder() / theirs.id
         inbox = Inbox(state)
         # A rebuild that a kill rolled back wrote a part of its own.
-        waiting = {landing.seq for landing in inbox.after(theirs.seq)} | {*state.read(operation_numbers, "rebuild")}
-        delete_unmerged_parts(store, merged_seq=theirs.seq, raw_seq=of_warehouse.read_raw_seq(db), inbox=waiting)
+        waiting = {landing.seq for landing in inbox.after(theirs.merged_seq)} | {
+            *state.read(operation_numbers, "rebuild")
+        }
+        delete_unmerged_parts(store, merged_seq=theirs.merged_seq, raw_seq=theirs.raw_seq, inbox=waiting)
         # A kill in between leaves the state with the token that the warehouse knows as the one before.
         token = uuid4().hex
         of_warehouse.write_token(db, token, before=before.token)
         state.write(write_token, token)
         of_warehouse.write_token(db, token, before=None)
         state.write(end_operation, "rebuild")
-        inbox.delete(theirs.seq)
+        inbox.delete(theirs.merged_seq)
         with transaction(db):
             if of_warehouse.adopt_mapping(db, mapping):
                 state.write(forget_order)
-            if of_warehouse.is_content_rule_old(db):
+            if theirs.content_rule not in (None, CONTENT_RULE):
                 # Imported here, because a release rarely has another rule.
                 from connectors.warehouse.maintenance.rebuild import recompute_hashes  # noqa: PLC0415
 
                 recompute_hashes(db, store)
-            in_force = of_warehouse.read_mapping(db) or mapping
+            in_force = of_warehouse.read_warehouse(db).mapping or mapping
         runs = tuple(dict.fromkeys(landing.run_id for landing in inbox.after(0) if landing.page))
         files = Files(state, inbox, db, path, store, in_force, settings.page_paths(), runs)
         files.merge(db)

@@ -1,6 +1,6 @@
 """Lists the accounts that a sync scans."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest
 from connectors.source.errors import ApiError
 from connectors.source.responses import Response
 from connectors.source.retry import Send
-from connectors.state.forgotten import read_forgotten
+from connectors.state.identity import read_forgotten
 from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_listed_accounts, read_closed_scans, read_statuses
 from flows.engine.pages import scan_partition
@@ -20,8 +20,9 @@ from flows.engine.scan import ListedAccount, begin_scan
 from flows.engine.warehouse import Warehouse
 from models.api import AccountPage, MediaPage
 from models.forgotten import Forgotten, without_forgotten
+from models.incremental import ClosedScan
 from models.page_commit import RejectedRecord
-from models.partition import CATALOGUE, media
+from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome
 
 _EXPIRED = "token_expired"
@@ -48,12 +49,12 @@ async def list_accounts(run: Run) -> Outcome | None:
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await warehouse.read(find_listed_accounts, scan.checkpoint)
-        run.add(_listed(listed_as, status, surfaces) for listed_as, status in found)
+        run.add(list_account(listed_as, status, surfaces) for listed_as, status in found)
     rejected, outcome = list[RejectedRecord](), None
 
     def add(page: AccountPage | MediaPage) -> None:
         if isinstance(page, AccountPage):
-            run.add(_listed(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+            run.add(list_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
             rejected.extend(page.rejected)
 
     with suppress(RequestsSpent):
@@ -61,12 +62,14 @@ async def list_accounts(run: Run) -> Outcome | None:
     run.add(await _known(warehouse, rejected, surfaces))
     run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
     if run.request.options.max_requests is not None:
-        run.batcher.waiting = await _longest_waiting(warehouse, run.batcher.waiting)
+        waiting = run.batcher.waiting
+        closed = await warehouse.read(read_closed_scans, [account.account_id for account in waiting])
+        run.batcher.waiting = longest_waiting(waiting, closed)
     run.all_listed()
     return outcome
 
 
-def _listed(listed_as: str, status: str, surfaces: tuple[str, ...], username: str | None = None) -> ListedAccount:
+def list_account(listed_as: str, status: str, surfaces: tuple[str, ...], username: str | None = None) -> ListedAccount:
     """Return an account with the status that the catalogue has."""
     unknown = None if status in _STATUSES else status
     return ListedAccount(listed_as, status == _EXPIRED, surfaces, username, unknown)
@@ -103,15 +106,14 @@ async def _known(
     by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
     known = await warehouse.read(read_statuses, by_id) if by_id else {}
     statuses = {**known, **{key: record.unknown_status for key, record in by_id.items() if record.unknown_status}}
-    return [_listed(by_id[key].account_id or "", status, surfaces) for key, status in statuses.items()]
+    return [list_account(by_id[key].account_id or "", status, surfaces) for key, status in statuses.items()]
 
 
-async def _longest_waiting(warehouse: Warehouse, accounts: Sequence[ListedAccount]) -> list[ListedAccount]:
+def longest_waiting(accounts: Sequence[ListedAccount], closed: Mapping[Partition, ClosedScan]) -> list[ListedAccount]:
     """Return accounts sorted by how long they have waited: those without a closed scan first, then by the oldest one.
 
     The surfaces of each account are sorted in the same way: otherwise one of them could always use up all requests.
     """
-    closed = await warehouse.read(read_closed_scans, [account.account_id for account in accounts])
     never = datetime.min.replace(tzinfo=UTC)
 
     def since(account: ListedAccount, surface: str) -> datetime:

@@ -11,7 +11,7 @@ from connectors.state.runs import mark_published
 from connectors.warehouse.publish.publish import Publication, StateRows, find_refusal, publish
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.identity import read_id
+from connectors.warehouse.storage.identity import read_warehouse
 from flows.config.settings import Settings
 from flows.engine.warehouse import Warehouse
 from models.release import release
@@ -48,7 +48,7 @@ async def refuse_publication(warehouse: Warehouse, settings: Settings, *, now: d
 
 async def _refuse_upload(warehouse: Warehouse, url: str | None) -> str | None:
     newest = None if url is None else await open_snapshot_bucket(url).newest()
-    if url is None or newest is None or newest.warehouse_id == await warehouse.read(read_id):
+    if url is None or newest is None or newest.warehouse_id == (await warehouse.read(read_warehouse)).id:
         return None
     return another_warehouse(url)
 
@@ -73,7 +73,7 @@ async def publish_snapshot(
     if (url := settings.snapshot_url()) is not None:
         if (refused := await _refuse_upload(warehouse, url)) is not None:
             raise WarehouseUnusable(refused)
-        await open_snapshot_bucket(url).publish(snapshot, await warehouse.read(read_id), at=now)
+        await open_snapshot_bucket(url).publish(snapshot, (await warehouse.read(read_warehouse)).id, at=now)
     # A run before this is not resumed any more.
     await warehouse.write_state(mark_published, now=now)
     if report is None:

@@ -208,7 +208,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
     selection = options.selection()
-    chosen = None if selection is None else await _choose(selection, request, warehouse)
+    chosen = None if selection is None else await _choose(selection, warehouse)
     run_id, now = resources.new_id(), clock.now()
     if request.schedule is not None:
         progress.next_run = now + request.schedule.interval(now)
@@ -255,9 +255,9 @@ async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
         raise OtherService(refusal)
 
 
-async def _choose(selection: Selection, request: RunRequest, warehouse: Warehouse) -> Sequence[ListedAccount]:
+async def _choose(selection: Selection, warehouse: Warehouse) -> Sequence[ListedAccount]:
     """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
-    found = await warehouse.read(choose_accounts, selection, request.settings.page_size)
+    found = await warehouse.read(choose_accounts, selection)
     if not found:
         only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
         why = "no unfinished scans" if only_failed else f"no accounts match {selection}"
@@ -270,13 +270,19 @@ async def _choose(selection: Selection, request: RunRequest, warehouse: Warehous
 
 
 async def _read_incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:
-    """Return how the run decides between full and recent scans of posts; None: all are full."""
+    due = await warehouse.read(find_due_scans, now=now, every=timedelta(days=request.settings.full_refresh_every))
+    return decide_incremental(request, due, now=now)
+
+
+def decide_incremental(request: RunRequest, due: Sequence[tuple[float, int]], *, now: datetime) -> Incremental | None:
+    """Return how a run decides between full and recent scans of posts; None: all are full.
+
+    `due` has the age and the pages of each full scan that is due.
+    """
     settings = request.settings
     if (request.options.mode or settings.sync_mode) == "full_refresh":
         return None
-    every = timedelta(days=settings.full_refresh_every)
-    due = await warehouse.read(find_due_scans, now=now, every=every)
-    return Incremental(now, every, least_age(due, settings.full_refresh_budget))
+    return Incremental(now, timedelta(days=settings.full_refresh_every), least_age(due, settings.full_refresh_budget))
 
 
 async def _say_resumed(run_id: str, warehouse: Warehouse) -> None:

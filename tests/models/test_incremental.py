@@ -11,13 +11,13 @@ from models.incremental import (
     NO_ID,
     PINS,
     ClosedScan,
-    Depth,
     FeedProgress,
+    FullReason,
     Incremental,
     Post,
-    choose_depth,
     least_age,
     read_page,
+    why_full,
 )
 
 NOW = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -131,25 +131,25 @@ TWO_WEEKS = replace(CLOSED, complete_at=NOW - 2 * EVERY)
 
 
 @pytest.mark.parametrize(
-    ("closed", "incremental", "depth"),
+    ("closed", "incremental", "why"),
     [
-        (None, INCREMENTAL, Depth.FULL),
-        (CLOSED, None, Depth.FULL),
-        (CLOSED, INCREMENTAL, Depth.RECENT),
-        (replace(CLOSED, is_ordered=False), INCREMENTAL, Depth.FULL),
-        (replace(CLOSED, pages=2), INCREMENTAL, Depth.FULL),
-        (replace(CLOSED, complete_at=NOW - EVERY), INCREMENTAL, Depth.FULL_DUE),
-        (replace(CLOSED, full_share=1 / 7), INCREMENTAL, Depth.FULL_DUE),
-        (replace(CLOSED, full_share=1.01 / 7), INCREMENTAL, Depth.RECENT),
+        (None, INCREMENTAL, FullReason.FIRST),
+        (CLOSED, None, FullReason.ALWAYS),
+        (CLOSED, INCREMENTAL, None),
+        (replace(CLOSED, is_ordered=False), INCREMENTAL, FullReason.NOT_IN_ORDER),
+        (replace(CLOSED, pages=2), INCREMENTAL, FullReason.FEW_PAGES),
+        (replace(CLOSED, complete_at=NOW - EVERY), INCREMENTAL, FullReason.DUE),
+        (replace(CLOSED, full_share=1 / 7), INCREMENTAL, FullReason.DUE),
+        (replace(CLOSED, full_share=1.01 / 7), INCREMENTAL, None),
         # A budget defers the younger ones.
-        (TWO_WEEKS, Incremental(NOW, EVERY, 2.0), Depth.FULL_DUE),
-        (TWO_WEEKS, Incremental(NOW, EVERY, 2.1), Depth.RECENT),
+        (TWO_WEEKS, Incremental(NOW, EVERY, 2.0), FullReason.DUE),
+        (TWO_WEEKS, Incremental(NOW, EVERY, 2.1), None),
     ],
 )
 def test_a_scan_is_recent_unless_a_reason_requires_a_full_one(
-    closed: ClosedScan | None, incremental: Incremental | None, depth: Depth
+    closed: ClosedScan | None, incremental: Incremental | None, why: FullReason | None
 ) -> None:
-    assert choose_depth(closed, incremental) is depth
+    assert why_full(closed, incremental) is why
 
 
 @pytest.mark.parametrize(

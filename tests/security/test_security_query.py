@@ -1,7 +1,7 @@
 """Queries can read the snapshot and no other file, even if the snapshot is malicious."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from flows.cli.agent_tools import Tools
 from tests.operator import Cli
 from tests.security import hostile_snapshot
-from tests.security.hostile_snapshot import SECRET
+from tests.security.hostile_snapshot import DOTS, EVIL, MISNAMED, SECRET, SHADOWING
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -119,49 +119,44 @@ def test_a_hostile_snapshot_is_not_exported_with_another_file_in_it(tmp_path: Pa
     with pytest.raises(WarehouseUnusable) as caught:
         export(snapshot, tmp_path / "out")
     assert SECRET not in str(caught.value)
-    assert {path.name for path in tmp_path.iterdir()} == {"reading.duckdb", "other.txt"}
+    assert {path.name for path in tmp_path.iterdir()} == {snapshot.name, "other.txt"}
 
 
-@pytest.mark.parametrize("command", ["status", "accounts", "runs", "quarantine", "describe", "doctor"])
-@pytest.mark.parametrize("style", [[], ["--json"]])
+COMMANDS = (["status"], ["accounts"], ["runs"], ["quarantine"], ["describe"], ["describe", "accounts"], ["doctor"])
+QUERIES = (["query", "FROM accounts"], ["query", f'FROM "{EVIL}"'])
+
+
+@pytest.mark.parametrize("arguments", [*COMMANDS, *([*words, "--json"] for words in COMMANDS)])
 def test_no_command_reads_another_file_through_a_hostile_snapshot(
-    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, style: list[str]
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(hostile_snapshot.reading(tmp_path)))
-    code, out, err = run_cli(command, *style)
-    assert code in {0, 1, 2}
-    assert out + err
-    assert SECRET not in out + err
+    done = run_cli(*arguments)
+    assert done.code in {0, 1, 2}
+    assert done.text
+    assert SECRET not in done.text
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["status"], ["accounts"], ["runs"], ["quarantine"], ["describe"], ["describe", "accounts"],
-     ["doctor"],
-     ["query", "FROM accounts"], ["query", f'FROM "{hostile_snapshot.EVIL}"']],
-)  # fmt: skip
+@pytest.mark.parametrize("arguments", [*COMMANDS, *QUERIES])
 def test_no_text_of_a_hostile_snapshot_steers_the_terminal(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(hostile_snapshot.shadowing(tmp_path)))
-    _, out, err = run_cli(*arguments)
-    assert out + err
-    assert not {"\x1b", "\x07", "\u202e"} & set(out + err)
-    assert "Traceback" not in err
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(hostile_snapshot.write(tmp_path, SHADOWING)))
+    done = run_cli(*arguments)
+    assert done.text
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.stdout + done.stderr)
+    assert "Traceback" not in done.stderr
 
 
-def test_names_of_tables_lead_to_no_other_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tables", "written"), [(MISNAMED, "%2E%2E%2Fup.parquet"), (DOTS, "")])
+def test_names_of_tables_lead_to_no_other_folder(tmp_path: Path, tables: Sequence[str], written: str) -> None:
     around = tmp_path / "around"
     around.mkdir()
-    exported = export(hostile_snapshot.misnamed(tmp_path), around / "out")
-    assert [path.name for path in around.iterdir()] == ["out"]
-    written = [str(path.relative_to(around / "out")) for path in around.rglob("*") if path.is_file()]
-    assert len(written) == len(exported.tables)
-    assert "%2E%2E%2Fup.parquet" in written
-
-
-def test_a_table_named_with_dots_creates_nothing_outside_the_folder(tmp_path: Path) -> None:
-    snapshot = hostile_snapshot.dots(tmp_path)
+    snapshot = hostile_snapshot.write(tmp_path, tables)
     with suppress(WarehouseUnusable):
-        export(snapshot, tmp_path / "out")
-    assert {path.name for path in tmp_path.iterdir()} <= {snapshot.name, "out"}
+        exported = export(snapshot, around / "out")
+        files = [str(path.relative_to(around / "out")) for path in around.rglob("*") if path.is_file()]
+        assert len(files) == len(exported.tables)
+        assert not written or written in files
+    assert {path.name for path in around.iterdir()} <= {"out"}
+    assert {path.name for path in tmp_path.iterdir()} == {snapshot.name, "around"}

@@ -18,7 +18,7 @@ from connectors.warehouse.maintenance.stored import find_places
 from connectors.warehouse.raw.parts import number_of, part_numbers, part_path, write_part
 from connectors.warehouse.raw.reading import find_parts, oldest_row, read_part
 from connectors.warehouse.storage.connection import transaction
-from connectors.warehouse.storage.identity import read_merged
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 
 _SQL = statements(__name__)
@@ -50,7 +50,7 @@ def compact_parts(
     time, every row is in the store once or, in parts that readers skip, twice. Raises WarehouseUnusable if a part is
     damaged, and OSError.
     """
-    merged_seq = read_merged(db)
+    merged_seq = read_warehouse(db).merged_seq
     delete_superseded_parts(raw, merged_seq=merged_seq, until=(now - GRACE).timestamp())
     find_places(db)
     parts = find_parts(raw, merged_seq=merged_seq)

@@ -17,7 +17,7 @@ from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.raw.parts import part_numbers, part_path, write_part
 from connectors.warehouse.raw.reading import read_part
 from connectors.warehouse.storage.connection import transaction
-from connectors.warehouse.storage.identity import read_merged
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.erasure import Account, Erasure
@@ -80,7 +80,7 @@ def erase(db: DuckDBPyConnection, raw: Path, erasure: Erasure, *, on_counted: Ca
     brings the runs again. `on_counted` is called before the rows are gone. Raises WarehouseUnusable and OSError.
     """
     # Without waiting for their readers.
-    delete_superseded_parts(raw, merged_seq=read_merged(db), until=math.inf)
+    delete_superseded_parts(raw, merged_seq=read_warehouse(db).merged_seq, until=math.inf)
     is_theirs = pc.field("account_id").isin(erasure.ids)
     numbers = part_numbers(raw)
     found = {number: read_part(part_path(raw, number)).filter(is_theirs).num_rows for number in numbers}

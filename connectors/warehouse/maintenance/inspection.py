@@ -13,7 +13,7 @@ from connectors.warehouse.raw.parts import find_unmerged_parts
 from connectors.warehouse.raw.reading import find_parts, read_part
 from connectors.warehouse.storage.connection import explained
 from connectors.warehouse.storage.holder import hold
-from connectors.warehouse.storage.identity import read_id, read_identity, read_merged, read_raw_seq
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.schema import read_schema_number, schema_files
 from models.clock import Ahead
 from models.identity import NEW, Identity
@@ -68,11 +68,12 @@ def inspect(
         refused = None
         if snapshot is not None and publication is not None:
             refused = find_refusal(db, snapshot, publication)
-        found = Inspection(find_ahead(db, now=now), read_identity(db), is_current=True, refused=refused)
+        row = read_warehouse(db)
+        found = Inspection(find_ahead(db, now=now), row.identity, is_current=True, refused=refused)
         if raw is not None:
-            store, merged_seq = raw / read_id(db), read_merged(db)
-            find_unmerged_parts(store, merged_seq=merged_seq, raw_seq=read_raw_seq(db), inbox=inbox)
-            parts += find_parts(store, merged_seq=merged_seq)
+            store = raw / row.id
+            find_unmerged_parts(store, merged_seq=row.merged_seq, raw_seq=row.raw_seq, inbox=inbox)
+            parts += find_parts(store, merged_seq=row.merged_seq)
     # Without the lock, because it takes long for a large store. Parts do not change.
     for part in parts:
         read_part(part)

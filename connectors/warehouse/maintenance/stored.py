@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.merge.reading import Records, read_batch_items
 from connectors.warehouse.raw.reading import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.identity import read_merged
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from models.item import Items
 from models.landing import Landing
@@ -36,7 +36,7 @@ def read_stored(db: DuckDBPyConnection, raw: Path, mapping: Mapping) -> Iterator
     store is damaged or lacks one, or if one cannot be read.
     """
     missing = find_places(db)
-    for part in read_parts(raw, merged_seq=read_merged(db)):
+    for part in read_parts(raw, merged_seq=read_warehouse(db).merged_seq):
         numbers = pa.array(range(part.num_rows), pa.int64())
         db.register("part", part.select(["landed", "position"]).append_column("n", numbers))
         found = db.execute(_SQL["found"]).to_arrow_table()

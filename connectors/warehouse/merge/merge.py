@@ -23,7 +23,7 @@ from connectors.warehouse.merge.reading import ListedAccount, Records, Rejected,
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import release_memory, transaction
-from connectors.warehouse.storage.identity import read_merged
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from models.checkpoint import Checkpoint, ScanState
 from models.feeds import LIFETIMES
@@ -69,7 +69,7 @@ def merge_landed(
     then.
     """
     total = MergeStats()
-    while (merged := read_merged(db)) < last:
+    while (merged := read_warehouse(db).merged_seq) < last:
         with closed_at_end(after(merged)) as landings:
             batch = cut_batch(takewhile(lambda landing: landing.seq <= last, landings))
         total += merge_batch(db, batch, mapping, raw, paths)
@@ -103,7 +103,7 @@ def merge_pages(
     findings: list[Row] = []
     read = compare_items(db, records, arrived, mapping)
     raw_seq = write_raw(raw, records, arrived, read)
-    sighted = find_sighted(arrived, read)
+    sighted = find_sighted(read)
     counted = _count(records, arrived, read, sighted)
     if records.raws:
         write_items(db, read, sighted, mapping)
@@ -150,11 +150,14 @@ def _count(records: Records, arrived: pa.Table, read: ReadItems, sighted: pa.Tab
             counted[page.run_seq, "pages"] += 1
             counted[page.run_seq, "items"] += size
     changed = pc.and_not(read.flags["is_changed"], read.flags["is_new"])
-    for name, numbers in (("added", read.numbers("is_new")), ("changed", read.flags["n"].filter(changed))):
+    listings = {
+        "added": read.numbers("is_new"),
+        "changed": read.flags["n"].filter(changed),
+        "returned": sighted["first"].filter(sighted["is_removed"]),
+    }
+    for name, numbers in listings.items():
         for run_seq, number in Counter(arrived["run_seq"].take(numbers).to_pylist()).items():
             counted[run_seq, name] += number
-    for run_seq in sighted["first_run_seq"].filter(sighted["is_removed"]).to_pylist():
-        counted[run_seq, "returned"] += 1
     return counted
 
 

@@ -72,8 +72,9 @@ CREATE OR REPLACE TEMP TABLE missed AS
 SELECT
     m.rowid AS row, m.account_id, m.surface, m.media_id, c.seq, c.run_seq, c.decides, c.closed_at,
     m.missed_at IS NULL AS is_first,
-    is_first AND coalesce(c.closed_at - coalesce(m.published_at, m.first_seen_at) >= to_seconds(c.lifetime), false)
-        AS is_expired,
+    m.missed_at IS NULL AND coalesce(
+        c.closed_at - coalesce(m.published_at, m.first_seen_at) >= to_seconds(c.lifetime), false
+    ) AS is_expired,
     coalesce(c.started_at >= m.missed_at + to_hours({confirm_after}), false) AS is_confirmed
 FROM closing AS c
 JOIN core.media AS m ON m.account_id = c.account_id AND m.surface = c.surface

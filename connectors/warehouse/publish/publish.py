@@ -13,7 +13,6 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.items import read_registry
-from connectors.warehouse.merge.registry import Registry
 from connectors.warehouse.publish.contents import create_view, fill_views
 from connectors.warehouse.publish.file_copy import copy_file
 from connectors.warehouse.publish.hidden_copy import write_hidden
@@ -21,10 +20,12 @@ from connectors.warehouse.publish.hide import Hiding, find_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.durable import discard, logs, sync
-from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
+from models.registry import Registry
 from models.views import View
 
 _SQL = statements(__name__)
@@ -93,7 +94,6 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
             f"cannot publish {snapshot}: {error.strerror}. The previous snapshot is unchanged."
             " Fix: free space or make the folder writable, then run `gramhouse publish`."
         ) from error
-    _check_readable(snapshot)
     return size
 
 
@@ -113,12 +113,11 @@ def _prepare(
 
     Raises WarehouseUnusable.
     """
-    [(owner, mapping)] = db.execute("SELECT id, mapping FROM core.warehouse").fetchall()
-    of_media = MediaMapping.from_json(mapping) if mapping else BUILT_IN
-    registry = read_registry(db)
+    row, registry = read_warehouse(db), read_registry(db)
+    of_media = row.mapping or BUILT_IN
     hiding = find_hidden(publication.hide, of_media, registry) if publication.hide else None
-    check_replaceable(snapshot, owner, hiding.setting if hiding else None, may_show=publication.may_show)
-    return owner, of_media, registry, hiding
+    check_replaceable(snapshot, row.id, hiding.setting if hiding else None, may_show=publication.may_show)
+    return row.id, of_media, registry, hiding
 
 
 def bring_state(db: DuckDBPyConnection, state: StateRows) -> None:
@@ -182,16 +181,4 @@ def _put_in_place(draft: Path, snapshot: Path, *, at: datetime) -> None:
         raise WarehouseUnusable(
             f"{snapshot} was published, but {snapshot.parent} cannot be used: {error.strerror}."
             " Fix: make the folder writable, then run `gramhouse publish`."
-        ) from error
-
-
-def _check_readable(snapshot: Path) -> None:
-    """Open the published snapshot as a reader would. Raises WarehouseUnusable if it cannot be read."""
-    try:
-        with duckdb.connect(str(snapshot), read_only=True) as reader:
-            reader.execute("FROM main.published").fetchall()
-    except duckdb.Error as error:
-        raise WarehouseUnusable(
-            f"{snapshot} was published but cannot be read: {first_line(error)}."
-            " Fix: close the program that has it open for writing, then run `gramhouse publish`."
         ) from error

@@ -1,6 +1,7 @@
 """What scans need to know of merged pages: items and accounts that were listed, and the last closed scans."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from duckdb import DuckDBPyConnection
@@ -54,6 +55,35 @@ def find_due_scans(db: DuckDBPyConnection, *, now: datetime, every: timedelta) -
     found = [ClosedScan(*row) for row in db.execute(_SQL["ordered_scans"]).fetchall()]
     due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
     return [(scan.age(now, every), scan.pages) for scan in due]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What is known of a feed that says how many requests its next scan takes.
+
+    `items` are those that are listed, `young` those within the lookback window. `recent_pages` is the number of pages
+    of the last recent scan, 0 without one; `landed_pages` that of an unfinished one. `resume_after` ends its cooldown.
+    """
+
+    items: int = 0
+    young: int = 0
+    recent_pages: int = 0
+    landed_pages: int = 0
+    resume_after: datetime | None = None
+
+
+def find_costs(
+    db: DuckDBPyConnection, account_ids: Collection[str], *, older_than: datetime
+) -> Mapping[Partition, Cost]:
+    """Return what the feeds of these accounts cost; items are young unless published before `older_than`."""
+    rows = db.execute(_SQL["costs"], [list(account_ids), older_than]).fetchall()
+    return {media(account_id, surface): Cost(*row) for account_id, surface, *row in rows}
+
+
+def read_catalogue_pages(db: DuckDBPyConnection) -> int:
+    """Return the pages of the last scan of the catalogue; 1 before any."""
+    rows = db.execute("SELECT pages FROM core.closed_scans WHERE resource = 'accounts'").fetchall()
+    return int(rows[0][0]) if rows else 1
 
 
 def find_known_items(

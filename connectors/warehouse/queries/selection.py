@@ -20,12 +20,8 @@ def as_name(typed: str) -> str:
     return typed.strip().removeprefix("@").lower()
 
 
-def choose_accounts(
-    db: DuckDBPyConnection, selection: Selection, page_size: int, *, scan_expired: bool = False
-) -> tuple[ChosenAccount, ...]:
+def choose_accounts(db: DuckDBPyConnection, selection: Selection) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection, ordered by name, each once; empty if none matches.
-
-    A run skips accounts with an expired token, so no requests are estimated for them unless `scan_expired`.
 
     Raises SelectionError if a named account does not exist, is ambiguous or was removed, or, for `selection.failed`, if
     only the account catalogue is incomplete.
@@ -39,13 +35,11 @@ def choose_accounts(
         "everything": selection.everything,
         "expired_since": selection.expired_since,
         "failed": selection.failed,
-        "page_size": page_size,
-        "scan_expired": scan_expired,
     }
     rows = db.execute(_SQL["choose"].format(incomplete=_SQL["incomplete"]), values).fetchall()
     return tuple(
-        ChosenAccount(account_id, name, expired, tuple(one for one in SURFACES if one in surfaces), int(pages))
-        for account_id, name, expired, surfaces, pages in rows
+        ChosenAccount(account_id, name, expired, tuple(one for one in SURFACES if one in surfaces))
+        for account_id, name, expired, surfaces in rows
     )
 
 

@@ -30,18 +30,9 @@ wanted AS (
     SELECT account_id, surface FROM whole CROSS JOIN (SELECT unnest($surfaces::VARCHAR[]) AS surface)
     UNION
     SELECT account_id, surface FROM ({incomplete}) WHERE $failed AND list_contains($surfaces::VARCHAR[], surface)
-),
-known AS (
-    SELECT account_id, surface, count(*) AS items
-    FROM core.media SEMI JOIN wanted USING (account_id, surface)
-    WHERE removed_at IS NULL
-    GROUP BY account_id, surface
 )
-SELECT
-    p.account_id, p.ig_username, p.expired, list(w.surface) AS surfaces,
-    sum(if(p.expired AND NOT $scan_expired, 0, greatest(1, ceil(coalesce(k.items, 0) / $page_size))))::BIGINT AS pages
+SELECT p.account_id, p.ig_username, p.expired, list(w.surface) AS surfaces
 FROM present AS p
 JOIN wanted AS w USING (account_id)
-LEFT JOIN known AS k USING (account_id, surface)
 GROUP BY p.account_id, p.ig_username, p.expired
 ORDER BY p.ig_username, p.account_id

@@ -1,7 +1,7 @@
 """`gramhouse sync` and `gramhouse backfill`: one run over everything that the API key can see, or selected accounts."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -12,11 +12,11 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import load
+from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import ExitCode
 from models.selection import NothingChosen
 
-Record = dict[str, Any]
-
+# The most scans that are listed one by one.
 _SHOWN = 20
 
 
@@ -25,6 +25,7 @@ def sync(
     options: SyncOptions = SyncOptions(),
     incremental: Annotated[bool, Parameter(help="Fetch only new and recent posts (GRAMHOUSE_SYNC_MODE).")] = False,
     full_refresh: Annotated[bool, Parameter(help="Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).")] = False,
+    plan: Annotated[bool, Parameter(help="Show what would be requested now and why, without a request.")] = False,
     run: RunArguments = RunArguments(),
 ) -> None:
     """Sync all that the API key can see, and publish a snapshot.
@@ -37,29 +38,33 @@ def sync(
     if incremental and full_refresh:
         raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
     mode = "incremental" if incremental else "full_refresh" if full_refresh else None
+    options = options.model_copy(update={"mode": mode})
     settings = load(**options.expert.model_dump(), **run.addresses)
+    if plan:
+        _print_plan(RunRequest(settings, options), as_json=run.as_json)
+        return
     from flows.cli.running import run_command
 
-    run_command(options.model_copy(update={"mode": mode}), settings, run, what="sync")
+    run_command(options, settings, run, what="sync")
 
 
-def _print_forecast(found: Sequence[Record], *, as_json: bool) -> None:
-    from flows.reporting.dry_run import describe_forecast, requests
+def _print_plan(request: RunRequest, *, as_json: bool) -> None:
+    """Print what a run would do: its scans by reason, and of few accounts each scan."""
+    from flows.engine.plan import describe_plan, make_plan
 
+    plan = make_plan(request, now=SystemClock().now())
     if as_json:
-        scanned, skipped = ([row for row in found if bool(row["reason"]) is given] for given in (False, True))
-        print_json({"accounts": scanned, "requests": requests(found), "skipped": skipped})
+        print_json(plan.document())
         return
-    shown = [
-        row | {"surfaces": ", ".join(row["surfaces"]), "requests": None if row["reason"] else row["pages"]}
-        for row in found[:_SHOWN]
-    ]
-    columns = {"account": "ig_username", "surfaces": "surfaces", "requests": "requests", "skipped": "reason"}
-    if shown:
-        print_rows(shown, {**columns, "cooldown until": "resume_after", "account id": "account_id"}, prose=["account"])
-    if len(found) > _SHOWN:
-        out.print(f"[dim]and {len(found) - _SHOWN:,} more[/]")
-    out.print(describe_forecast(found))
+    if plan.scans:
+        columns = {"feed": "surface", "scan": "scan", "why": "reason", "scans": "scans", "requests": "requests"}
+        print_rows([*plan.groups(), *plan.of_catalogue()], columns)
+    if plan.scans and len(plan.scans) <= _SHOWN:
+        columns = {"account": "ig_username", "feed": "surface", "scan": "scan", "why": "reason", "requests": "requests"}
+        columns |= {"cooldown until": "resume_after", "account id": "account_id"}
+        out.print()
+        print_rows([asdict(scan) for scan in plan.scans], columns, prose=["account"])
+    out.print(describe_plan(plan))
 
 
 def backfill(
@@ -78,16 +83,15 @@ def backfill(
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
     `gramhouse sync`; 0 even when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
-    now = SystemClock().now()
     if expired_since is not None:
-        since = since_time("--expired-since", expired_since, now)
+        since = since_time("--expired-since", expired_since, SystemClock().now())
         options = options.model_copy(update={"expired_since": since})
     settings = load(**options.expert.model_dump(), **run.addresses)
-    selection = options.selection()
+    # Raises SelectionError if it selects nothing.
+    options.selection()
+    request = RunRequest(settings, options)
     if options.dry_run:
-        from flows.reporting.dry_run import forecast
-
-        _print_forecast(forecast(settings, selection, now=now), as_json=run.as_json)
+        _print_plan(request, as_json=run.as_json)
         return
     from flows.cli.running import run_command
 

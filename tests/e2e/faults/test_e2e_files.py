@@ -16,11 +16,10 @@ from tests.operator import Operator
 pytestmark = pytest.mark.e2e
 
 
-def _refused(operator: Operator, *, code: int = 1) -> str:
-    message = operator.run("sync", code=code).stderr
-    lines = [line for line in message.splitlines() if " gramhouse sync of " not in line]
-    assert len(lines) == 1, message
-    return lines[0]
+def _refused(operator: Operator) -> str:
+    message = operator.run("sync", code=1).stderr
+    [line] = [line for line in message.splitlines() if " gramhouse sync of " not in line]
+    return line
 
 
 @pytest.mark.parametrize("content", [b"\0" * 8192, b""], ids=["zeros", "empty"])
@@ -110,13 +109,8 @@ def small(tmp_path: Path) -> Iterator[Path]:
     """A file system of a few megabytes."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = (
-        os.geteuid() == 0
-        and not subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], check=False, capture_output=True
-        ).returncode
-    )
-    if not mounted:
+    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("only root may mount a small disk")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
@@ -126,9 +120,7 @@ def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
     operator: Operator, service: Api, small: Path
 ) -> None:
     operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}
-    message = _refused(operator)
-    assert "free space on the disk and retry; landed pages are kept." in message
+    assert "free space on the disk and retry; landed pages are kept." in _refused(operator)
     subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
-    report = operator.sync()
-    assert report["resumed_runs"]
+    assert operator.sync()["resumed_runs"]
     assert_matches_api(operator.ask, service)

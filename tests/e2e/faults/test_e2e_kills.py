@@ -1,13 +1,15 @@
-"""Killed at any moment: the result is the same, and no landed page is requested twice."""
+"""Killed or stopped at any moment: the result is the same, and no landed page is requested twice."""
 
 import json
+import random
 import signal
-from typing import Any
+import subprocess
+import time
 
 import pytest
 
 from connectors.warehouse.storage.holder import holder
-from tests.api.asked import Asked
+from flows.orchestration.processes import free_port
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
@@ -15,59 +17,96 @@ from tests.operator import TIMEOUT, Operator, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 
+# During the start, and during the merge and the publish after the last request, kills are timed: there are no requests
+# to count.
+STORIES, KILLS, MOST_SECONDS, MOST_REQUESTS = 24, 10, 1.6, 90
+
 
 @pytest.fixture(autouse=True)
 def _small_pages(operator: Operator) -> None:
     operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
 
 
-def _key(entry: Asked) -> tuple[Any, ...]:
-    return (entry.operation, entry.account_id, entry.surface, entry.cursor)
+def end_after(process: subprocess.Popen[str], service: Api, requests: int, number: int) -> tuple[int, str, str]:
+    """Send a signal to a process after it has sent so many requests; return its exit code and output."""
+    wait_until(lambda: len(service.requests) >= requests or process.poll() is not None, "the run to get there")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=TIMEOUT)
+    return process.returncode, out, err
 
 
-def _kill_after(operator: Operator, service: Api, requests: int, number: int = signal.SIGKILL) -> tuple[int, str]:
-    """Return the exit code and the output of a sync that gets a signal after a number of requests."""
-    service.script.replace([Rule(Action("delay", seconds=0.02))])
-    with killed_on_exit(operator.start("sync", "--json")) as process:
-        wait_until(lambda: len(service.requests) >= requests or process.poll() is not None, "the run to get there")
-        process.send_signal(number)
-        out, _ = process.communicate(timeout=TIMEOUT)
-    service.script.replace()
-    return process.returncode, out
+def forget_requests(operator: Operator, service: Api) -> set[object]:
+    """Return the pages that landed and are not merged, as they were requested; forget all requests."""
+    landings = operator.landed() if operator.warehouse.exists() else []
+    landed = {one.correlation_id for one in landings if one.page}
+    pages = [one for one in service.requests if one.correlation_id in landed]
+    service.requests.clear()
+    return {(one.account_id, one.surface, one.cursor) for one in pages}
 
 
-def _landed(operator: Operator, service: Api) -> set[tuple[Any, ...]]:
-    ids = {frame.correlation_id for frame in operator.landed() if frame.page}
-    return {_key(entry) for entry in service.requests if entry.correlation_id in ids}
+def check_requests(service: Api, landed: set[object]) -> None:
+    asked = [(one.account_id, one.surface, one.cursor) for one in service.requests]
+    assert not landed & set(asked)
 
 
 # The simulation tests kills at every moment.
-def test_a_killed_run_is_carried_on_and_asks_for_no_landed_page(operator: Operator, service: Api) -> None:
-    _kill_after(operator, service, 9)
-    landed = _landed(operator, service)
-    service.requests.clear()
-    report = operator.sync()
-    assert report["state"] == "complete"
-    asked = [_key(entry) for entry in service.requests]
-    assert not landed & set(asked)
-    assert len(asked) == len(set(asked))
-    assert_matches_api(operator.ask, service)
-    states = [state for (state,) in operator.ask("SELECT state FROM runs ORDER BY started_at")]
-    assert states == ["interrupted", "complete"]
-    assert len(report["resumed_runs"]) == 1
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
-def test_a_signal_ends_a_run_politely(operator: Operator, service: Api, number: int) -> None:
-    code, out = _kill_after(operator, service, 30, number)
-    document = json.loads(out)
-    assert set(document) == {"state", "exit_code", "message", "hint"}
-    assert (code, document["exit_code"], document["state"]) == (128 + number, 128 + number, "stopped")
-    assert holder(operator.warehouse) is None
-    landed = _landed(operator, service)
+@pytest.mark.parametrize(
+    ("requests", "number"),
+    [(9, signal.SIGKILL), (30, signal.SIGTERM), pytest.param(30, signal.SIGINT, marks=pytest.mark.long)],
+)
+def test_a_run_that_is_ended_is_carried_on_and_asks_for_no_landed_page(
+    operator: Operator, service: Api, requests: int, number: signal.Signals
+) -> None:
+    service.script.replace([Rule(Action("delay", seconds=0.02))])
+    with killed_on_exit(operator.start("sync", "--json")) as process:
+        code, out, _ = end_after(process, service, requests, number)
+    service.script.replace()
+    if number != signal.SIGKILL:
+        document = json.loads(out)
+        assert document.keys() == {"state", "exit_code", "message", "hint"}
+        assert (code, document["exit_code"], document["state"]) == (128 + number, 128 + number, "stopped")
+        assert holder(operator.warehouse) is None
+        assert "interrupted" in operator.run("status", code=3).stdout
+    landed = forget_requests(operator, service)
     assert landed
-    assert "interrupted" in operator.run("status", code=3).stdout
-    service.requests.clear()
-    operator.sync()
-    assert not landed & {_key(entry) for entry in service.requests}
+    report = operator.sync()
+    assert (report["state"], len(report["resumed_runs"])) == ("complete", 1)
+    check_requests(service, landed)
     assert_matches_api(operator.ask, service)
+    assert operator.ask("SELECT state FROM runs ORDER BY seq") == [("interrupted",), ("complete",)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(STORIES))
+def test_runs_killed_at_random_moments_reach_the_same_result(seed: int, operator: Operator, service: Api) -> None:
+    chance = random.Random(seed)
+    for service.day in range(2):
+        for _ in range(KILLS // 2):
+            landed = forget_requests(operator, service)
+            number = signal.SIGKILL if chance.random() < 0.8 else signal.SIGTERM
+            with killed_on_exit(operator.start("sync")) as process:
+                requests = chance.choice((0, chance.randrange(1, MOST_REQUESTS)))
+                time.sleep(0 if requests else chance.uniform(0, MOST_SECONDS))
+                end_after(process, service, requests, number)
+            check_requests(service, landed)
+        assert operator.sync()["state"] == "complete"
+        # Items that an earlier day's scan has passed are seen by another scan.
+        operator.sync()
+        assert_matches_api(operator.ask, service)
+        service.requests.clear()
+    assert not list(operator.folder.glob("*.next*"))
+
+
+def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    with killed_on_exit(operator.start("sync", "--retries", "3", GRAMHOUSE_BASE_URL=nowhere)) as process:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if "Retry 1 of 3" in line)
+        assert "The run ended failed. Retry 1 of 3 in 5 min (connection_failed), at " in line
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Stopped by SIGINT. 0 pages saved. Fix: run the same command to resume." in err
+    assert "Traceback" not in out + err
+    # The attempt itself had ended: it failed, and was not interrupted.
+    assert operator.inside("SELECT state FROM core.runs") == [("failed",)]

@@ -4,7 +4,7 @@ import asyncio
 import ctypes
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
@@ -86,28 +86,24 @@ def soak(folder: Path, url: str) -> list[Sample]:
     return samples
 
 
-def slope(values: list[float]) -> float:
-    """Return the median of the slopes between all pairs (Theil-Sen), which outliers do not change."""
-    return median((right - left) / (after - before)
-                  for (before, left), (after, right) in combinations(enumerate(values), 2))  # fmt: skip
+def slope(values: Sequence[float]) -> float:
+    """Return the median of the slopes between all pairs (Theil-Sen), per run, which outliers do not change."""
+    slopes = [(right - left) / (n - m) for (m, left), (n, right) in combinations(enumerate(values), 2)]
+    return median(slopes) / (RUNS // 40)
 
 
 def growth(samples: list[Sample]) -> Iterator[str]:
     """Yield what grew that should not."""
-    per_run = slope([one.resident for one in samples]) / (RUNS // 40)
-    rows = slope([float(one.rows) for one in samples]) / (RUNS // 40)
-    if per_run > PER_RUN + PER_ROW * max(0.0, rows):
-        yield f"memory by {per_run:.1f} KB a run"
     first, last = samples[0], samples[-1]
-    if last.descriptors > first.descriptors:
-        yield f"descriptors from {first.descriptors} to {last.descriptors}"
+    per_run = slope([one.resident for one in samples])
+    if per_run > PER_RUN + PER_ROW * max(0.0, slope([one.rows for one in samples])):
+        yield f"memory by {per_run:.1f} KB a run"
     # Native libraries start some threads only when two of their tasks overlap.
-    if last.threads > first.threads + 1:
-        yield f"threads from {first.threads} to {last.threads}"
-    if more := last.sizes.keys() - first.sizes.keys():
-        yield f"files are left: {sorted(more)}"
-    for name, size in first.sizes.items():
-        grown = last.sizes[name] - size
+    for name, more in (("descriptors", 0), ("threads", 1)):
+        if getattr(last, name) > getattr(first, name) + more:
+            yield f"{name} from {getattr(first, name)} to {getattr(last, name)}"
+    for name, size in last.sizes.items():
+        grown = size - first.sizes.get(name, -1e9)
         if grown > SLACK + FILE_PER_ROW * max(0, last.rows - first.rows):
             yield f"{name} by {grown:,.0f} KB"
 

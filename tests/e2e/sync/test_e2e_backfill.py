@@ -1,7 +1,5 @@
 """Backfills from the command line."""
 
-import json
-
 import pytest
 
 from tests.api.server import Api
@@ -13,7 +11,7 @@ pytestmark = pytest.mark.e2e
 def test_a_backfill_from_the_command_line(operator: Operator, service: Api) -> None:
     operator.sync()
     names = sorted(a["ig_username"] for a in service.list_accounts() if a["status"] == "active")
-    message = json.loads(operator.run("backfill", "--account", names[0], "--dry-run", "--json").stdout)
+    message = operator.run("backfill", "--account", names[0], "--dry-run", "--json").json()
     assert [account["ig_username"] for account in message["accounts"]] == [names[0]]
     service.requests.clear()
     shown = operator.run("backfill", "--account", names[0], "--surface", "posts", "--dry-run").stdout
@@ -21,7 +19,7 @@ def test_a_backfill_from_the_command_line(operator: Operator, service: Api) -> N
     assert len(service.requests) == 0
 
     typed = ("backfill", "--account", f"@{names[0].upper()}", "--surface", "posts", "--reason", "a test", "--json")
-    report = json.loads(operator.run(*typed).stdout)
+    report = operator.run(*typed).json()
     assert (report["kind"], report["reason"], report["outcomes"]["complete"]) == ("backfill", "a test", 1)
     assert {request.surface for request in service.requests} == {"posts"}
     assert operator.ask("SELECT kind, reason FROM runs ORDER BY started_at DESC LIMIT 1") == [("backfill", "a test")]

@@ -1,12 +1,10 @@
 """The command line: its options and messages, and never a traceback for errors the user can fix."""
 
 import errno
-import json
 import os
 import re
 import sqlite3
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,27 +13,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.serve import in_thread
-from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
 from flows.clock import SystemClock
 from models.tables import text_of_time
-from tests.operator import Cli
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with in_thread(Sandbox(SandboxSettings(accounts=4, posts=5, seed=11))) as url:
-        yield url
-
-
-@pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    monkeypatch.setenv("GRAMHOUSE_BASE_URL", address)
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
-
+from tests.operator import Cli, Done
 
 HUGE = "1" + "0" * 20
 
@@ -72,11 +54,7 @@ REFUSED: dict[tuple[str, ...], str] = {
     ("sync", "--warehouse", "why?/w.duckdb"): "(got 'why?/w.duckdb')",
     ("sync", "--snapshot", "why?.duckdb"): "--snapshot: paths with a question mark",
     ("backfill",): "Nothing is selected. Fix: use --account",
-    (
-        "backfill",
-        "--expired-since",
-        "1772323200",
-    ): "--expired-since '1772323200' is not a time. Fix: use 2d,",
+    ("backfill", "--expired-since", "1772323200"): "--expired-since '1772323200' is not a time. Fix: use 2d,",
     ("backfill", "--account"): "requires an argument. Fix: see `gramhouse backfill --help`.",
     ("backfill", "--account", "\udcff"): "UTF-8",
     ("backfill", "--all", "--reason", "x" * 501): "--reason",
@@ -89,7 +67,7 @@ def test_what_cannot_be_used_is_refused_in_one_line_and_writes_nothing(
 ) -> None:
     code, out, err = run_cli(*arguments)
     assert (code, bool(out)) == (2, "--json" in arguments)
-    (line,) = err.splitlines()
+    [line] = err.splitlines()
     assert line.startswith("✖ ")
     assert REFUSED[arguments] in line
     assert "Fix: " in line
@@ -100,10 +78,9 @@ def test_expired_since_is_a_date_or_so_long_ago(run_cli: Cli, monkeypatch: pytes
     begun: list[Any] = []
     monkeypatch.setattr("flows.cli.running.run_command", lambda options, *_, **__: begun.append(options))
     for text in ("20260301", "2026-03-01T02:00:00+02:00", "36h"):
-        assert run_cli("backfill", "--expired-since", text)[0] == 0
+        assert run_cli("backfill", "--expired-since", text).code == 0
     *dates, recent = (options.selection().expired_since for options in begun)
     assert dates == [datetime(2026, 3, 1, tzinfo=UTC)] * 2
-    assert recent is not None
     assert timedelta(0) < SystemClock().now() - timedelta(hours=36) - recent < timedelta(minutes=1)
 
 
@@ -114,71 +91,74 @@ REQUIRED = {
     "export": ["out"],
     "backfill": ["--all"],
 }
+WITHOUT_JSON = {"up", "sandbox", "demo", "mcp"}
 
 
-def answer_of(out: str) -> dict[str, object]:
-    """Return the JSON object of a command that ended without a report."""
-    (line,) = out.splitlines()
-    found: dict[str, object] = json.loads(line)
-    assert set(found) == {"state", "exit_code", "message", "hint"}
-    assert found["message"]
-    return found
+def refusal(done: Done) -> str:
+    """Return the message of a command that was refused; it is one JSON object, too."""
+    document = done.json()
+    assert done.stdout.count("\n") == 1
+    assert (done.code, document.pop("exit_code"), document.pop("state")) == (2, 2, "invalid_parameters")
+    assert document.keys() == {"message", "hint"}
+    assert done.stderr
+    return str(document["message"])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_refuses_a_mistyped_variable(run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    monkeypatch.setenv("GRAMHOUSE_CONCURENCY", "7")
-    code, out, err = run_cli(command, *REQUIRED.get(command, ()))
-    assert (code, out) == (2, "")
-    assert err == "✖ GRAMHOUSE_CONCURENCY: unknown setting; did you mean GRAMHOUSE_CONCURRENCY?\n"
-    if command not in {"up", "sandbox", "demo", "mcp"}:
-        code, out, _ = run_cli(command, "--json", *REQUIRED.get(command, ()))
-        assert (code, answer_of(out)["exit_code"]) == (2, 2)
-        assert str(answer_of(out)["message"]).startswith("GRAMHOUSE_CONCURENCY: ")
+def test_every_command_has_help_and_refuses_what_is_mistyped(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     code, out, _ = run_cli(command, "--help")
-    assert code == 0
-    # The example has options that exist.
-    example = f"gramhouse {command} {COMMANDS[command].example}".rstrip()
     described, _, shown = " ".join(out.split()).partition("Example: ")
-    assert shown == example
-    assert {word for word in example.split() if word.startswith("--")} <= set(described.split())
+    assert (code, shown) == (0, f"gramhouse {command} {COMMANDS[command].example}".rstrip())
+    # The example has options that exist.
+    assert {word for word in shown.split() if word.startswith("--")} <= set(described.split())
+    if command not in WITHOUT_JSON:
+        # A query may begin like an option.
+        for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
+            assert refusal(run_cli(command, "--json", *wrong))
+    monkeypatch.setenv("GRAMHOUSE_CONCURENCY", "7")
+    meant = "GRAMHOUSE_CONCURENCY: unknown setting; did you mean GRAMHOUSE_CONCURRENCY?"
+    assert run_cli(command, *REQUIRED.get(command, ())) == (2, "", f"✖ {meant}\n")
+    if command not in WITHOUT_JSON:
+        assert refusal(run_cli(command, "--json", *REQUIRED.get(command, ()))) == meant
 
 
-@pytest.mark.usefixtures("environment")
+@pytest.mark.usefixtures("service")
 def test_a_key_in_a_file_that_others_can_read_is_warned_of(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GRAMHOUSE_API_KEY")
     file = Path("gramhouse.toml")
     file.write_text('api_key = "sandbox-demo-key"\n', encoding="utf-8")
     file.chmod(0o640)
     warning = "gramhouse.toml contains api_key and is readable by other users. Fix: chmod 600 gramhouse.toml."
-    code, _, err = run_cli("sync")
-    assert (code, warning in err) == (0, True)
-    findings = json.loads(run_cli("doctor", "--json")[1])["findings"]
+    done = run_cli("sync")
+    assert (done.code, warning in done.stderr) == (0, True)
+    findings = run_cli("doctor", "--json").json()["findings"]
     message = [(found["verdict"], found["message"]) for found in findings if found["check"] in {"key", "configuration"}]
     assert message == [("ok", "from gramhouse.toml, line 1: api_key"), ("note", warning)]
     file.chmod(0o600)
-    assert warning not in run_cli("sync")[2]
+    assert warning not in run_cli("sync").stderr
+
+
+FIRST = "`gramhouse sync` creates it"
+UNREADABLE = "This version of gramhouse cannot read the snapshot"
 
 
 @pytest.mark.parametrize(
-    "command",
-    [["status"], ["accounts"], ["runs"], ["query", "SELECT 1"], ["publish"], ["compact"], ["quarantine"]],
+    ("command", "why"),
+    [
+        *((command.split(), FIRST) for command in ("status", "accounts", "runs", "publish", "compact", "quarantine")),
+        (["query", "SELECT 1"], FIRST),
+        *(([command, "--snapshot", "other.duckdb"], UNREADABLE) for command in ("status", "accounts", "runs")),
+    ],
 )
-def test_commands_suggest_sync_before_the_first_sync(run_cli: Cli, command: list[str]) -> None:
-    code, out, err = run_cli(*command)
-    assert (code, out, len(err.splitlines())) == (1, "", 1)
-    assert "`gramhouse sync` creates it" in err
-
-
-@pytest.mark.parametrize("command", ["status", "accounts", "runs"])
-def test_an_unrelated_file_is_reported_in_one_line(run_cli: Cli, command: str) -> None:
+def test_a_missing_or_unrelated_snapshot_is_reported_in_one_line(run_cli: Cli, command: list[str], why: str) -> None:
     duckdb.connect("other.duckdb").close()
-    code, _, err = run_cli(command, "--snapshot", "other.duckdb")
-    assert (code, len(err.splitlines())) == (1, 1)
-    assert "This version of gramhouse cannot read the snapshot" in err
+    code, out, err = run_cli(*command)
+    assert (code, out, len(err.splitlines()), why in err) == (1, "", 1, True)
 
 
-@pytest.mark.usefixtures("environment")
+@pytest.mark.usefixtures("service")
 def test_the_doctor_finds_times_of_the_future_and_moves_them_back(run_cli: Cli) -> None:
     assert run_cli("sync")[0] == 0
     with duckdb.connect("data/warehouse.duckdb") as db:
@@ -187,14 +167,12 @@ def test_the_doctor_finds_times_of_the_future_and_moves_them_back(run_cli: Cli) 
     wait = [text_of_time(now + timedelta(days=days)) for days in (401, 400)]
     with closing(sqlite3.connect("data/warehouse.duckdb.state.sqlite")) as state, state:
         state.execute("INSERT INTO cooldowns VALUES ('x', ?, ?)", wait)
-    code, out, _ = run_cli("doctor")
-    assert code == 1
-    assert "4 times stored in data/warehouse.duckdb lie in the future" in " ".join(out.split())
-    assert "Fix: check this machine's clock, then run `gramhouse doctor --repair`" in " ".join(out.split())
-    code, out, _ = run_cli("doctor", "--repair")
-    assert code == 0
-    assert "moved back 5 times in the future, up to " in " ".join(out.split())
-    assert "cooldowns among them start now" in " ".join(out.split())
+    found = run_cli("doctor")
+    assert (found.code, "4 times stored in data/warehouse.duckdb lie in the future" in found.text) == (1, True)
+    assert "Fix: check this machine's clock, then run `gramhouse doctor --repair`" in found.text
+    found = run_cli("doctor", "--repair")
+    assert (found.code, "moved back 5 times in the future, up to " in found.text) == (0, True)
+    assert "cooldowns among them start now" in found.text
     with closing(sqlite3.connect("data/warehouse.duckdb.state.sqlite")) as state:
         [(until,)] = state.execute("SELECT resume_after FROM cooldowns").fetchall()
     assert datetime.fromisoformat(until) <= datetime.now(UTC) + timedelta(days=1)
@@ -204,7 +182,7 @@ def test_the_doctor_finds_times_of_the_future_and_moves_them_back(run_cli: Cli) 
     assert run_cli("doctor")[0] == 0
 
 
-@pytest.mark.usefixtures("environment")
+@pytest.mark.usefixtures("service")
 def test_every_command_that_writes_refuses_a_clock_that_is_behind(
     run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,7 +193,7 @@ def test_every_command_that_writes_refuses_a_clock_that_is_behind(
     for command in (("sync",), ("backfill", "--all"), ("publish",), ("rebuild",), ("compact",)):
         code, _, err = run_cli(*command)
         assert (code, "This machine's clock is behind" in err) == (1, True), err
-    findings = json.loads(run_cli("doctor", "--json")[1])["findings"]
+    findings = run_cli("doctor", "--json").json()["findings"]
     (finding,) = [each for each in findings if each["message"].startswith("This machine's clock is behind")]
     assert (finding["check"], finding["verdict"]) == ("warehouse", "bad")
     with duckdb.connect("data/warehouse.duckdb", read_only=True) as db:
@@ -228,16 +206,16 @@ def test_every_command_that_writes_refuses_a_clock_that_is_behind(
         assert db.execute(query).fetchall() == [(True,)]
 
 
-@pytest.mark.usefixtures("environment")
+@pytest.mark.usefixtures("service")
 def test_on_a_terminal_raw_rows_steer_nothing(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     run_cli("sync")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     for style in ("csv", "json"):
-        text = run_cli("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style)[1]
+        text = run_cli("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style).stdout
         assert re.search("[\x1b\x9b\u202e]", text) is None
 
 
-@pytest.mark.usefixtures("environment")
+@pytest.mark.usefixtures("service")
 def test_files_that_cannot_be_written_are_found_before_anything_is_asked(run_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
@@ -248,7 +226,7 @@ def test_files_that_cannot_be_written_are_found_before_anything_is_asked(run_cli
         assert (code, len(err.splitlines())) == (expected, 2)
         assert f"Fix: {fix} GRAMHOUSE_SNAPSHOT" in err
         assert "File exists" not in err
-        hint = json.loads(run_cli("sync", "--json", "--snapshot", wrong)[1])["hint"]
+        hint = run_cli("sync", "--json", "--snapshot", wrong).json()["hint"]
         assert hint.startswith(f"{fix} GRAMHOUSE_SNAPSHOT")
     code, _, err = run_cli("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
     assert (code, "is the warehouse itself" in err, Path("same.duckdb").exists()) == (2, True, False)
@@ -259,8 +237,5 @@ def test_errors_of_the_operating_system_are_reported_in_one_line(run_cli: Cli, m
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
 
     monkeypatch.setattr(command_line, "build_app", refused)
-    assert run_cli() == (
-        1,
-        "",
-        "✖ /somewhere/s.duckdb: Permission denied. Fix: check path, permissions and disk.\n",
-    )
+    line = "✖ /somewhere/s.duckdb: Permission denied. Fix: check path, permissions and disk.\n"
+    assert run_cli() == (1, "", line)

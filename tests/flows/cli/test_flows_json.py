@@ -8,71 +8,43 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.serve import in_thread
-from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.app import main
 from flows.cli.command_table import COMMANDS
-from tests.flows.cli.test_flows_cli import REQUIRED, answer_of
-from tests.operator import Cli
+from tests.flows.cli.test_flows_cli import REQUIRED, WITHOUT_JSON, refusal
+from tests.operator import ROOT, Cli
 
-ROOT = Path(__file__).parents[3]
-OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo"})
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with in_thread(Sandbox(SandboxSettings(accounts=3, posts=3, seed=11))) as url:
-        yield url
+OBJECTS = sorted(set(COMMANDS) - WITHOUT_JSON)
 
 
 def environment(address: str) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT),
-        "GRAMHOUSE_BASE_URL": address,
-        "GRAMHOUSE_API_KEY": "sandbox-demo-key",
-    }
+    python = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    return {**python, "GRAMHOUSE_BASE_URL": address, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
 
 
-@pytest.mark.parametrize("command", OBJECTS)
-def test_every_command_answers_wrong_usage_with_one_object(run_cli: Cli, command: str) -> None:
-    # A query may begin like an option.
-    for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
-        code, out, err = run_cli(command, "--json", *wrong)
-        assert (code, answer_of(out)["exit_code"], answer_of(out)["state"]) == (2, 2, "invalid_parameters")
-        assert err
-
-
-def test_every_report_is_one_object(run_cli: Cli, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    for name, value in environment(address).items():
-        monkeypatch.setenv(name, value)
+@pytest.mark.usefixtures("service")
+def test_every_report_is_one_object(run_cli: Cli) -> None:
     result = {
-        command: json.loads(run_cli(command, "--json", *REQUIRED.get(command, ()))[1])
+        command: run_cli(command, "--json", *REQUIRED.get(command, ())).json()
         for command in ["sync", *(each for each in OBJECTS if each != "sync")]
     }
-    assert {command: type(document) for command, document in result.items()} == dict.fromkeys(result, dict)
-    assert len(result["accounts"]["accounts"]) == 3
-    assert len(result["runs"]["runs"]) == 1 + (1 if OBJECTS.index("backfill") < OBJECTS.index("runs") else 0)
+    assert {type(document) for document in result.values()} == {dict}
+    assert len(result["accounts"]["accounts"]) == 4
+    assert len(result["runs"]["runs"]) == 1 + (OBJECTS.index("backfill") < OBJECTS.index("runs"))
     assert result["quarantine"]["records"] == []
     assert {"accounts", "media"} <= {table["name"] for table in result["describe"]["tables"]}
     assert (result["doctor"]["exit_code"], result["sync"]["exit_code"]) == (0, 0)
-    media = json.loads(run_cli("describe", "media", "--json")[1])
+    media = run_cli("describe", "media", "--json").json()
     assert (media["table"], media["columns"][0]["name"]) == ("media", "account_id")
     assert result["query"] == {"columns": ["a"], "rows": [{"a": 1}], "exit_code": 0}
-    assert json.loads(run_cli("query", "SELECT 1 AS a LIMIT 0", "--json")[1])["rows"] == []
+    assert run_cli("query", "SELECT 1 AS a LIMIT 0", "--json").json()["rows"] == []
     for style in (["--json"], ["-f", "json"], ["-fjson"], ["--format=json"]):
-        code, out, _ = run_cli("query", "SELECT nope", *style)
-        assert (code, answer_of(out)["exit_code"]) == (2, 2)
-        code, out, _ = run_cli("query", "SELECT 1", *style, "--snapshot", "s3://")
-        assert (code, answer_of(out)["exit_code"]) == (2, 2)
+        assert refusal(run_cli("query", "SELECT nope", *style))
+        assert refusal(run_cli("query", "SELECT 1", *style, "--snapshot", "s3://"))
 
 
 CRON_LINE = re.compile(r"^[\d*][\d*/,]*(?: +[\d*][\d*/,]*){4} +(.+)$", re.MULTILINE)
@@ -101,24 +73,16 @@ def test_the_cron_lines_of_the_docs_work_without_an_environment(tmp_path: Path, 
     assert "gramhouse_snapshot_readable 1" in (collector / "gramhouse.prom").read_text()
 
 
-@pytest.fixture
-def snapshot(tmp_path: Path) -> Path:
-    path = tmp_path / "s.duckdb"
-    duckdb.connect(str(path)).close()
-    return path
-
-
+@pytest.mark.usefixtures("empty")
 @pytest.mark.parametrize("style", [["--json"], ["-f", "json"]])
-def test_a_query_that_fails_after_rows_were_written_is_one_object(
-    run_cli: Cli, snapshot: Path, style: list[str]
-) -> None:
+def test_a_query_that_fails_after_rows_were_written_is_one_object(run_cli: Cli, style: list[str]) -> None:
     late = "SELECT CASE WHEN range < 300000 THEN range ELSE error('too far') END AS a FROM range(300001)"
-    code, out, err = run_cli("query", late, *style, "--snapshot", str(snapshot))
-    found = json.loads(out)
-    assert (code, found["exit_code"], found["state"]) == (2, 2, "invalid_parameters")
+    done = run_cli("query", late, *style)
+    found = done.json()
+    assert (done.code, found["exit_code"], found["state"]) == (2, 2, "invalid_parameters")
     # Where one of DuckDB's threads fails while rows are fetched, it may report that it stopped the others.
     assert re.search("too far|Interrupted", found["message"])
-    assert re.search("too far|Interrupted", err)
+    assert re.search("too far|Interrupted", done.stderr)
     assert found["rows"][:2] == [{"a": 0}, {"a": 1}]
 
 
@@ -126,15 +90,14 @@ ODD = 'SELECT \'é😀\' AS "ñ", \'{"k": "😀"}\'::JSON AS j, chr(8238) AS c, 
 ANSWER = {"ñ": "é😀", "j": {"k": "😀"}, "c": "\u202e", "ñ_1": 2}
 
 
+@pytest.mark.usefixtures("empty")
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "cp1252", "utf-16"])
-def test_json_and_csv_lose_no_character_in_any_encoding(
-    snapshot: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
-) -> None:
+def test_json_and_csv_lose_no_character_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
     def answer(style: str) -> bytes:
         with monkeypatch.context() as patch:
             output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
             patch.setattr(sys, "stdout", output)
-            patch.setattr(sys, "argv", ["gramhouse", "query", ODD, "-f", style, "--snapshot", str(snapshot)])
+            patch.setattr(sys, "argv", ["gramhouse", "query", ODD, "-f", style])
             with pytest.raises(SystemExit, match="0"):
                 main()
             output.flush()
@@ -158,7 +121,8 @@ def test_a_bug_is_one_object_and_a_traceback(
     monkeypatch.setattr(sys, "argv", ["gramhouse", "status", "--json"])
     with pytest.raises(RuntimeError):
         command_line.main()
-    assert answer_of(capsys.readouterr().out)["exit_code"] == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["exit_code"], document["message"]) == (1, "Bug in gramhouse: RuntimeError: unforeseen")
 
 
 @pytest.mark.parametrize(
@@ -174,18 +138,15 @@ def test_a_bug_is_one_object_and_a_traceback(
 def test_a_run_completes_and_keeps_its_exit_code_if_output_fails(
     tmp_path: Path, address: str, command: str, where: str
 ) -> None:
-    script = f"{sys.executable} -m flows.cli {command} {where}; echo ${{PIPESTATUS[0]}} >code"
-    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
-    assert (tmp_path / "code").read_text() == "0\n"
-    assert (tmp_path / "data/analytics.duckdb").exists()
-    script = f"{sys.executable} -m flows.cli export out {where}; echo ${{PIPESTATUS[0]}} >code"
-    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
-    assert (tmp_path / "code").read_text() == "0\n"
+    for each in (command, "export out"):
+        script = f"{sys.executable} -m flows.cli {each} {where}; echo ${{PIPESTATUS[0]}} >code"
+        subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
+        assert (tmp_path / "code").read_text() == "0\n"
 
 
-def test_rows_that_cannot_be_written_are_a_failure(snapshot: Path) -> None:
+def test_rows_that_cannot_be_written_are_a_failure(empty: Path) -> None:
     for style in ("table", "json"):
-        script = f'{sys.executable} -m flows.cli query "SELECT 1" -f {style} --snapshot {snapshot} >/dev/full'
+        script = f'{sys.executable} -m flows.cli query "SELECT 1" -f {style} --snapshot {empty} >/dev/full'
         done = subprocess.run(["bash", "-c", script], cwd=ROOT, check=False, capture_output=True, text=True)
         assert done.returncode == 1
         assert "No space left on device" in done.stderr

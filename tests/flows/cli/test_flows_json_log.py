@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -76,49 +75,37 @@ def test_a_sync_logs_its_run_and_the_context_of_each_error(address: str) -> None
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("sync", "--nonsense", "--log-format", "json"), ("publish", "--log-format=json")],
+    ("arguments", "code"), [("sync --nonsense --log-format json", 2), ("publish --log-format=json", 1)]
 )
-def test_a_refusal_is_a_line_of_the_log(arguments: tuple[str, ...]) -> None:
-    lines = run_cli(*arguments, code=1 if arguments[0] == "publish" else 2, GRAMHOUSE_WAREHOUSE="/dev/null")
-    assert [line["level"] for line in lines] == ["error"] * len(lines)
-    assert lines
+def test_a_refusal_is_a_line_of_the_log(arguments: str, code: int) -> None:
+    [line] = run_cli(*arguments.split(), code=code, GRAMHOUSE_WAREHOUSE="/dev/null")
+    assert line["level"] == "error"
 
 
-def test_written_text_becomes_log_lines_with_the_level_of_its_mark() -> None:
-    stream = StringIO()
-    lines = JsonLines(stream, lambda: START)
-    lines.progress = Progress(run_id="r1")
-    lines.write("✖ broken\n! look")
-    lines.write(" here\n\nplain \x1b[0m\n✔ done\nnot ended")
-    result = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [(line["level"], line["message"]) for line in result] == [
-        ("error", "broken"),
-        ("warning", "look here"),
-        ("info", "plain \x1b[0m"),
-        ("info", "done"),
-    ]
-    assert all([*line][:4] == ["time", "level", "message", "run"] for line in result)
-    assert {(line["time"], line["run"]) for line in result} == {("2026-03-01T02:15:00.000Z", "r1")}
-    # What has no end would be written, to a closed stream, when it is collected during another test.
-    lines.flush()
-
-
-def test_a_question_is_shown_before_its_answer_is_read(
+def test_written_text_becomes_log_lines_with_the_level_of_its_mark(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = JsonLines(sys.stderr, lambda: START)
+    lines.progress = Progress(run_id="r1")
     monkeypatch.setattr(sys, "stderr", lines)
 
+    def printed() -> list[tuple[str, str]]:
+        found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+        assert all([*line][:4] == ["time", "level", "message", "run"] for line in found)
+        assert {(line["time"], line["run"]) for line in found} <= {("2026-03-01T02:15:00.000Z", "r1")}
+        return [(line["level"], line["message"]) for line in found]
+
     def answer() -> str:
-        [shown] = capsys.readouterr().err.splitlines()
-        assert json.loads(shown)["message"] == "Erase it? [y/N]"
+        assert printed() == [("info", "Erase it? [y/N]")], "a question is shown before its answer is read"
         return "y"
 
+    lines.write("✖ broken\n! look")
+    lines.write(" here\n\nplain \x1b[0m\n✔ done\n")
+    assert printed() == [("error", "broken"), ("warning", "look here"), ("info", "plain \x1b[0m"), ("info", "done")]
     monkeypatch.setattr("builtins.input", answer)
     assert ask("Erase it?")
     # What has no end, such as a message of a library, is written when Python flushes its streams at exit.
     lines.write("not ended")
     lines.flush()
     lines.flush()
-    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["not ended"]
+    assert printed() == [("info", "not ended")]

@@ -2,7 +2,7 @@
 
 import json
 import logging
-import os
+import re
 from pathlib import Path
 
 import duckdb
@@ -54,34 +54,18 @@ def post(uuid: str, caption: str = "x") -> dict[str, str]:
     return {"uuid": uuid, "caption": caption}
 
 
-def map_uuid() -> None:
-    Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/id", "/uuid"]\n', encoding="utf-8")
-
-
-def published(query: str) -> list[tuple[object, ...]]:
-    with duckdb.connect(os.environ["GRAMHOUSE_SNAPSHOT"], read_only=True) as db:
-        return db.execute(query).fetchall()
-
-
-@pytest.mark.usefixtures("rejected")
-def test_rejected_records_are_listed_with_their_requests(run_cli: Cli) -> None:
+def test_rejected_records_are_listed_with_their_requests_and_imported_once_they_have_an_id(
+    rejected: Path, run_cli: Cli
+) -> None:
     code, out, err = run_cli("quarantine")
-    assert (code, err) == (0, "")
+    assert (code, err, re.search("[\x1b\u202e]", out)) == (0, "", None)
     lines = [line.split() for line in out.splitlines()]
     assert out.splitlines()[:2] == ["! 4 records rejected:", f"  3: {NO_ID}"]
     assert out.splitlines()[2].startswith(f"  1: {REASON}")
     assert lines[5] == ["2026-03-01", "03:02", "anna", "posts", "0", "p-2"]
     assert lines[8] == ["2026-03-01", "02:01", "the", "catalogue", "1", "c-1"]
     assert [line[4] for line in lines[5:8]] == ["0", "1", "2"]
-    assert "`gramhouse rebuild`" in out
-    assert "each sync reads them again" in out
-    assert "\x1b" not in out
-    assert "\u202e" not in out
-
-
-@pytest.mark.usefixtures("rejected")
-def test_programs_get_the_whole_rows(run_cli: Cli) -> None:
-    rows = json.loads(run_cli("quarantine", "--json")[1])["records"]
+    rows = run_cli("quarantine", "--json").json()["records"]
     assert len(rows) == 4
     assert json.loads(rows[0].pop("payload")) == post("a", EVIL + "y" * 1000)
     assert rows[0] == {
@@ -89,6 +73,15 @@ def test_programs_get_the_whole_rows(run_cli: Cli) -> None:
         "run_id": "run-1", "correlation_id": "p-2", "seen_at": "2026-03-01T03:02:00+00:00",
         "last_seen_at": "2026-03-01T03:02:00+00:00", "ig_username": "anna",
     }  # fmt: skip
+    Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/id", "/uuid"]\n', encoding="utf-8")
+    code, out, err = run_cli("rebuild")
+    assert (code, err, out.splitlines()[1:]) == (0, "", [
+        "Imported 2 records from quarantine.", "! 2 records in quarantine. List: `gramhouse quarantine`.",
+    ])  # fmt: skip
+    with duckdb.connect(str(rejected.with_name("s.duckdb")), read_only=True) as db:
+        rows = db.execute("SELECT media_id, ig_username FROM media ORDER BY 1").fetchall()
+    assert rows == [("1", "anna"), ("a", "anna"), ("b", "anna")]
+    assert run_cli("quarantine").stdout.startswith("! 2 records rejected")
 
 
 def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, run_cli: Cli) -> None:
@@ -96,18 +89,4 @@ def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, run_cli: Cli)
         pass
     run_cli("publish")
     assert run_cli("quarantine") == (0, "✔ Quarantine is empty: every received record is in the tables.\n", "")
-    assert run_cli("quarantine", "--json")[1] == '{"records": []}\n'
-
-
-def test_a_rebuild_with_another_mapping_imports_what_has_an_id_now(rejected: Path, run_cli: Cli) -> None:
-    map_uuid()
-    code, out, err = run_cli("rebuild")
-    assert (code, err) == (0, "")
-    assert out.splitlines()[1:] == [
-        "Imported 2 records from quarantine.", "! 2 records in quarantine. List: `gramhouse quarantine`.",
-    ]  # fmt: skip
-    assert published("SELECT media_id, ig_username FROM media ORDER BY 1") == [
-        ("1", "anna"), ("a", "anna"), ("b", "anna"),
-    ]  # fmt: skip
-    assert run_cli("quarantine")[1].startswith("! 2 records rejected")
-    assert rejected.exists()
+    assert run_cli("quarantine", "--json").stdout == '{"records": []}\n'

@@ -17,12 +17,10 @@ from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
 from flows.config.settings import Settings, load
-from flows.engine.resources import open_resources
 from flows.engine.upkeep import publish_now
-from flows.reporting.exit_code import ExitCode
 from models.runs import RunState
 from tests.api.asked import Asked
-from tests.api.faults import Action, refuse
+from tests.api.faults import refuse
 from tests.api.listed import ListedApi, RejectedApi, daily
 from tests.clocks import START
 from tests.operator import Cli
@@ -30,55 +28,58 @@ from tests.runs import stored_state, synced
 
 pytestmark = pytest.mark.anyio
 
-SNAPSHOT = Path("analytics.duckdb")
-HERE = ("--snapshot", "analytics.duckdb", "--warehouse", "warehouse.duckdb")
+SERVICE = "https://api.example.com"
+PLACES = {"GRAMHOUSE_SNAPSHOT": "analytics.duckdb", "GRAMHOUSE_WAREHOUSE": "warehouse.duckdb"}
+
+
+@pytest.fixture(autouse=True)
+def _places(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in PLACES.items():
+        monkeypatch.setenv(name, value)
 
 
 def _settings() -> Settings:
-    return load(snapshot=SNAPSHOT, warehouse=Path("warehouse.duckdb"))
+    return load(snapshot="analytics.duckdb", warehouse=Path("warehouse.duckdb"))
 
 
-def _looked(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> tuple[ExitCode, dict[str, Any]]:
-    code = report(_settings(), START + after, as_json=True)
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return code, found
+class Status:
+    """The status as of some days after START: its exit code, its JSON, and its text on one line."""
 
+    def __init__(self, capsys: pytest.CaptureFixture[str], days: float = 0) -> None:
+        now = START + timedelta(days=days)
+        self.code = report(_settings(), now, as_json=True)
+        self.found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        report(_settings(), now)
+        self.lines = capsys.readouterr().out
+        self.text = " ".join(self.lines.split())
 
-def _message(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> str:
-    report(_settings(), START + after)
-    return capsys.readouterr().out
+    @property
+    def attention(self) -> list[str]:
+        assert self.code == (3 if self.found["attention"] else 0)
+        return list(self.found["attention"])
 
 
 async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await synced(tmp_path, ListedApi(accounts=9, expired=frozenset({9})))
-    code, found = _looked(capsys, timedelta(hours=36))
-    assert (code, found["attention"], found["stale"], found["oldest_age_seconds"]) == (0, [], [], 36 * 3600)
-    assert {each["stale_after"] for each in (*found["freshness"], found["totals"])} == {36 * 3600}
-    assert "posts refreshed within" in _message(capsys)
-
-    code, found = _looked(capsys, timedelta(days=7))
-    assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7 * 86_400)
+    status = Status(capsys, 1.5)
+    assert (status.attention, status.found["stale"], status.found["oldest_age_seconds"]) == ([], [], 36 * 3600)
+    assert {each["stale_after"] for each in (*status.found["freshness"], status.found["totals"])} == {36 * 3600}
+    assert "posts refreshed within" in status.text
+    status = Status(capsys, 7)
+    assert (status.attention, status.found["oldest_age_seconds"]) == (["stale"], 7 * 86_400)
     # The account whose token is expired is not among them: nothing can be done here.
-    names = {f"user_{number}" for number in range(1, 9)}
-    assert {each["ig_username"] for each in found["stale"] if each["surface"] == "posts"} == names
-    text = _message(capsys, timedelta(days=7))
-    assert "8 of 8 accounts: posts not refreshed" in text
-    assert "user_1, user_2, user_3, user_4, user_5 and 3 more" in text
+    stale = {each["ig_username"] for each in status.found["stale"] if each["surface"] == "posts"}
+    assert stale == {f"user_{number}" for number in range(1, 9)}
+    assert "8 of 8 accounts: posts not refreshed" in status.text
+    assert "user_1, user_2, user_3, user_4, user_5 and 3 more" in status.text
 
 
 async def test_media_of_an_account_have_no_age_until_each_surface_was_scanned(tmp_path: Path, run_cli: Cli) -> None:
-    def failure(request: Asked) -> Action | None:
-        return refuse("api_forbidden") if request.is_posts(2) else None
-
-    await synced(tmp_path, ListedApi(fault=failure))
-    found = json.loads(run_cli("accounts", "--json", *HERE[:2])[1])["accounts"]
-    assert {each["ig_username"]: each["media_as_of"] is None for each in found} == {
-        "user_1": False,
-        "user_2": True,
-        "user_3": False,
-    }
+    await synced(tmp_path, ListedApi(fault=lambda asked: refuse("api_forbidden") if asked.is_posts(2) else None))
+    found = json.loads(run_cli("accounts", "--json")[1])["accounts"]
+    assert [each["ig_username"] for each in found if each["media_as_of"] is None] == ["user_2"]
 
 
 async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
@@ -88,72 +89,60 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     with duckdb.connect(tmp_path / "warehouse.duckdb") as db:
         db.execute("UPDATE core.closed_scans SET removals_undecided_since = complete_at WHERE surface = 'stories'")
     await publish_now(_settings())
-    code, found = _looked(capsys, timedelta(hours=35))
-    assert (code, found["attention"], found["undecided"]) == (0, [], [])
-    code, found = _looked(capsys, timedelta(hours=37))
-    assert (code, found["attention"]) == (3, ["stale", "removals_undecided"])
-    assert [each["ig_username"] for each in found["undecided"]] == ["user_1", "user_2", "user_3"]
-    assert {each["surface"] for each in found["undecided"]} == {"stories"}
-    text = " ".join(_message(capsys, timedelta(hours=37)).split())
-    assert "no missing items of 3 accounts were marked as removed or expired since" in text
-    assert "rejected records (user_1, user_2, user_3). Fix: `gramhouse quarantine` lists them" in text
+    assert Status(capsys, 35 / 24).attention == []
+    status = Status(capsys, 37 / 24)
+    assert status.attention == ["stale", "removals_undecided"]
+    undecided = [(each["ig_username"], each["surface"]) for each in status.found["undecided"]]
+    assert undecided == [(f"user_{number}", "stories") for number in (1, 2, 3)]
+    assert "no missing items of 3 accounts were marked as removed or expired since" in status.text
+    assert "rejected records (user_1, user_2, user_3). Fix: `gramhouse quarantine` lists them" in status.text
 
 
-async def test_a_missing_snapshot_is_not_healthy(tmp_path: Path, run_cli: Cli) -> None:
-    await synced(tmp_path, ListedApi())
-    (tmp_path / SNAPSHOT).unlink()
-    code, out, err = run_cli("status", *HERE)
-    assert (code, out, len(err.splitlines())) == (1, "", 1)
-    assert "There is no snapshot at analytics.duckdb" in err
-    assert "Fix: `gramhouse publish`" in err
-
-
-async def test_a_log_of_another_program_is_reported_and_not_read(
+async def test_a_missing_snapshot_or_a_log_of_another_program_beside_it_is_not_healthy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
     await synced(tmp_path, ListedApi())
     (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
-    code, found = _looked(capsys)
-    assert (code, found["attention"], found["totals"]) == (3, ["snapshot_log"], None)
-    output = _message(capsys)
-    assert found["snapshot_problem"] in output
-    assert ("! Last run: sync: complete" in output, "\u2714" in output) == (True, False)
-    assert "left analytics.duckdb.wal. Fix: `gramhouse publish`" in found["snapshot_problem"]
+    status = Status(capsys)
+    assert (status.attention, status.found["totals"]) == (["snapshot_log"], None)
+    assert "left analytics.duckdb.wal. Fix: `gramhouse publish`" in status.found["snapshot_problem"]
+    assert status.found["snapshot_problem"] in status.text
+    assert ("! Last run: sync: complete" in status.text, "\u2714" in status.text) == (True, False)
     for command in (("query", "SELECT 1"), ("accounts",), ("export", "out")):
-        failed, out, err = run_cli(*command, *HERE[:2])
-        assert (failed, out, len(err.splitlines())) == (1, "", 1)
-        assert "left analytics.duckdb.wal" in err
+        failed, out, err = run_cli(*command)
+        assert (failed, out, len(err.splitlines()), "left analytics.duckdb.wal" in err) == (1, "", 1, True)
     await publish_now(_settings())
-    assert _looked(capsys)[0] == 0
+    assert Status(capsys).attention == []
+    (tmp_path / "analytics.duckdb").unlink()
+    code, out, err = run_cli("status")
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "There is no snapshot at analytics.duckdb, but a run published one. Fix: `gramhouse publish`" in err
 
 
 async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service = ListedApi(fault=lambda request: refuse("rate_limited", 9000) if request.is_posts(1) else None)
+    service = ListedApi(fault=lambda asked: refuse("rate_limited", 9000) if asked.is_posts(1) else None)
     await synced(tmp_path, service)
-    assert _looked(capsys)[0] == 0
-    service.fault = lambda request: refuse("api_automation_media_not_found") if request.is_posts(1) else None
-    service.clock.passed = 86_400
+    assert Status(capsys).attention == []
+    service.fault = lambda asked: refuse("api_automation_media_not_found") if asked.is_posts(1) else None
+    service.clock.days(1)
     await synced(tmp_path, service)
-    assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
+    assert Status(capsys).attention == ["failed"]
 
 
 async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     service = ListedApi(2, feeds={1: daily(200), 2: daily(200)})
-    denied = refuse("api_forbidden")
     for _ in range(2):
         await synced(tmp_path, service, mode="incremental", page_size=10, full_refresh_every=300)
         service.clock.days(1)
-        service.fault = lambda each: denied if each.is_posts(2) and each.cursor == "c20" else None
-    _, found = _looked(capsys, timedelta(days=1, hours=4))
-    [recent], [gap] = found["recent"], found["gaps"]
-    assert (recent["surface"], recent["accounts"]) == ("posts", 1)
-    assert (recent["recent"], recent["complete"]) == (4 * 3600, 28 * 3600)
+        service.fault = lambda asked: refuse("api_forbidden") if asked.is_posts(2) and asked.cursor == "c20" else None
+    status = Status(capsys, 28 / 24)
+    [recent], [gap] = status.found["recent"], status.found["gaps"]
+    assert [*recent.values()] == ["posts", 1, 4 * 3600, 28 * 3600]
     assert (gap["ig_username"], gap["surface"], gap["reason"], gap["pages"]) == ("user_2", "posts", "api_forbidden", 2)
-    text = _message(capsys, timedelta(days=1, hours=4))
-    assert "posts of 1 account: oldest recent scan 4 hours ago, oldest full scan a day ago" in text
-    assert "! 1 scan ended early and left a gap, which the next scan reads (user_2)." in text
+    assert "posts of 1 account: oldest recent scan 4 hours ago, oldest full scan a day ago" in status.text
+    assert "! 1 scan ended early and left a gap, which the next scan reads (user_2)." in status.text
 
 
 async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refreshed(
@@ -162,25 +151,17 @@ async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refres
     service = RejectedApi(accounts=3, posts=4, rejected=lambda number, surface: 4 * ((number, surface) == (1, "posts")))
     for _ in range(2):
         await synced(tmp_path, service)
-        assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
-        text = " ".join(_message(capsys).split())
-        assert "2 of 3 accounts: posts refreshed within 1 d 12 h; 1 never scanned to the end" in text
-        assert "3 of 3 accounts: stories refreshed within 1 d 12 h;" in text
-        assert "items_rejected: 4 of 4 items have no id that gramhouse knows" in text
-        assert "set media_id under [mapping] in gramhouse.toml" in text
+        status = Status(capsys)
+        assert status.attention == ["failed"]
+        for text in (
+            "2 of 3 accounts: posts refreshed within 1 d 12 h; 1 never scanned to the end",
+            "3 of 3 accounts: stories refreshed within 1 d 12 h;",
+            "items_rejected: 4 of 4 items have no id that gramhouse knows",
+            "set media_id under [mapping] in gramhouse.toml",
+        ):
+            assert text in status.text
         service.rejected = lambda _, surface: 4 * (surface == "posts")
         service.clock.days(0.1)
-    service = RejectedApi(accounts=2, posts=4, rejected=service.rejected)
-    for file in ("warehouse.duckdb", "warehouse.duckdb.state.sqlite", "analytics.duckdb"):
-        (tmp_path / file).unlink()
-    shutil.rmtree(tmp_path / "raw")
-    await synced(tmp_path, service)
-    assert "0 of 2 accounts: posts refreshed within 1 d 12 h; 2 never scanned to the end" in _message(capsys)
-
-
-def _runs(run_cli: Cli) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(run_cli("runs", "--json", *HERE)[1])["runs"]
-    return found
 
 
 class Stopping(ListedApi):
@@ -198,41 +179,41 @@ class Stopping(ListedApi):
 async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def states() -> list[str]:
+        return [row["state"] for row in json.loads(run_cli("runs", "--json")[1])["runs"]]
+
     first = ListedApi()
     # What publishes has the service's clock: this machine's is ahead of it, and a time in the future is a warning.
     for module in ("flows.engine.upkeep", "flows.engine.resources"):
         monkeypatch.setattr(f"{module}.SystemClock", lambda: first.clock)
     await synced(tmp_path, first)
-    first.clock.passed = 86_400
+    first.clock.days(1)
     service = Stopping(clock=first.clock)
     service.waits = asyncio.Event()
     task = asyncio.create_task(synced(tmp_path, service))
     await service.waits.wait()
     assert stored_state(tmp_path, "SELECT pid FROM runs WHERE state = 'running'") == [(os.getpid(),)]
-    code, found = _looked(capsys, timedelta(days=1))
-    assert (code, found["last_run"]["state"]) == (0, "running")
+    status = Status(capsys, 1)
+    assert (status.attention, status.found["last_run"]["state"]) == ([], "running")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    code, found = _looked(capsys, timedelta(days=1))
-    assert (code, found["attention"], found["last_run"]["state"]) == (3, ["interrupted"], "interrupted")
-    assert found["last_run"]["pages"] > 0
-    rows = _runs(run_cli)
-    assert [row["state"] for row in rows] == ["interrupted", "complete"]
-    assert "interrupted" in run_cli("runs", *HERE)[1]
+    status = Status(capsys, 1)
+    assert (status.attention, status.found["last_run"]["state"]) == (["interrupted"], "interrupted")
+    assert status.found["last_run"]["pages"] > 0
+    assert states() == ["interrupted", "complete"]
+    assert "interrupted" in run_cli("runs")[1]
 
     # After publishing, the snapshot lists it once, and the status is still not healthy.
     await publish_now(_settings())
-    assert [row["state"] for row in _runs(run_cli)] == ["interrupted", "complete"]
-    assert _looked(capsys, timedelta(days=1))[1]["attention"] == ["interrupted"]
+    assert (states(), Status(capsys, 1).attention) == (["interrupted", "complete"], ["interrupted"])
     # Nor does a run of less make up for it.
-    first.clock.passed += 60
-    await synced(tmp_path, first, surfaces=("stories",))
-    code, found = _looked(capsys, timedelta(days=1))
-    assert (code, found["last_run"]["state"], found["unresolved"][0]["state"]) == (3, "complete", "interrupted")
-    first.clock.passed += 60
-    await synced(tmp_path, first)
-    assert _looked(capsys, timedelta(days=1))[0] == 0
+    for surfaces, reasons in ((("stories",), ["interrupted"]), (("posts", "stories"), [])):
+        first.clock.passed += 60
+        await synced(tmp_path, first, surfaces=surfaces)
+        status = Status(capsys, 1)
+        assert (status.attention, status.found["last_run"]["state"]) == (reasons, "complete")
+        assert [each["state"] for each in status.found["unresolved"]] == reasons
 
 
 async def test_a_missing_or_damaged_state_is_reported_in_one_line(
@@ -241,39 +222,17 @@ async def test_a_missing_or_damaged_state_is_reported_in_one_line(
     await synced(tmp_path, ListedApi())
     path = state_path(tmp_path / "warehouse.duckdb")
     path.write_text("{" * 1000)
-    assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["status_file"])
-    assert _message(capsys).count("cannot be used: file is not a database") == 1
+    status = Status(capsys)
+    assert (status.attention, status.lines.count("cannot be used: file is not a database")) == (["status_file"], 1)
     path.unlink()
-    assert _looked(capsys)[0] == 0
-    assert _message(capsys).count("There is no state beside") == 1
-    code, _, err = run_cli("runs", *HERE)
+    status = Status(capsys)
+    assert (status.attention, status.lines.count("There is no state beside")) == ([], 1)
+    code, _, err = run_cli("runs")
     assert (code, len(err.splitlines())) == (0, 1)
-
-
-def test_a_machine_with_the_snapshot_alone_shows_its_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asyncio.run(synced(tmp_path, ListedApi()))
-    for path in tmp_path.glob("warehouse.duckdb*"):
-        path.unlink()
-    code, found = _looked(capsys)
-    assert (code, found["last_run"]["state"], found["totals"]["accounts"]) == (0, "complete", 3)
-
-
-SERVICE = "https://api.example.com"
-CONFIGURED = {
-    "GRAMHOUSE_SNAPSHOT": "analytics.duckdb",
-    "GRAMHOUSE_WAREHOUSE": "warehouse.duckdb",
-    "GRAMHOUSE_BASE_URL": SERVICE,
-    "GRAMHOUSE_API_KEY": "a-key",
-}
-# What is wrong when a sync starts, as environment, and a part of the message; the file `gramhouse.toml` is its content.
-CAUSES = {
-    "no key": ({"GRAMHOUSE_API_KEY": ""}, "No API key"),
-    "no address": ({"GRAMHOUSE_BASE_URL": ""}, "No API address"),
-    "key file gone": ({"GRAMHOUSE_API_KEY": "", "GRAMHOUSE_API_KEY_FILE": "gone"}, "the file cannot be read"),
-    "another service": ({"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "was filled from"),
-    "snapshot is a folder": ({"GRAMHOUSE_SNAPSHOT": "folder"}, "folder"),
-    "not TOML": ({"gramhouse.toml": "keep = ["}, "is not valid TOML"),
-}
+    # As on a machine with the snapshot alone.
+    (tmp_path / "warehouse.duckdb").unlink()
+    status = Status(capsys)
+    assert (status.attention, status.found["last_run"]["state"]) == ([], "complete")
 
 
 @pytest.fixture(scope="module")
@@ -288,50 +247,77 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def configured(healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of it, and a configuration with which it can be synced."""
     shutil.copytree(healthy, tmp_path, dirs_exist_ok=True)
-    for name, value in CONFIGURED.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", SERVICE)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "a-key")
 
 
-async def _begin() -> None:
-    async with open_resources(_settings(), "gramhouse sync"):
-        pass
+def _sync(folder: Path) -> None:
+    api = ListedApi()
+    # Commands have this machine's clock.
+    api.clock.passed = (datetime.now(UTC) - START).total_seconds()
+    asyncio.run(synced(folder, api, base_url=SERVICE))
+
+
+# What is wrong when a run starts: the command, settings (or the file with these contents), and a part of the message.
+CAUSES = {
+    "no key": ("sync", {"GRAMHOUSE_API_KEY": ""}, "No API key"),
+    "no key of a backfill": ("backfill --all", {"GRAMHOUSE_API_KEY": ""}, "No API key"),
+    "no address": ("sync", {"GRAMHOUSE_BASE_URL": ""}, "No API address"),
+    "key file gone": ("sync", {"GRAMHOUSE_API_KEY": "", "GRAMHOUSE_API_KEY_FILE": "gone"}, "the file cannot be read"),
+    "another service": ("sync", {"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "was filled from"),
+    "snapshot is a folder": ("sync", {"GRAMHOUSE_SNAPSHOT": "folder"}, "folder"),
+    "not TOML": ("sync", {"gramhouse.toml": "keep = ["}, "is not valid TOML"),
+    "a value": ("sync --page-size 0", {}, "page-size"),
+    "two values": ("sync --incremental --full-refresh", {}, "cannot be combined"),
+    "a time": ("backfill --expired-since yesterday", {}, "is not a time"),
+}
 
 
 @pytest.mark.usefixtures("configured")
-@pytest.mark.parametrize(
-    ("command", "causes"), [(("sync",), [*CAUSES]), (("backfill", "--all"), ["no key"])], ids=["sync", "backfill"]
-)
 def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_begins(
-    capsys: pytest.CaptureFixture[str],
-    run_cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    command: tuple[str, ...],
-    causes: list[str],
+    healthy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("folder").mkdir()
-    assert _looked(capsys)[0] == 0
-    for name in causes:
-        cause, text = CAUSES[name]
-        with monkeypatch.context() as wrong:
-            Path("gramhouse.toml").write_text(cause.get("gramhouse.toml", ""))
-            for variable, value in cause.items():
-                wrong.setenv(variable, value)
-            wrong.delenv("gramhouse.toml", raising=False)
-            code, _, err = run_cli(*command)
-        assert (code in {1, 2}, text in err) == (True, True), f"{name}: {err}"
+    assert Status(capsys).attention == []
+    for name, (command, wrong, text) in CAUSES.items():
+        with monkeypatch.context() as settings:
+            Path("gramhouse.toml").write_text(wrong.get("gramhouse.toml", ""))
+            for variable, value in wrong.items():
+                if variable.isupper():
+                    settings.setenv(variable, value)
+            code, _, err = run_cli(*command.split())
         Path("gramhouse.toml").unlink()
-        code, found = _looked(capsys)
-        assert (code, found["attention"], found["last_run"]["state"]) == (3, ["failed"], "complete"), name
-        assert (found["last_command"]["kind"], text in found["last_command"]["detail"]) == (command[0], True), name
+        assert (code in {1, 2}, text in err) == (True, True), f"{name}: {err}"
+        status = Status(capsys)
+        last = status.found["last_command"]
+        assert (status.attention, status.found["last_run"]["state"]) == (["failed"], "complete"), name
+        assert (last["kind"], text in last["detail"]) == (command.split()[0], True), name
+        assert f"Last command: {last['kind']}: failed" in status.text
         if name == "no key":
-            assert f"Last command: {command[0]}: failed" in _message(capsys)
-            # A publish does not make up for it.
+            # A publish does not make up for it, a run does.
             asyncio.run(publish_now(_settings()))
-            assert _looked(capsys)[0] == 3
-            asyncio.run(_begin())
-            asyncio.run(publish_now(_settings()))
-            assert _looked(capsys)[0] == 0
-        asyncio.run(_begin())
+            assert Status(capsys).attention == ["failed"]
+            _sync(tmp_path)
+            assert Status(capsys).attention == []
+        shutil.copytree(healthy, tmp_path, dirs_exist_ok=True)
+
+
+@pytest.mark.usefixtures("configured")
+def test_what_is_mistyped_at_a_terminal_and_what_is_no_failure_is_not_recorded(
+    capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_cli("backfill", "--account", "nobody")[0] == 2
+    assert run_cli("backfill", "--failed")[0] == 0
+    with hold(Path("warehouse.duckdb"), "another", since="noon", pause=lambda _: None):
+        assert run_cli("sync")[0] == 4
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert run_cli("sync", "--page-size", "0")[0] == 2
+    assert Status(capsys).attention == []
+    # What a terminal shows of settings, the runs on schedule have, too.
+    with monkeypatch.context() as wrong:
+        wrong.setenv("GRAMHOUSE_PAGE_SIZE", "0")
+        assert run_cli("sync")[0] == 2
+    assert Status(capsys).attention == ["failed"]
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -342,44 +328,12 @@ async def test_a_run_that_could_not_publish_is_not_healthy(
     if not is_first:
         await synced(tmp_path, api)
     await synced(tmp_path, api, hide=("captoin",))
-    code, found = _looked(capsys)
-    assert (code, found["attention"], found["last_run"]["error_code"]) == (3, ["unpublished"], "snapshot_not_replaced")
-    text = _message(capsys)
-    assert "no table has a column 'captoin'" in text
-    assert is_first or "The snapshot does not contain this run" in text
+    status = Status(capsys)
+    assert (status.attention, status.found["last_run"]["error_code"]) == (["unpublished"], "snapshot_not_replaced")
+    assert "no table has a column 'captoin'" in status.text
+    assert is_first or "The snapshot does not contain this run" in status.text
     await publish_now(_settings())
-    assert _looked(capsys)[0] == 0
-
-
-WRONG_OPTIONS = [
-    ("sync", "--page-size", "0"),
-    ("sync", "--incremental", "--full-refresh"),
-    ("backfill", "--expired-since", "yesterday"),
-]
-
-
-@pytest.mark.usefixtures("configured")
-@pytest.mark.parametrize("command", WRONG_OPTIONS, ids=" ".join)
-def test_wrong_options_are_a_failed_start_unless_typed_at_a_terminal(
-    capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    with monkeypatch.context() as terminal:
-        terminal.setattr("sys.stderr.isatty", lambda: True)
-        assert run_cli(*command)[0] == 2
-        assert _looked(capsys)[0] == 0
-    code, _, err = run_cli(*command)
-    code_of_status, found = _looked(capsys)
-    assert (code, code_of_status, found["attention"], found["last_command"]["kind"]) == (2, 3, ["failed"], command[0])
-    assert err == f"✖ {found['last_command']['detail']}.\n"
-    assert run_cli("publish")[0] == 0
-    asyncio.run(_begin())
-    assert _looked(capsys)[0] == 0
-    # What a terminal shows of settings, the runs on schedule have, too.
-    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "0")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert run_cli("sync")[0] == 2
-    monkeypatch.delenv("GRAMHOUSE_PAGE_SIZE")
-    assert _looked(capsys)[0] == 3
+    assert Status(capsys).attention == []
 
 
 @pytest.mark.parametrize(
@@ -388,7 +342,8 @@ def test_wrong_options_are_a_failed_start_unless_typed_at_a_terminal(
 def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
     run_cli: Cli, monkeypatch: pytest.MonkeyPatch, snapshot: str, key: str, why: str
 ) -> None:
-    for name, value in (CONFIGURED | {"GRAMHOUSE_SNAPSHOT": snapshot, "GRAMHOUSE_API_KEY": key}).items():
+    settings = {"GRAMHOUSE_BASE_URL": SERVICE, "GRAMHOUSE_SNAPSHOT": snapshot, "GRAMHOUSE_API_KEY": key}
+    for name, value in settings.items():
         monkeypatch.setenv(name, value)
     Path("folder").mkdir()
     duckdb.connect("other.duckdb").close()
@@ -397,22 +352,12 @@ def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
     assert (code, f"Last command: sync: failed ({why}" in out) == (3, True)
 
 
-@pytest.mark.usefixtures("configured")
-def test_a_wrong_selection_and_another_writer_are_no_failed_runs(
-    capsys: pytest.CaptureFixture[str], run_cli: Cli
-) -> None:
-    assert run_cli("backfill", "--account", "nobody")[0] == 2
-    assert run_cli("backfill", "--failed")[0] == 0
-    with hold(Path("warehouse.duckdb"), "another", since="noon", pause=lambda _: None):
-        assert run_cli("sync")[0] == 4
-    assert _looked(capsys)[0] == 0
-
-
 async def test_before_anything_is_published_an_interrupted_run_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_state(state_path(tmp_path / "warehouse.duckdb")) as state:
         state.write(begin_run, "r1", "sync", pid=1, now=datetime.now(UTC), within=timedelta(), version="1")
         state.write(end_run, "r1", RunState.INTERRUPTED, now=datetime.now(UTC), detail="Stopped.")
-    assert (_looked(capsys)[0], _looked(capsys)[1]["totals"]) == (3, None)
-    assert "Last run: sync: interrupted (Stopped)" in _message(capsys)
+    status = Status(capsys)
+    assert (status.attention, status.found["totals"]) == (["interrupted"], None)
+    assert "Last run: sync: interrupted (Stopped)" in status.text

@@ -3,7 +3,6 @@
 import io
 from pathlib import Path
 
-import duckdb
 import pytest
 from rich.console import Console
 from rich.text import Text
@@ -43,27 +42,15 @@ def test_markup_is_only_text(text: str) -> None:
     assert stream.getvalue().strip() == text
 
 
-def test_names_between_colons_stay_text(tmp_path: Path, run_cli: Cli) -> None:
-    snapshot = tmp_path / "a:b:c.duckdb"
-    with duckdb.connect(snapshot) as db:
-        db.execute("CREATE TABLE t AS SELECT 1")
-    code, out, _ = run_cli("query", "SELECT ':smile: x:b:y' AS \"c:b:d\"", "--snapshot", str(snapshot))
-    assert code == 0
-    assert "c:b:d" in out
-    assert ":smile: x:b:y" in out
-    assert "x:b:y.duckdb" in run_cli("query", "SELECT 1", "--snapshot", str(tmp_path / "x:b:y.duckdb"))[2]
-
-
-def test_output_in_a_pipe_is_neither_truncated_nor_padded(tmp_path: Path, run_cli: Cli) -> None:
-    snapshot = tmp_path / "s.duckdb"
-    with duckdb.connect(snapshot) as db:
-        db.execute("CREATE TABLE t AS SELECT repeat('long ', 200) || 'end' AS caption UNION ALL SELECT 'short'")
-    code, out, _ = run_cli("query", "FROM t ORDER BY length(caption)", "--snapshot", str(snapshot))
-    lines = out.splitlines()
-    assert code == 0
-    assert lines[-1].endswith("long end")
-    assert "short" in lines
-    assert lines == [line.rstrip() for line in lines]
+@pytest.mark.usefixtures("empty")
+def test_output_in_a_pipe_is_text_neither_truncated_nor_padded(run_cli: Cli) -> None:
+    long = "repeat('long ', 200) || ':smile: x:b:y end'"
+    done = run_cli("query", f"FROM (VALUES ('short'), ({long})) AS t(\"c:b:d\")")
+    title, _, *lines = done.stdout.splitlines()[-4:]
+    assert (done.code, title, lines[0]) == (0, "c:b:d", "short")
+    assert lines[1].endswith("long :smile: x:b:y end")
+    assert done.stdout.splitlines() == [line.rstrip() for line in done.stdout.splitlines()]
+    assert "x:b:y.duckdb" in run_cli("query", "SELECT 1", "--snapshot", "x:b:y.duckdb").stderr
 
 
 ID, CAPTION = Column("id"), Column("caption", is_prose=True)
@@ -110,24 +97,22 @@ def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(
     ],
 )
 def test_a_query_is_written_in_every_format_and_into_a_file(
-    tmp_path: Path, run_cli: Cli, style: str, expected: str
+    empty: Path, run_cli: Cli, style: str, expected: str
 ) -> None:
-    snapshot = tmp_path / "s.duckdb"
-    duckdb.connect(snapshot).close()
-    asked = ("query", "FROM (VALUES (1, 'x|y'), (2, NULL)) AS t(a, b)", "-f", style, "--snapshot", str(snapshot))
+    asked, target = ("query", "FROM (VALUES (1, 'x|y'), (2, NULL)) AS t(a, b)", "-f", style), empty.with_name("rows")
     code, shown, err = run_cli(*asked)
     assert (code, shown.replace("\r\n", "\n"), err) == (0, expected, "(2 rows)\n")
-    target = tmp_path / "rows"
     assert run_cli(*asked, "-o", str(target)) == (0, "", f"(2 rows in {target})\n")
     assert target.read_text() == shown.replace("\r\n", "\n")
 
 
-def test_a_query_does_not_replace_a_file_if_it_fails_or_the_file_is_a_database(tmp_path: Path, run_cli: Cli) -> None:
-    snapshot, target = tmp_path / "s.duckdb", tmp_path / "rows.csv"
-    duckdb.connect(snapshot).close()
+def test_a_query_does_not_replace_a_file_if_it_fails_or_the_file_is_a_database(empty: Path, run_cli: Cli) -> None:
+    target = empty.with_name("rows.csv")
     target.write_text("mine")
     late = "SELECT CASE WHEN range < 300000 THEN range ELSE error('too far') END AS a FROM range(300001)"
-    assert run_cli("query", late, "-f", "csv", "-o", str(target), "--snapshot", str(snapshot))[0] == 2
-    assert (target.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("mine", ["rows.csv", "s.duckdb"])
-    code, _, err = run_cli("query", "SELECT 1", "-o", str(snapshot), "--snapshot", str(snapshot))
-    assert (code, "that name is for a database" in err) == (2, True)
+    assert run_cli("query", late, "-f", "csv", "-o", str(target)).code == 2
+    assert (target.read_text(), sorted(path.name for path in empty.parent.iterdir())) == (
+        "mine", ["rows.csv", "s.duckdb"],
+    )  # fmt: skip
+    done = run_cli("query", "SELECT 1", "-o", str(empty))
+    assert (done.code, "that name is for a database" in done.stderr) == (2, True)

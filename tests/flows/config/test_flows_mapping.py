@@ -39,9 +39,6 @@ def test_the_example_in_the_docs_works_as_described() -> None:
     assert mapping.columns[-1] == ColumnMapping("alt_text", Reading.TEXT, ("/accessibility/label",))
     assert column("media_url", mapping.child_columns).paths[0] == "/src"
     assert len(mapping.columns) == len(BUILT_IN.columns) + 1
-
-
-def test_ignored_fields_may_be_named_in_three_ways() -> None:
     say("[mapping]\nignore = ['a.b', '$.meta.*', '/x.y/*/z', 'a.b', '*.at_*']")
     assert load().media_mapping().ignore == ("/a/b", "/meta/*", "/x.y/*/z", "/*/at_*")
 
@@ -52,10 +49,7 @@ def test_ignored_fields_may_be_named_in_three_ways() -> None:
         ('[mapping]\nignore = [""]', "mapping.ignore.0: '$.' is not a path"),
         ('[mapping]\nmedia_id = ["uuid"]', "mapping.media_id.0: 'uuid' is not a path"),
         ('[mapping]\nids = ["$.uuid"]', "mapping.ids: unknown setting. Fix: remove it, or use one of media_id, "),
-        (
-            '[mapping.columns.caption]\npath = "$.x"',
-            "caption.path: unknown setting; did you mean paths?",
-        ),
+        ('[mapping.columns.caption]\npath = "$.x"', "caption.path: unknown setting; did you mean paths?"),
         ('[mapping.columns.caption]\npaths = ["$.x"]\ntype = "count"', "caption is read as text"),
         ('[mapping.columns.overflow]\npaths = ["$.x"]', "overflow is a column that gramhouse fills itself"),
         ('[mapping.columns.alt]\npaths = ["$.x"]\ntype = "colour"', "mapping.columns.alt.type: "),

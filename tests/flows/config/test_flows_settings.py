@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 from urllib.request import proxy_bypass
 
 import httpx
@@ -79,11 +79,20 @@ WRONG = [
     *((name, "9" * 30, ": it must be ") for name in NUMBERS),
     *((name, "~nosuchuser/a.b", "the home directory ~nosuchuser does not exist") for name in PATHS),
     ("notify", "a\udcff", ": it is not UTF-8. Fix: "),
+    ("time_zone", f"x{SECRET}", "it is not a time zone. Fix: "),
 ]
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any setting
-    return value.get_secret_value() if hasattr(value, "get_secret_value") else value
+def set_file(content: str | bytes) -> None:
+    Path("gramhouse.toml").write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def refused(settings: dict[str, object] | None = None, *, key: bool = False) -> list[str]:
+    """Return the lines with which the settings, or the API key, are refused. None has the key."""
+    with pytest.raises(SettingsError) as raised:
+        load(**(settings or {})).key() if key else load(**(settings or {}))
+    assert SECRET not in str(raised.value)
+    return str(raised.value).splitlines()
 
 
 def test_every_setting_is_tried_here() -> None:
@@ -95,28 +104,28 @@ def test_every_setting_is_tried_here() -> None:
 def test_a_setting_comes_from_the_environment_or_the_file(
     monkeypatch: pytest.MonkeyPatch, name: str, given: object, read: object
 ) -> None:
-    value = str(given).lower() if isinstance(given, bool) else repr(given)
-    Path("gramhouse.toml").write_text(f"{name} = {value}\n", encoding="utf-8")
-    assert _plain(getattr(load(), name)) == read
+    def found() -> object:
+        return load().key().get_secret_value() if name == "api_key" else getattr(load(), name)
+
+    set_file(f"{name} = {str(given).lower() if isinstance(given, bool) else repr(given)}\n")
+    assert found() == read
     Path("gramhouse.toml").unlink()
     monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", f"\ufeff{given}\r\n")
-    assert _plain(getattr(load(), name)) == read
+    assert found() == read
 
 
 def test_options_override_the_environment_which_overrides_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("gramhouse.toml").write_text("page_size = 1\nconcurrency = 1\nmax_wait = 1\n", encoding="utf-8")
-    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "2")
-    monkeypatch.setenv("GRAMHOUSE_CONCURRENCY", "2")
-    read = load(page_size=3, concurrency=None)
-    assert (read.page_size, read.concurrency, read.max_wait) == (3, 2, 1)
-
-
-def test_empty_means_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "")
-    monkeypatch.setenv("GRAMHOUSE_NO_SUCH", " ")
-    monkeypatch.setenv("GRAMHOUSE_BASE_URL", " ")
+    set_file("page_size = 1\nconcurrency = 1\nmax_wait = 1\n")
+    variables = {"GRAMHOUSE_PAGE_SIZE": "2", "gramhouse_concurrency": "2", "GRAMHOUSE_WORKERS": "", "GRAMHOUSE_X": " "}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    read = load(page_size=3, concurrency=None, snapshot=Path("~/s.duckdb"))
+    assert (read.page_size, read.concurrency, read.max_wait, read.workers) == (3, 2, 1, 0)
+    assert read.snapshot == str(Path("~/s.duckdb").expanduser())
+    assert read.model_fields_set == {"page_size", "concurrency", "max_wait", "snapshot"}, "empty means not set"
+    [line] = refused({"page_size": 0})
+    assert re.match(r"--page-size: .* \(got '0'\)\. Fix: ", line)
     monkeypatch.setenv("PREFECT_API_URL", "")
-    assert (load().page_size, load().base_url) == (50, None)
     assert prefect_api_url() is None
 
 
@@ -126,88 +135,63 @@ def test_each_invalid_value_is_reported_in_one_line_with_its_setting(
 ) -> None:
     monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
     monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", given)
-    with pytest.raises(SettingsError) as raised:
-        load()
-    [line] = str(raised.value).splitlines()
+    [line] = refused()
     assert re.fullmatch(rf"GRAMHOUSE_{name.upper()}\b[^;]*[^.;]\. Fix: [^;]+(; the default is .+)?\.", line)
     assert message in line
-    assert SECRET not in line
     assert "pass@" not in line
 
 
-def test_a_file_may_have_a_byte_order_mark_and_line_ends_of_windows() -> None:
-    text = f'\ufeffapi_key = "{SECRET}"\r\npage_size = 7\r\n'
-    Path("gramhouse.toml").write_bytes(text.encode())
-    read = load()
-    assert (read.page_size, read.key().get_secret_value()) == (7, SECRET)
-    Path("gramhouse.toml").write_bytes(text.replace("7", "99").encode())
-    with pytest.raises(SettingsError, match=r"^gramhouse\.toml, line 2: page_size: "):
-        load()
-
-
 @pytest.mark.parametrize(
-    ("content", "output"),
+    ("content", "message"),
     [
-        (b"page_size = x\n", r"^gramhouse.toml is not valid TOML \(line 1\). Fix: correct the file"),
-        (b"concurrency = " + b"9" * 5000, "^gramhouse.toml is not valid TOML. Fix:"),
-        (b"hide = " + b"[" * 5000, "^gramhouse.toml is not valid TOML. Fix:"),
-        (b"pagesize = 1", "pagesize: unknown setting; did you mean page_size"),
-        (b"api_key = 123456", "gramhouse.toml, line 1: api_key: "),
+        (b"page_size = x\n", "gramhouse.toml is not valid TOML (line 1). Fix: correct the file"),
+        (b"concurrency = " + b"9" * 5000, "gramhouse.toml is not valid TOML. Fix:"),
+        (b"hide = " + b"[" * 5000, "gramhouse.toml is not valid TOML. Fix:"),
+        (b"pagesize = 1", "gramhouse.toml, line 1: pagesize: unknown setting; did you mean page_size?"),
+        (b"\xef\xbb\xbf\r\npage_size = 99\r\n", "gramhouse.toml, line 2: page_size: "),
+        (f"api_key = [{SECRET!r}]".encode(), "gramhouse.toml, line 1: api_key: "),
         (None, "gramhouse.toml cannot be read: Is a directory. Fix:"),
     ],
 )
-def test_an_invalid_file_is_reported_in_one_line(content: bytes | None, output: str) -> None:
+def test_an_invalid_file_is_reported_in_one_line(content: bytes | None, message: str) -> None:
     if content is None:
         Path("gramhouse.toml").mkdir()
     else:
-        Path("gramhouse.toml").write_bytes(content)
-    with pytest.raises(SettingsError, match=output) as raised:
-        load()
-    assert len(str(raised.value).splitlines()) == 1
-    assert "123456" not in str(raised.value)
+        set_file(content)
+    [line] = refused()
+    assert line.startswith(message)
 
 
 @pytest.mark.parametrize(("before", "after"), [("", "\n"), ("\ufeff", "\r\n"), ("\n\n", "\u00a0\u200b\n")])
 def test_the_key_is_used_without_what_is_around_it(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    around = f"{before}{SECRET}{after}"
-    Path("key").write_bytes(around.encode())
+    Path("key").write_bytes(f"{before}{SECRET}{after}".encode())
     assert load(api_key_file=Path("key")).key().get_secret_value() == SECRET
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", around)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", f"{before}{SECRET}{after}")
     assert load().key().get_secret_value() == SECRET
-    # The value of another setting is not shown if it contains the key.
-    monkeypatch.setenv("GRAMHOUSE_TIME_ZONE", f"x{SECRET}")
-    with pytest.raises(SettingsError) as raised:
-        load()
-    assert SECRET not in str(raised.value)
 
 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (f"{SECRET}\n{SECRET}".encode(), "GRAMHOUSE_API_KEY_FILE: the API key .* Fix: set it to a text file"),
-        (SECRET.encode("utf-16-le"), "invalid in a header.* Fix: set it to "),
-        (SECRET.encode("latin-1") + b"\xe9", "it is not text in UTF-8.* Fix: set it to "),
-        (b"", "is empty.* Fix: set it to "),
-        (None, "cannot be read .* Fix: set it to a text file"),
+        (f"{SECRET}\n{SECRET}".encode(), "GRAMHOUSE_API_KEY_FILE: the API key "),
+        (SECRET.encode("utf-16-le"), "invalid in a header"),
+        (SECRET.encode("latin-1") + b"\xe9", "it is not text in UTF-8"),
+        (b"", "is empty"),
+        (None, "cannot be read (No such file or directory)"),
     ],
 )
-def test_a_key_file_without_a_key_is_one_line_that_does_not_show_it(
-    monkeypatch: pytest.MonkeyPatch, content: bytes | None, why: str
-) -> None:
+def test_a_key_file_without_a_key_is_one_line_that_does_not_show_it(content: bytes | None, why: str) -> None:
     if content is not None:
         Path("key").write_bytes(content)
-    monkeypatch.setenv("GRAMHOUSE_API_KEY_FILE", "key")
-    with pytest.raises(SettingsError, match=why) as raised:
-        load().key()
-    assert len(str(raised.value).splitlines()) == 1
-    assert SECRET not in str(raised.value)
+    [line] = refused({"api_key_file": "key"}, key=True)
+    assert why in line
+    assert "Fix: set it to a text file with the key alone" in line
 
 
 def test_a_missing_setting_is_named() -> None:
+    assert "set GRAMHOUSE_API_KEY" in refused(key=True)[0]
     with pytest.raises(SettingsError, match="set GRAMHOUSE_BASE_URL"):
         load().address()
-    with pytest.raises(SettingsError, match="set GRAMHOUSE_API_KEY"):
-        load().key()
 
 
 @pytest.mark.parametrize(
@@ -217,27 +201,21 @@ def test_a_missing_setting_is_named() -> None:
         ("GRAMHOUSE_KEY", "; did you mean GRAMHOUSE_API_KEY?"),
         ("gramhouse_base_uri", "; did you mean GRAMHOUSE_BASE_URL?"),
         ("GRAMHOUSE_QQQ", ". Fix: remove it, or see `gramhouse config` for the names."),
+        # Kubernetes has other values.
+        ("GRAMHOUSE_PORT", "; did you mean GRAMHOUSE_REPORT?"),
     ],
 )
 def test_a_mistyped_variable_is_refused_with_the_nearest_name(
     monkeypatch: pytest.MonkeyPatch, variable: str, meant: str
 ) -> None:
     monkeypatch.setenv(variable, SECRET)
-    with pytest.raises(SettingsError) as raised:
-        load()
-    assert str(raised.value).startswith(f"{variable}: unknown setting{meant}")
-    assert len(str(raised.value).splitlines()) == 1
-    assert SECRET not in str(raised.value)
+    assert refused() == [f"{variable}: unknown setting{meant}"]
 
 
 def test_kubernetes_service_variables_are_not_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "UI_PORT_80_TCP_PROTO")
-    for name, value in dict.fromkeys(names, "tcp://10.0.0.1:80").items():
-        monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
+    for name in ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "UI_PORT_80_TCP_PROTO"):
+        monkeypatch.setenv(f"GRAMHOUSE_{name}", "tcp://10.0.0.1:80")
     load()
-    monkeypatch.setenv("GRAMHOUSE_PORT", "80")
-    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_PORT: unknown setting"):
-        load()
 
 
 FILE = """\
@@ -256,38 +234,16 @@ path = ["$.likes"]
 """
 
 
-NO_PAGE_SIZE = "it must be less than or equal to 50 (got '51'). Fix: change it; the default is 50."
-
-
 def test_a_wrong_value_in_the_file_is_named_by_its_line() -> None:
-    Path("gramhouse.toml").write_text(FILE, encoding="utf-8")
-    with pytest.raises(SettingsError) as raised:
-        load()
-    assert sorted(str(raised.value).splitlines()) == [
-        "gramhouse.toml, line 11: mapping.columns.likes.paths: field required. Fix: change it, or remove it.",
+    set_file(FILE)
+    at_most = "it must be less than or equal to 50 (got '51'). Fix: change it; the default is 50."
+    assert sorted(refused()) == [
+        f"gramhouse.toml, line 11: mapping.columns.likes.paths: field required. {CHANGE}",
         "gramhouse.toml, line 12: mapping.columns.likes.path: unknown setting; did you mean paths?",
-        f"gramhouse.toml, line 3: page_size: {NO_PAGE_SIZE}",
+        f"gramhouse.toml, line 3: page_size: {at_most}",
         "gramhouse.toml, line 4: nottify: unknown setting; did you mean notify?",
         f"gramhouse.toml, line 7: mapping.media_id.1: it must be a valid string (got '7'). {CHANGE}",
     ]
-
-
-def test_an_invalid_value_is_reported_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("gramhouse.toml").write_text("page_size = 51\n", encoding="utf-8")
-    monkeypatch.setenv("gramhouse_page_size", "many")
-    with pytest.raises(SettingsError, match=r"^gramhouse_page_size: .* \(got 'many'\)\. Fix: "):
-        load()
-    with pytest.raises(SettingsError, match=r"^--page-size: .* \(got '0'\)\. Fix: "):
-        load(page_size=0)
-
-
-def test_only_settings_with_a_value_count_as_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("gramhouse.toml").write_text("page_size = 3\n", encoding="utf-8")
-    monkeypatch.setenv("Gramhouse_Warehouse", "~/w.duckdb")
-    monkeypatch.setenv("GRAMHOUSE_KEEP_RUNS", "")
-    read = load(snapshot=Path("s.duckdb"))
-    assert read.model_fields_set == {"page_size", "warehouse", "snapshot"}
-    assert read.warehouse == Path("~/w.duckdb").expanduser()
 
 
 def test_prefects_clients_reach_this_machine_whatever_proxies_are_set(monkeypatch: pytest.MonkeyPatch) -> None:

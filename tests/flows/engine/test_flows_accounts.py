@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
-from connectors.state.forgotten import mark_forgotten, unmark_forgotten
+from connectors.source.errors import ApiError, client_error
+from connectors.state.identity import mark_forgotten, unmark_forgotten
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport
@@ -29,10 +31,14 @@ DAY = 86_400.0
 
 
 class Catalogue(ListedApi):
-    """An API whose catalogue lists the accounts `listed`, with any spelling and status."""
+    """An API whose catalogue lists the accounts `listed`, with any spelling and status.
+
+    Its last page has the cursor `after_last`, if that is not None.
+    """
 
     spell: Callable[[str], str] = str
     malformed: Collection[int] = ()
+    after_last: Callable[[PageRequest], str | None] = staticmethod(lambda _: None)
 
     def __init__(self, listed: Collection[int], **more: Any) -> None:  # noqa: ANN401 - as ListedApi
         super().__init__(**more)
@@ -52,10 +58,17 @@ class Catalogue(ListedApi):
             for each in self.listed
         ]
 
+    def render(self, request: PageRequest) -> bytes:
+        page = json.loads(super().render(request))
+        if request.account is None:
+            page["next_cursor"] = page["next_cursor"] or self.after_last(request)
+        return json.dumps(page).encode()
 
-def hexed(number: int) -> int:
-    """Return a number whose id contains letters."""
-    return 0xA0000 + number
+    def asked(self) -> list[Asked]:
+        """Return what was asked for since the last look."""
+        asked = [*self.requests]
+        self.requests.clear()
+        return asked
 
 
 async def on_day(folder: Path, service: ListedApi, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
@@ -63,83 +76,55 @@ async def on_day(folder: Path, service: ListedApi, *, day: float, url: str = HER
     return await synced(folder, service, page_size=50, base_url=url, **asked)
 
 
-async def cut_short(folder: Path, service: ListedApi, *, day: float, at: int, **asked: Any) -> None:  # noqa: ANN401
-    """Run a sync that dies at the first request of an account."""
-    service.fault = lambda request: RuntimeError("cut short") if request.number == at else None
-    with pytest.raises(RuntimeError, match="cut short"):
-        await on_day(folder, service, day=day, **asked)
-    service.fault = lambda _: None
+async def forget(folder: Path, service: ListedApi) -> None:
+    async with open_run_resources(folder, service) as resources:
+        await resources.warehouse.write_state(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
 
 
-async def test_accounts_with_an_unknown_status_fail_and_make_the_run_partial(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(1, 4))
+UNKNOWN = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
+
+
+async def test_accounts_with_an_unknown_status_fail_and_malformed_known_ones_have_their_last_status(
+    tmp_path: Path,
+) -> None:
+    service = Catalogue(posts=1, listed=range(1, 6))
+    service.statuses = {5: "token_expired"}
     await on_day(tmp_path, service, day=0)
-    service.listed, service.statuses = range(1, 5), {2: "paused", 4: "paused"}
-    asked = len(service.requests)
+    service.listed, service.statuses, service.malformed = range(1, 8), {2: "paused", 6: "paused"}, (4, 5, 7)
+    service.asked()
     report = await on_day(tmp_path, service, day=1)
-    assert (report.state, report.accounts) == (RunState.PARTIAL, 4)
-    assert {request.number for request in service.requests[asked:]} == {None, 1, 3}
-    outcomes = f"SELECT account_id, outcome, error_code, detail FROM core.run_outcomes WHERE run_id = '{report.run_id}'"
-    assert stored(tmp_path, f"{outcomes} AND outcome <> 'complete' ORDER BY account_id") == [
-        (
-            uuid(number),
-            "failed",
-            "unknown_status",
-            "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it.",
-        )
-        for number in (2, 2, 4, 4)
-    ]
+    assert (report.state, report.accounts) == (RunState.PARTIAL, 6)
+    assert {request.number for request in service.asked()} == {None, 1, 3, 4}
+    outcomes = f"SELECT account_id, outcome, detail FROM core.run_outcomes WHERE run_id = '{report.run_id}'"
+    found = set(stored(tmp_path, f"{outcomes} AND outcome <> 'complete' AND account_id <> ''"))
+    skipped = "Its access token must be renewed; the next sync after that scans it again."
+    assert found == {(uuid(2), "failed", UNKNOWN), (uuid(6), "failed", UNKNOWN), (uuid(5), "skipped", skipped)}
     assert stored(tmp_path, "SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL") == [(0,)]
 
 
-@pytest.mark.parametrize("is_resumed", [False, pytest.param(True, marks=pytest.mark.long)])
-async def test_known_accounts_whose_records_are_malformed_are_scanned_with_their_last_status(
-    tmp_path: Path, *, is_resumed: bool
-) -> None:
-    service = Catalogue(posts=1, listed=range(1, 4))
-    service.statuses = {3: "token_expired"}
-    await on_day(tmp_path, service, day=0)
-    service.listed, service.malformed = range(1, 5), (2, 3, 4)
-    if is_resumed:
-        await cut_short(tmp_path, service, day=1, at=1)
-    asked = len(service.requests)
-    report = await on_day(tmp_path, service, day=1.01)
-    assert bool(report.resumed_runs) is is_resumed
-    # Most records of the catalogue are rejected.
-    assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
-    assert {request.number for request in service.requests[asked:]} - {None} == {1, 2}
-    outcomes = (
-        f"SELECT account_id, outcome FROM core.run_outcomes WHERE run_id = '{report.run_id}' AND account_id <> ''"
-    )
-    assert sorted(stored(tmp_path, outcomes)) == [
-        *[(uuid(number), "complete") for number in (1, 1, 2, 2)],
-        *[(uuid(3), "skipped")] * 2,
-    ]
-
-
 async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None:
-    service = Catalogue(posts=2, listed=[hexed(1), hexed(2)])
-    service.spell = lambda account_id: account_id.replace("4000", "4abc").replace("8000", "8def")
+    # Numbers whose ids contain letters.
+    one, two = 0xA0001, 0xA0002
+    service = Catalogue(posts=2, listed=[one, two])
+
+    def lower(account_id: str) -> str:
+        return account_id.replace("4000", "4abc").replace("8000", "8def")
+
+    service.spell = lower
     first = await on_day(tmp_path, service, day=0)
-    lower = service.spell
     service.spell = lambda account_id: lower(account_id).upper()
-    service.listed = [hexed(1), hexed(2), hexed(1)]
-    asked = len(service.requests)
+    service.listed = [one, two, one]
+    service.asked()
     report = await on_day(tmp_path, service, day=1)
     assert (report.state, report.accounts, report.accounts_removed) == (RunState.COMPLETE, 2, 0)
     assert (first.media.added, report.media) == (4, MergeStats())
-    assert stored(tmp_path, "SELECT DISTINCT account_id FROM core.media ORDER BY 1") == [
-        (lower(uuid(hexed(number))),) for number in (1, 2)
-    ]
+    assert {*stored(tmp_path, "SELECT account_id FROM core.media")} == {(lower(uuid(each)),) for each in (one, two)}
     # Requests use the API's spelling, because it may compare ids as text.
-    media = [request.account_id for request in service.requests[asked:] if request.account_id]
-    assert len(media) == 4
-    assert all("4ABC" in account_id for account_id in media)
-    asked = len(service.requests)
-    chosen = Selection(accounts=(lower(uuid(hexed(1))).upper(),), surfaces=("posts",))
+    assert ["4ABC" in request.account_id for request in service.asked() if request.account_id] == [True] * 4
+    chosen = Selection(accounts=(lower(uuid(one)).upper(),), surfaces=("posts",))
     backfilled = await on_day(tmp_path, service, day=1.1, selection=chosen)
     assert (backfilled.state, backfilled.media) == (RunState.COMPLETE, MergeStats())
-    assert ["4ABC" in (request.account_id or "") for request in service.requests[asked:]] == [True]
+    assert ["4ABC" in (request.account_id or "") for request in service.asked()] == [True]
 
 
 @pytest.mark.parametrize(("spell", "malformed"), [(str, ()), (str.upper, (2,))])
@@ -148,12 +133,11 @@ async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace
 ) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     service.malformed, service.spell = malformed, spell
-    async with open_run_resources(tmp_path, service) as resources:
-        await resources.warehouse.write_state(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
+    await forget(tmp_path, service)
     mark = mark_of(uuid(2), "a salt")
     report = await on_day(tmp_path, service, day=0)
     assert (report.state, report.accounts, report.outcomes.kinds[OutcomeKind.SKIPPED]) == (RunState.COMPLETE, 3, 2)
-    assert {request.number for request in service.requests} == {None, 1, 3}
+    assert {request.number for request in service.asked()} == {None, 1, 3}
     skipped = "SELECT account_id, surface, detail FROM core.run_outcomes WHERE outcome = 'skipped' ORDER BY surface"
     assert stored(tmp_path, skipped) == [(mark, each, "forgotten") for each in ("posts", "stories")]
     assert not holding(tmp_path, uuid(2)) | holding(tmp_path, uuid(2)[-12:]) | holding(tmp_path, "user_2")
@@ -165,49 +149,111 @@ async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace
 
 
 async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_path: Path) -> None:
-    body = f'[{{"id": "{uuid(2)}"}}'.encode()
-    service = ListedApi(fault=lambda asked: None if asked.number else Action("raw", body=body))
-    async with open_run_resources(tmp_path, service) as resources:
-        await resources.warehouse.write_state(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
-    report = await on_day(tmp_path, service, day=0)
-    assert [(group.error_code, group.scans) for group in report.failure_groups] == [("malformed_page", 1)]
+    def answer(request: Asked) -> ApiError | None:
+        body = f'[{{"id": "{uuid(2)}"}}'.encode()
+        return None if request.number else client_error(request.operation, "malformed_page", "no page", body=body)
+
+    service = ListedApi(fault=answer)
+    await forget(tmp_path, service)
+    assert (await on_day(tmp_path, service, day=0)).state is RunState.FAILED
     assert stored(tmp_path, "FROM core.quarantine") == []
     assert not holding(tmp_path, uuid(2))
 
 
-async def test_what_has_landed_binds_the_warehouse_to_an_address_until_a_person_accepts_another(tmp_path: Path) -> None:
-    service = Catalogue(posts=5, listed=range(1, 4))
-    service.fault = lambda _: refuse("api_unauthorized")
-    assert (await on_day(tmp_path, service, day=0, url=HERE)).state is RunState.FAILED
-    # Nothing has landed.
-    await cut_short(tmp_path, service, day=0.01, at=2, url=THERE)
-    with pytest.raises(OtherService):
+def cut_short(request: Asked) -> RuntimeError | None:
+    return RuntimeError("cut short") if request.number == 2 else None
+
+
+@pytest.mark.parametrize(
+    ("fault", "rebind", "bound"),
+    [
+        # A first run that landed nothing binds to nothing; one that was cut short does.
+        (lambda _: refuse("api_unauthorized"), False, THERE),
+        (cut_short, False, HERE),
+        (cut_short, True, THERE),
+    ],
+    ids=["nothing landed", "cut short", "accepted"],
+)
+async def test_what_has_landed_binds_to_its_service_until_a_person_accepts_another(
+    tmp_path: Path, fault: Callable[[Asked], Action | BaseException | None], bound: str, *, rebind: bool
+) -> None:
+    service = Catalogue(posts=5, listed=range(1, 4), fault=fault)
+    with pytest.raises(RuntimeError) if fault is cut_short else nullcontext():
+        await on_day(tmp_path, service, day=0)
+    service.fault = lambda _: None
+    with pytest.raises(OtherService) if bound == HERE else nullcontext():
+        report = await on_day(tmp_path, service, day=0.01, url=THERE, rebind=rebind)
+        assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
+    assert stored_state(tmp_path, "SELECT base_url FROM identity") == [(bound,)]
+    with pytest.raises(OtherService) if bound == THERE else nullcontext():
         await on_day(tmp_path, service, day=0.02, url=HERE)
-    report = await on_day(tmp_path, service, day=0.03, url=HERE, rebind=True)
-    assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
-    assert stored_state(tmp_path, "SELECT base_url FROM identity") == [(HERE,)]
-    with pytest.raises(OtherService):
-        await on_day(tmp_path, service, day=1, url=THERE)
+
+
+async def test_a_list_whose_old_cursor_fails_is_scanned_from_its_first_page(tmp_path: Path) -> None:
+    service = ListedApi(accounts=5, posts=6)
+    # On the second day all lists fail at the same cursor again, in the new scan as well.
+    for broken, ended in ((True, (RunState.FAILED, 4)), (True, (RunState.FAILED, 4)), (False, (RunState.COMPLETE, 5))):
+        failure = refuse("api_invalid_projection") if broken else None
+        service.fault = lambda each, failure=failure: failure if each.cursor == "c4" else None  # type: ignore[misc]
+        report = await synced(tmp_path, service, surfaces=("posts",))
+        assert (report.state, report.accounts) == ended
+        service.clock.days(1)
+
+
+class Allowance:
+    """Refuses requests for the catalogue, for some seconds, after `left` of them; knows the accounts scanned."""
+
+    def __init__(self, seconds: int) -> None:
+        self.left, self.seconds, self.scanned = 0, seconds, set[int]()
+
+    def __call__(self, each: Asked) -> Action | None:
+        if each.number is not None:
+            self.scanned.add(each.number)
+            return None
+        self.left -= 1
+        return refuse("rate_limited", retry_after=self.seconds) if self.left < 0 else None
 
 
 async def test_accounts_of_a_catalogue_that_is_never_listed_in_one_run_are_scanned(tmp_path: Path) -> None:
     """The service allows three of its four pages in a run, and the scan of the day before is too old to count."""
-    allowed, scanned = 0, set[int]()
-
-    def failure(each: Asked) -> Action | None:
-        nonlocal allowed
-        if (account := each.number) is not None:
-            scanned.add(account)
-            return None
-        allowed -= 1
-        return refuse("rate_limited", retry_after=9000) if allowed < 0 else None
-
-    service = ListedApi(accounts=8, posts=1, fault=failure)
+    allowance = Allowance(9000)
+    service = ListedApi(accounts=8, posts=1, fault=allowance)
     for _ in range(2):
-        allowed = 3
+        allowance.left = 3
         await synced(tmp_path, service)
         service.clock.days(1)
-    assert scanned == set(range(1, 9))
+    assert allowance.scanned == set(range(1, 9))
+
+
+async def test_a_circular_catalogue_of_ids_in_capitals_ends_although_each_run_gets_a_part_of_it(tmp_path: Path) -> None:
+    allowance = Allowance(200)
+    service = Catalogue(posts=0, listed=range(1, 7), fault=allowance)
+    service.after_last = lambda _: "c0"
+    service.spell = lambda account_id: account_id.replace("4000", "4ABC")
+    for _ in range(5):
+        allowance.left = 4
+        await synced(tmp_path, service, page_size=1)
+        service.clock.passed += 300
+    codes = stored(tmp_path, "SELECT error_code FROM core.run_outcomes WHERE account_id = ''")
+    assert ("cursor_no_progress",) in codes
+
+
+async def test_accounts_of_a_last_page_that_repeats_its_cursor_land_and_are_scanned(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(1, 5))
+    service.after_last = lambda request: request.cursor
+    await synced(tmp_path, service, page_size=2)
+    service.listed = (1, 2, 3)
+    for _ in range(2):
+        service.clock.passed += DAY
+        service.asked()
+        report = await synced(tmp_path, service, page_size=2)
+        assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
+        asked = service.asked()
+        assert sum(request.operation == "accounts.list" for request in asked) == 2
+        assert {request.number for request in asked} == {None, 1, 2, 3}
+    assert stored(tmp_path, "SELECT count(*), count(removed_at) FROM core.accounts") == [(4, 0)]
+    codes = stored(tmp_path, "SELECT DISTINCT outcome, error_code FROM core.run_outcomes WHERE account_id = ''")
+    assert codes == [("failed", "cursor_loop")]
 
 
 @pytest.mark.parametrize("hours", [1, 24])
@@ -224,52 +270,3 @@ async def test_accepted_removals_are_those_of_a_catalogue_that_is_listed_now(tmp
     report = await synced(tmp_path, service, accept_removals=True)
     assert (report.accounts, report.accounts_removed) == (6, 0)
     assert stored(tmp_path, "SELECT count(*) FROM core.account_periods WHERE value = 'removed'") == [(0,)]
-
-
-class EndlessCatalogue(Catalogue):
-    """An API whose last page of the catalogue has the cursor `after_last`, or else that of its request."""
-
-    after_last: str | None = None
-
-    def render(self, request: PageRequest) -> bytes:
-        page = json.loads(super().render(request))
-        if request.account is None:
-            page["next_cursor"] = page["next_cursor"] or self.after_last or request.cursor
-        return json.dumps(page).encode()
-
-
-async def test_a_circular_catalogue_of_ids_in_capitals_ends_although_each_run_gets_a_part_of_it(tmp_path: Path) -> None:
-    left = 0
-
-    def failure(request: Asked) -> Action | None:
-        nonlocal left
-        if request.number is not None:
-            return None
-        left -= 1
-        return refuse("rate_limited", retry_after=200) if left < 0 else None
-
-    service = EndlessCatalogue(posts=0, listed=range(1, 7), fault=failure)
-    service.after_last = "c0"
-    service.spell = lambda account_id: account_id.replace("4000", "4ABC")
-    for _ in range(5):
-        left = 4
-        await synced(tmp_path, service, page_size=1)
-        service.clock.passed += 300
-    codes = stored(tmp_path, "SELECT error_code FROM core.run_outcomes WHERE account_id = ''")
-    assert ("cursor_no_progress",) in codes
-
-
-async def test_accounts_of_a_last_page_that_repeats_its_cursor_land_and_are_scanned(tmp_path: Path) -> None:
-    service = EndlessCatalogue(posts=1, listed=range(1, 5))
-    await synced(tmp_path, service, page_size=2)
-    service.listed = (1, 2, 3)
-    for _ in range(2):
-        service.clock.passed += DAY
-        service.requests.clear()
-        report = await synced(tmp_path, service, page_size=2)
-        assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
-        assert sum(request.operation == "accounts.list" for request in service.requests) == 2
-        assert {request.number for request in service.requests} == {None, 1, 2, 3}
-    assert stored(tmp_path, "SELECT count(*), count(removed_at) FROM core.accounts") == [(4, 0)]
-    codes = stored(tmp_path, "SELECT DISTINCT outcome, error_code FROM core.run_outcomes WHERE account_id = ''")
-    assert codes == [("failed", "cursor_loop")]

@@ -1,7 +1,7 @@
 """The warning about a field that alone changes most items in every sync."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,11 @@ from connectors.state.inbox import count_landings
 from connectors.warehouse.maintenance.rebuild import rebuild
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.pipeline import run_sync
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
-from models.feeds import SURFACES
 from models.mapping import BUILT_IN
 from tests.api.listed import ListedApi, Records
-from tests.runs import open_run_resources, request, synced
+from tests.runs import open_run_resources, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -29,24 +27,28 @@ CODE = "items_changed_by_one_field"
 Varies = Callable[[int, int], dict[str, Any]]
 
 
-def api() -> ListedApi:
-    return ListedApi(accounts=2, posts=4)
+class Service(ListedApi):
+    """An API that writes zeros behind each `n`, more than Python converts."""
 
-
-async def _warnings(folder: Path, service: ListedApi, varies: Varies, days: int) -> list[list[str]]:
-    """Run a sync on each day; return its warnings. Fields of the posts depend on the day and the post's number."""
-    found = []
-    for day in range(days):
-        service.change_posts = partial(_changed, varies, day)
-        async with open_run_resources(folder, service) as resources:
-            report = await run_sync(request(folder), resources)
-        found.append([f"{one.text} {one.fix}" for one in report.warnings if one.code == CODE])
-        service.clock.passed += 86_400
-    return found
+    def render(self, request: PageRequest) -> bytes:
+        return re.sub(rb'"n": \d+', lambda n: n[0] + b"0" * 5_000, super().render(request))
 
 
 def _changed(varies: Varies, day: int, items: Records) -> Records:
     return [item | varies(day, number) for number, item in enumerate(items)]
+
+
+async def _warnings(
+    folder: Path, service: ListedApi, varies: Varies, syncs: Sequence[Sequence[str]] = ((),) * 4
+) -> list[list[str]]:
+    """Run a sync on each day; return its warnings. Fields of the posts depend on the day and the post's number."""
+    found = []
+    for day, surfaces in enumerate(syncs):
+        service.change_posts = partial(_changed, varies, day)
+        report = await synced(folder, service, surfaces=surfaces)
+        found.append([f"{one.text} {one.fix}" for one in report.warnings if one.code == CODE])
+        service.clock.passed += 86_400
+    return found
 
 
 def viewers(day: int) -> Records:
@@ -67,10 +69,10 @@ FIELDS: dict[str, tuple[Varies, str | None]] = {
     "not the same field": (lambda d, _: {f"at_{d}": d}, None),
     "not on one day": (lambda d, _: {"at": d - (d == 2)}, None),
     "a count": (lambda d, _: {"likes": d}, None),
+    "beside a long integer": (lambda d, _: {"n": 7, "at": d}, "at"),
 }
 
-
-QUICK = {"of half of the items"}
+QUICK = {"of half of the items", "beside a long integer"}
 
 
 @pytest.mark.parametrize(
@@ -80,61 +82,28 @@ QUICK = {"of half of the items"}
 async def test_a_field_that_alone_changes_most_items_three_times_is_named(
     tmp_path: Path, varies: Varies, name: str | None
 ) -> None:
-    warned = await _warnings(tmp_path, api(), varies, 4)
-    assert warned[:3] == [[], [], []]
-    if name is None:
-        assert warned[3] == []
-    else:
-        (text,) = warned[3]
-        assert f"{name} alone changed most items" in text
-        assert f'ignore = ["{name}"]' in text
+    *before, found = await _warnings(tmp_path, Service(accounts=2, posts=4), varies)
+    assert (before, len(found)) == ([[], [], []], name is not None)
+    assert all(f"{name} alone changed most items" in text and f'ignore = ["{name}"]' in text for text in found)
 
 
 async def test_syncs_of_stories_neither_prevent_the_warning_nor_hide_it(tmp_path: Path) -> None:
-    service, warned = api(), list[str]()
-    for day in range(4):
-        service.change_posts = partial(_changed, lambda d, _: {"fetched_at": f"at {d}"}, day)
-        for surfaces in (SURFACES, ("stories",)):
-            report = await synced(tmp_path, service, surfaces=surfaces)
-            warned += [one.code for one in report.warnings]
-            service.clock.passed += 43_200
-    assert warned == [CODE]
+    syncs = ((), ("stories",)) * 4
+    found = await _warnings(tmp_path, Service(accounts=2, posts=4), lambda d, _: {"fetched_at": f"at {d}"}, syncs)
+    assert [len(warned) for warned in found] == [0, 0, 0, 0, 0, 0, 1, 0]
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
         shown = last_report(Reader(snapshot))
     assert shown is not None
     assert (shown.selected, [one.code for one in shown.warnings]) == ("stories", [CODE])
 
 
-@pytest.mark.parametrize(
-    ("varies", "path"),
-    [
-        pytest.param(lambda d, _: {"meta": {"at": d}}, "/meta/at", marks=pytest.mark.long),
-        (lambda d, _: {"by": viewers(d)}, "/by"),
-    ],
-)
-async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path, varies: Varies, path: str) -> None:
-    service = api()
-    assert (await _warnings(tmp_path, service, varies, 4))[3]
-    service.change_posts = partial(_changed, varies, 4)
-    mapping = replace(BUILT_IN, ignore=(path,))
+async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path) -> None:
+    service = Service(accounts=2, posts=4)
+    assert (await _warnings(tmp_path, service, lambda d, _: {"by": viewers(d)}))[3]
+    service.change_posts = partial(_changed, lambda d, _: {"by": viewers(d)}, 4)
     async with open_run_resources(tmp_path, service) as resources:
         files = resources.warehouse.files
-        await resources.warehouse.write(
-            rebuild, files.raw, mapping, take=lambda number: files.state.write(count_landings, number), force=False
-        )
-    report = await synced(tmp_path, service, mapping={"ignore": [path]})
+        mapping, take = replace(BUILT_IN, ignore=("/by",)), lambda number: files.state.write(count_landings, number)
+        await resources.warehouse.write(rebuild, files.raw, mapping, take=take, force=False)
+    report = await synced(tmp_path, service, mapping={"ignore": ["/by"]})
     assert (report.warnings, report.media) == ((), MergeStats())
-
-
-class _LongIntegers(ListedApi):
-    """An API that writes zeros behind each `n`, more than Python converts."""
-
-    def render(self, request: PageRequest) -> bytes:
-        return re.sub(rb'"n": \d+', lambda n: n[0] + b"0" * 5_000, super().render(request))
-
-
-async def test_a_long_integer_is_compared_like_other_values(tmp_path: Path) -> None:
-    service = _LongIntegers(accounts=2, posts=4)
-    warned = await _warnings(tmp_path, service, lambda d, _: {"n": 7, "at": d}, 4)
-    assert [len(found) for found in warned] == [0, 0, 0, 1]
-    assert "at alone changed most items" in warned[3][0]

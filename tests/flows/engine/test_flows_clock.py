@@ -19,8 +19,6 @@ from tests.runs import open_run_resources, stored, synced
 
 pytestmark = pytest.mark.anyio
 
-YEAR = timedelta(days=365)
-
 
 @dataclass
 class WrongClock(VirtualClock):
@@ -36,61 +34,54 @@ def service(clock: WrongClock, **changes: Any) -> ListedApi:  # noqa: ANN401 - f
     return ListedApi(clock=clock, **({"accounts": 4, "posts": 5} | changes))
 
 
-async def cut_short(folder: Path, served: ListedApi, after: int) -> None:
-    served.fault = lambda _: RuntimeError("killed") if len(served.requests) > after else None
-    with pytest.raises(RuntimeError, match="killed"):
-        await synced(folder, served)
+def end(report: RunReport) -> tuple[RunState, list[str]]:
+    return report.state, [each.code for each in report.warnings if each.code != "items_changed_by_one_field"]
 
 
-def codes(report: RunReport) -> list[str]:
-    return [warning.code for warning in report.warnings]
+COMPLETE = (RunState.COMPLETE, list[str]())
 
 
-async def refused(folder: Path, served: ListedApi) -> None:
+async def corrected(folder: Path, clock: WrongClock) -> None:
+    """Correct the clock, with which a run is refused until the times in the files are repaired."""
+    clock.off = timedelta(0)
+    clock.passed += 60
+    served = service(clock)
     with pytest.raises(WarehouseUnusable, match="This machine's clock is behind"):
         await synced(folder, served)
     assert served.requests == []
-
-
-async def repair(folder: Path, clock: WrongClock) -> None:
-    async with open_run_resources(folder, service(clock)) as resources:
+    async with open_run_resources(folder, served) as resources:
         assert await repair_times(resources.warehouse, now=clock.now()) is not None
         assert await repair_times(resources.warehouse, now=clock.now()) is None
 
 
 async def test_a_run_cut_short_days_ahead_is_resumed_after_a_repair(tmp_path: Path) -> None:
     clock = WrongClock(off=timedelta(days=3))
-    await cut_short(tmp_path, service(clock), after=10)
-    clock.off = timedelta(0)
-    clock.passed += 60
-    await refused(tmp_path, service(clock))
-    await repair(tmp_path, clock)
+    served = service(clock)
+    served.fault = lambda _: RuntimeError("killed") if len(served.requests) > 10 else None
+    with pytest.raises(RuntimeError, match="killed"):
+        await synced(tmp_path, served)
+    await corrected(tmp_path, clock)
     report = await synced(tmp_path, service(clock))
-    assert (report.state, codes(report), len(report.resumed_runs)) == (RunState.COMPLETE, [], 1)
-    clock.passed += 86_400
+    assert (end(report), len(report.resumed_runs)) == (COMPLETE, 1)
+    clock.days(1)
     following = service(clock)
     report = await synced(tmp_path, following)
-    assert (report.state, codes(report), report.resumed_runs) == (RunState.COMPLETE, [], ())
+    assert (end(report), report.resumed_runs) == (COMPLETE, ())
     assert len(following.requests) == 2 + 4 * 4
 
 
 async def test_runs_after_one_from_the_future_and_a_repair_decide_removals(tmp_path: Path) -> None:
-    clock = WrongClock(off=YEAR)
+    clock = WrongClock(off=timedelta(days=365))
     await synced(tmp_path, service(clock))
-    clock.off = timedelta(0)
-    clock.passed += 86_400
-    await refused(tmp_path, service(clock, posts=4))
-    await repair(tmp_path, clock)
-    now = clock.now().isoformat()
-    for column in ("core.closed_scans.complete_at", "core.media.first_seen_at", "core.media.last_seen_at"):
-        table, _, name = column.rpartition(".")
-        assert stored(tmp_path, f"SELECT max({name}) <= '{now}' FROM {table}") == [(True,)]
-    report = await synced(tmp_path, service(clock, posts=4))
-    assert (report.state, codes(report)) == (RunState.COMPLETE, [])
-    clock.passed += 86_400
-    report = await synced(tmp_path, service(clock, posts=4))
-    assert (report.state, report.media.removed) == (RunState.COMPLETE, 4)
-    assert codes(report) == []
+    await corrected(tmp_path, clock)
+    for column in ("closed_scans.complete_at", "media.first_seen_at", "media.last_seen_at"):
+        table, _, name = column.partition(".")
+        latest = stored(tmp_path, f"SELECT max({name}) <= '{clock.now().isoformat()}' FROM core.{table}")
+        assert latest == [(True,)], column
+    for removed in (0, 4):
+        clock.days(1)
+        report = await synced(tmp_path, service(clock, posts=4))
+        assert (end(report), report.media.removed) == (COMPLETE, removed)
 
 
 # What must hold for each row of the snapshot.
@@ -104,7 +95,6 @@ IN_ORDER = {
     "main.post_growth": "latest_value = (FROM media AS m SELECT m.like_count WHERE m.media_id = post_growth.media_id)",
     "main.published": "snapshot_at >= (SELECT max(ended_at) FROM core.runs)",
 }
-STEPS = {"an hour": timedelta(hours=-1), "forty days": timedelta(days=-40)}
 
 
 def counting(clock: WrongClock, sync: int) -> ListedApi:
@@ -114,50 +104,22 @@ def counting(clock: WrongClock, sync: int) -> ListedApi:
     return service(clock, posts=12, expired=expired, change_posts=lambda items: [item | more for item in items[sync:]])
 
 
-async def stepped(folder: Path, clock: WrongClock, step: timedelta, *, during: bool) -> RunReport:
-    """Run a sync before or during which the clock steps; a clock that is behind is refused, and then corrected."""
-    served = counting(clock, 4)
-
-    def changed(_: Asked) -> None:
-        clock.passed += 0.1
-        if len(served.requests) >= 5:
-            clock.off = step
-
-    if during:
-        served.fault = changed
-        return await synced(folder, served)
-    clock.off = step
-    await refused(folder, served)
-    clock.off = timedelta(0)
-    return await synced(folder, served)
-
-
-# `make long` tests each step at both times.
-QUICK = {"forty days during a run"}
-PLACES = [
-    pytest.param(STEPS[step], during, id=name, marks=() if name in QUICK else pytest.mark.long)
-    for step in STEPS
-    for during, when in enumerate(("between runs", "during a run"))
-    for name in [f"{step} {when}"]
-]
-
-
-@pytest.mark.parametrize(("step", "during"), PLACES)
-async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_follows(
-    tmp_path: Path, step: timedelta, *, during: bool
+@pytest.mark.parametrize("step", [pytest.param(timedelta(hours=-1), marks=pytest.mark.long), timedelta(days=-40)])
+async def test_whatever_a_clock_does_during_a_run_nothing_is_stamped_earlier_than_what_it_follows(
+    tmp_path: Path, step: timedelta
 ) -> None:
     clock = WrongClock()
-    for sync in (1, 2, 3):
-        clock.passed += 86_400
-        await synced(tmp_path, counting(clock, sync))
-    clock.passed += 60
-    report = await stepped(tmp_path, clock, step, during=during)
-    # Each sync changes the same field of all items.
-    found = [code for code in codes(report) if code != "items_changed_by_one_field"]
-    assert (report.state, found) == (RunState.COMPLETE, [])
-    clock.off = timedelta(0)
-    clock.passed += 86_400
-    await synced(tmp_path, counting(clock, 5))
+    for sync in (1, 2, 3, 4, 5):
+        clock.passed += 60 if sync == 4 else 86_400
+        served = counting(clock, sync)
+
+        def fault(_: Asked, served: ListedApi = served, step: timedelta = step if sync == 4 else timedelta(0)) -> None:
+            clock.passed += 0.1
+            clock.off = step if len(served.requests) >= 5 else timedelta(0)
+
+        served.fault = fault
+        assert end(await synced(tmp_path, served)) == COMPLETE
+        clock.off = timedelta(0)
     with duckdb.connect(str(tmp_path / "analytics.duckdb"), read_only=True) as snapshot:
         for table, condition in IN_ORDER.items():
             wrong = snapshot.execute(f"FROM {table} WHERE NOT ({condition})").fetchall()

@@ -1,72 +1,43 @@
 """A whole run in this process: the client, the sandbox over ASGI, and a warehouse on disk."""
 
-import json
-from dataclasses import asdict, replace
+from collections.abc import Collection
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
-from connectors.source.errors import client_error
+from connectors.state.runs import begin_run, end_run, mark_published, read_runs
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine import closing
+from flows.engine.closing import delete_old
 from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
-from flows.reporting.message import describe_outcomes, to_json, to_message
+from flows.reporting.message import to_message
 from flows.reporting.reader import Reader
-from flows.reporting.run_report import RunReport, last_report
+from flows.reporting.run_report import last_report
 from flows.reporting.words import changes
 from models.findings import Finding, Severity
 from models.runs import RunState
 from tests.api.listed import ListedApi
+from tests.clocks import START
 from tests.runs import open_run_resources, request, rows, synced
 
 pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture
-async def report(tmp_path: Path) -> RunReport:
-    return await synced(tmp_path, ListedApi(accounts=2, posts=3, expired=frozenset({2})))
+YEAR = timedelta(days=365)
 
 
-async def test_a_report_in_words(report: RunReport) -> None:
-    assert to_message(report) == (
+async def test_runs_with_the_same_resources_count_for_themselves(tmp_path: Path) -> None:
+    async with open_run_resources(tmp_path, ListedApi(accounts=2, posts=3, expired={2})) as resources:
+        first, second = [await run_sync(request(tmp_path), resources) for _ in range(2)]
+    assert to_message(first) == (
         "1 access token newly expired (user_2). Fix: the owner must reconnect the account; the next"
         " sync then fetches its media. sync 2026-03-01 02:15 UTC: 2 accounts listed; 4 pages, 5 records landed;"
         " media: 3 new; scans: 3 complete, 2 skipped; requests: 4."
     )
-    assert describe_outcomes(report) == "3 complete, 2 skipped"
-    assert changes(replace(report.media, added=0)) == "nothing changed"
-
-
-async def test_runs_with_the_same_resources_count_their_own_requests(tmp_path: Path) -> None:
-    async with open_run_resources(tmp_path, ListedApi(accounts=2, posts=3)) as resources:
-        reports = [await run_sync(request(tmp_path), resources) for _ in range(2)]
-    assert [each.requests for each in reports] == [7, 7]
-
-
-async def test_a_report_for_programs(report: RunReport) -> None:
-    result = json.loads(to_json(report))
-    assert (result["state"], result["exit_code"], result["accounts"], result["expired_accounts"]) == (
-        "complete",
-        0,
-        2,
-        1,
-    )
-    assert result["outcomes"] == {
-        "complete": 3,
-        "recent": 0,
-        "skipped": 2,
-        "deferred": 0,
-        "denied": 0,
-        "not_found": 0,
-        "failed": 0,
-    }
-    assert result["stopped_by"] is None
-    stopped = client_error("accounts.list", "certificate_refused", "no").failure
-    result = json.loads(to_json(replace(report, state=RunState.FAILED, stopped_by=stopped)))
-    assert (result["exit_code"], result["stopped_by"]["code"]) == (1, "certificate_refused")
-    assert set(result["stopped_by"]) == {"code", "status", "correlation_id", "message", "hint"}
+    assert (second.requests, changes(second.media)) == (4, "nothing changed")
 
 
 async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:
@@ -78,39 +49,32 @@ async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(t
             await run_sync(request(tmp_path), resources)
         asked = len(service.requests)
         in_the_way.rmdir()
-        report = await run_sync(request(tmp_path), resources)
-        assert len(report.resumed_runs) == 1
-        assert report.state is RunState.COMPLETE
-        assert len(service.requests) == asked
-        assert (tmp_path / "analytics.duckdb").is_file()
-        again = await run_sync(request(tmp_path), resources)
-        assert again.resumed_runs == ()
-        assert len(service.requests) == 2 * asked
+        for resumed, requests in ((1, asked), (0, 2 * asked)):
+            report = await run_sync(request(tmp_path), resources)
+            assert (len(report.resumed_runs), report.state) == (resumed, RunState.COMPLETE)
+            assert len(service.requests) == requests
+    assert (tmp_path / "analytics.duckdb").is_file()
 
 
 async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    missing = Finding("accounts_missing", Severity.ACTION, "30 accounts are missing", "check the key", count=30)
+    noted = Finding("values_not_cast", Severity.INFORMATION, "2 values could not be cast", count=2)
+
+    async def find(*_: object) -> list[Finding]:
+        return [missing, noted]
+
+    monkeypatch.setattr(closing, "find_warnings", find)
     async with open_run_resources(tmp_path, ListedApi()) as resources:
-        missing = Finding("accounts_missing", Severity.ACTION, "30 accounts are missing", "check the key", count=30)
-        noted = Finding("values_not_cast", Severity.INFORMATION, "2 values could not be cast", count=2)
-
-        async def find(*_: object) -> list[Finding]:
-            return [noted, missing]
-
-        monkeypatch.setattr(closing, "find_warnings", find)
         report = await run_sync(request(tmp_path), resources)
-        assert (report.state, report.warnings) == (RunState.PARTIAL, (missing, noted))
-        assert await rows(resources, "SELECT state, error_code, detail FROM core.runs") == [
-            ("partial", "accounts_missing", "30 accounts are missing")
-        ]
-    found = json.loads(to_json(report))["findings"]
-    assert found == [asdict(each) | {"accounts": []} for each in (missing, noted)]
-    assert to_message(report).startswith("30 accounts are missing. Fix: check the key. sync ")
+        ended = await rows(resources, "SELECT state, error_code, detail FROM core.runs")
+    assert ended == [("partial", "accounts_missing", "30 accounts are missing")]
+    assert list_findings(report) == [missing, noted]
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
         last = last_report(Reader(snapshot))
     assert last is not None
-    assert (last.run_id, last.warnings, list_findings(last)) == (report.run_id, report.warnings, list_findings(report))
+    assert (last.run_id, last.state, last.warnings) == (report.run_id, RunState.PARTIAL, report.warnings)
 
 
 async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Path) -> None:
@@ -119,6 +83,47 @@ async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Pa
         report = await synced(tmp_path, unreadable)
         (warning,) = report.warnings
         assert (warning.code, warning.count, report.state) == ("values_not_cast", 6, RunState.COMPLETE)
-        assert "published_at (6)" in to_message(report)
+        assert "published_at (6)" in warning.text
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
         assert snapshot.query("SELECT count(*) FROM run_warnings WHERE code = 'values_not_cast'").rows == [(2,)]
+
+
+def _ran(state: Connection, at: datetime) -> None:
+    begin_run(state, f"{at}", "sync", pid=1, now=at, within=timedelta(), version="1")
+    end_run(state, f"{at}", RunState.COMPLETE, now=at)
+    mark_published(state, now=at)
+
+
+@pytest.mark.parametrize(
+    ("runs", "keep", "left", "message"),
+    [
+        # The age counts from the earliest of the ten runs before the last one.
+        (range(15), 2, 13, ["Deleted 2 runs older than 2 days."]),
+        (range(5), 2, 5, []),
+        ((*range(10), *range(365, 375)), 90, 20, []),
+        # The ten runs before the last one agree that a year has passed.
+        ((*range(10), *range(365, 376)), 90, 11, ["Deleted 10 runs older than 90 days."]),
+    ],
+)
+async def test_old_runs_are_deleted_and_reported_once_ten_runs_agree_on_the_time(
+    tmp_path: Path, said: list[str], runs: Collection[int], keep: int, left: int, message: list[str]
+) -> None:
+    async with open_run_resources(tmp_path, ListedApi()) as resources:
+        for day in runs:
+            await resources.warehouse.write_state(_ran, START + timedelta(days=day))
+        await delete_old(timedelta(days=keep), resources.warehouse, now=START + 2 * YEAR)
+        assert len(await resources.warehouse.read_state(read_runs)) == left
+        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(left,)]
+    assert said == message
+
+
+async def test_records_that_leave_quarantine_are_reported(tmp_path: Path, said: list[str]) -> None:
+    # One item of each account has no id.
+    service = ListedApi(change_posts=lambda items: [items[0], {"caption": "x"}])
+    async with open_run_resources(tmp_path, service) as resources:
+        report = await run_sync(request(tmp_path), resources)
+        assert report.media.quarantined == 3
+        for days in (1, 0):
+            await delete_old(timedelta(days=days), resources.warehouse, now=START + timedelta(hours=23))
+        assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
+    assert said == ["Deleted 3 quarantined records older than 0 days."]

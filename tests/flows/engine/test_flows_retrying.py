@@ -14,55 +14,46 @@ from models.runs import OutcomeKind, RunState, Tally
 from tests.flows import reports
 
 STOP = Failure(
-    operation="accounts.list",
-    code="api_unauthorized",
-    status=401,
-    correlation_id=None,
-    disposition=Disposition.STOP,
-    outcome="failed",
-    message="No.",
-    hint="check the API key",
-)
-REPORT = reports.report(state=RunState.FAILED, outcomes=Tally({OutcomeKind.FAILED: 1}))
+    operation="accounts.list", code="api_unauthorized", status=401, correlation_id=None, disposition=Disposition.STOP,
+    outcome="failed", message="No.", hint="check the API key",
+)  # fmt: skip
+FAILED = reports.report(state=RunState.FAILED, outcomes=Tally({OutcomeKind.FAILED: 1}))
+GOOD = replace(FAILED, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9}))
 
 
-def failure_group(
-    code: str, partitions: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, surface: str = "posts"
-) -> FailureGroup:
-    return FailureGroup(kind, code, partitions, partitions, None, "No.", (Example("anna", surface, None, "a"),))
+def group(code: str, scans: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, surface: str = "posts") -> FailureGroup:
+    return FailureGroup(kind, code, scans, scans, None, "No.", (Example("anna", surface, None, "a"),))
 
 
-def ended(
-    *failure_groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by: Failure | None = None
-) -> RunReport:
+def ended(*groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by: Failure | None = None) -> RunReport:
     """Return the report of a run with these failures and numbers of complete and skipped scans."""
     tally = {OutcomeKind.COMPLETE: complete, OutcomeKind.SKIPPED: skipped}
-    for each in failure_groups:
+    for each in groups:
         tally[each.outcome] = tally.get(each.outcome, 0) + each.scans
     state = RunState.PARTIAL if complete else RunState.FAILED
-    return replace(REPORT, failure_groups=failure_groups, outcomes=Tally(tally), state=state, stopped_by=stopped_by)
+    return replace(FAILED, failure_groups=groups, outcomes=Tally(tally), state=state, stopped_by=stopped_by)
 
 
-CATALOGUE = failure_group("connection_failed", surface="")
+CATALOGUE = group("connection_failed", surface="")
 
 
 @pytest.mark.parametrize(
     ("report", "retryable"),
     [
         (ended(CATALOGUE), True),
-        (ended(failure_group("http_502", surface="")), True),
+        (ended(group("http_502", surface="")), True),
         # Without the catalogue, accounts that it did not list were never requested.
         (ended(CATALOGUE, complete=9), True),
-        (ended(failure_group("timeout", 51), complete=49), True),
-        (ended(failure_group("timeout", 49), complete=51), False),
-        (ended(failure_group("timeout", 26), failure_group("http_503", 26), complete=48), True),
-        (ended(failure_group("api_forbidden", 100, OutcomeKind.DENIED)), False),
-        (ended(failure_group("cursor_loop", 100)), False),
+        (ended(group("timeout", 51), complete=49), True),
+        (ended(group("timeout", 49), complete=51), False),
+        (ended(group("timeout", 26), group("http_503", 26), complete=48), True),
+        (ended(group("api_forbidden", 100, OutcomeKind.DENIED)), False),
+        (ended(group("cursor_loop", 100)), False),
         # The cooldown is longer than the retry delays, and the next run honours it.
-        (ended(failure_group("rate_limited", 100, OutcomeKind.DEFERRED)), False),
-        (ended(failure_group("api_unauthorized", surface=""), stopped_by=STOP), False),
-        (ended(failure_group("timeout", 51), complete=49, stopped_by=STOP), False),
-        (replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9})), False),
+        (ended(group("rate_limited", 100, OutcomeKind.DEFERRED)), False),
+        (ended(group("api_unauthorized", surface=""), stopped_by=STOP), False),
+        (ended(group("timeout", 51), complete=49, stopped_by=STOP), False),
+        (GOOD, False),
     ],
 )
 def test_a_run_is_retried_only_if_it_failed_as_a_whole_with_a_transient_error(
@@ -73,17 +64,16 @@ def test_a_run_is_retried_only_if_it_failed_as_a_whole_with_a_transient_error(
 
 def test_the_table_of_error_codes_decides() -> None:
     lasting = {code for code, rule in RULES.items() if rule.status is None and not is_transient(code)}
+    documented = {code for code, rule in RULES.items() if rule.status is not None and is_transient(code)}
     assert lasting == {
         "unknown_status", "items_rejected", "accounts_rejected", "cursor_missing", "cursor_empty",
         "cursor_invalid", "cursor_loop", "cursor_no_progress", "cached_answer",
     }  # fmt: skip
-    documented = {code for code, rule in RULES.items() if rule.status is not None and is_transient(code)}
     assert documented == {
         "rate_limited", "api_internal_error", "api_invalid_projection", "api_projection_too_large",
         "api_account_resolution_unavailable", "rate_limiter_unavailable",
     }  # fmt: skip
-    assert is_transient("http_401")
-    assert not is_transient("")
+    assert [is_transient(code) for code in ("http_401", "")] == [True, False]
 
 
 def test_the_delays_grow_and_their_jitter_only_adds() -> None:
@@ -93,14 +83,12 @@ def test_the_delays_grow_and_their_jitter_only_adds() -> None:
         (1, 5, 300), (2, 5, 900), (3, 5, 3600), (4, 5, 3600), (5, 5, 3600), None,
     ]  # fmt: skip
     late = next_retry(ended(CATALOGUE), 0, 1, lambda: 1.0)
-    assert late is not None
-    assert late.seconds == pytest.approx(330)
-    assert next_retry(ended(CATALOGUE), 0, 0, lambda: 0.0) is None
+    assert late == Retry(1, 1, 300 * 1.1, "connection_failed")
 
 
-async def attempts(limit: int, *reports: RunReport) -> tuple[RunReport, list[str | float]]:
-    """Run with reports of attempts; return the last one, and the messages and waits between them."""
-    happened, left = list[str | float](), list(reports)
+@pytest.mark.anyio
+async def test_the_report_of_the_last_attempt_is_returned() -> None:
+    happened, left = list[str | float](), [ended(CATALOGUE), ended(CATALOGUE), GOOD]
 
     async def make() -> RunReport:
         return left.pop(0)
@@ -111,45 +99,28 @@ async def attempts(limit: int, *reports: RunReport) -> tuple[RunReport, list[str
     async def announce(_: RunReport, retry: Retry | None) -> None:
         happened.append(str(retry))
 
-    last = await repeat(make, limit, sleep=sleep, random=lambda: 0.0, announce=announce)
-    assert not left
-    return last, happened
-
-
-@pytest.mark.anyio
-async def test_the_report_of_the_last_attempt_is_returned() -> None:
-    good = replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9}))
-    last, happened = await attempts(3, ended(CATALOGUE), ended(CATALOGUE), good)
-    assert last is good
+    assert await repeat(make, 3, sleep=sleep, random=lambda: 0.0, announce=announce) is GOOD
     assert happened == [
         "Retry 1 of 3 in 5 min (connection_failed)", 300, "Retry 2 of 3 in 15 min (connection_failed)", 900,
         "None",
     ]  # fmt: skip
 
 
+MISSING = Finding("accounts_missing", Severity.ACTION, "30 are missing", "check", count=30)
+
+
 @pytest.mark.parametrize(
-    ("report", "shown"),
+    ("report", "state", "reason"),
     [
-        (
-            ended(failure_group("rate_limited", 102, OutcomeKind.DEFERRED), complete=20),
-            ("FAILED", "102 scans deferred"),
-        ),
-        (ended(failure_group("timeout", 51), complete=49), ("FAILED", "51 scans failed")),
-        (ended(failure_group("timeout", 50), complete=50, skipped=100), ("COMPLETED", "50 scans failed")),
-        (
-            replace(
-                REPORT,
-                state=RunState.PARTIAL,
-                outcomes=Tally({OutcomeKind.COMPLETE: 9}),
-                warnings=(Finding("accounts_missing", Severity.ACTION, "30 are missing", "check", count=30),),
-            ),
-            ("COMPLETED", "30 are missing. Fix: check"),
-        ),
+        (ended(group("rate_limited", 102, OutcomeKind.DEFERRED), complete=20), "FAILED", "102 scans deferred"),
+        (ended(group("timeout", 51), complete=49), "FAILED", "51 scans failed"),
+        (ended(group("timeout", 50), complete=50, skipped=100), "COMPLETED", "50 scans failed"),
+        (replace(GOOD, state=RunState.PARTIAL, warnings=(MISSING,)), "COMPLETED", "30 are missing. Fix: check"),
     ],
 )
 def test_the_state_type_of_a_partial_run_follows_its_outcomes_with_a_reason(
-    report: RunReport, shown: tuple[str, str]
+    report: RunReport, state: str, reason: str
 ) -> None:
-    state = final_state(report)
-    assert (state.type.value, state.name) == (shown[0], shown[0].capitalize())
-    assert str(state.message).startswith(shown[1])
+    found = final_state(report)
+    assert (found.type.value, found.name) == (state, state.capitalize())
+    assert str(found.message).startswith(reason)

@@ -1,0 +1,205 @@
+"""What a run would ask for, and why: from the snapshot, without a request, by the functions that begin scans."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from math import ceil, inf
+from typing import Any
+
+from connectors.state.identity import read_forgotten
+from connectors.warehouse.queries.progress import (
+    Cost,
+    find_costs,
+    find_due_scans,
+    read_catalogue_pages,
+    read_closed_scans,
+)
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.selection import choose_accounts
+from flows.engine.accounts import why_skipped
+from flows.engine.files import open_existing_state
+from flows.engine.listing import list_account, longest_waiting
+from flows.engine.run import decide_incremental
+from flows.engine.run_request import RunRequest
+from flows.engine.scan import ListedAccount
+from flows.reporting.words import count, join, moment
+from models.feeds import FEEDS
+from models.incremental import KNOWN_RUN, PINS, ClosedScan, why_full
+from models.partition import media
+
+Record = dict[str, Any]
+
+_LISTED = "SELECT account_id, status, ig_username FROM accounts WHERE removed_at IS NULL ORDER BY ALL"
+
+
+COOLDOWN, LEFT_OUT = "cooldown", "max_requests"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedScan:
+    """A scan that a run would make: how deep and why, and about how many requests it takes.
+
+    `scan` is full or recent; none if the `reason` is one why nothing is requested. `resume_after` is when a cooldown
+    ends, and `wait` how many seconds the scan would wait for it.
+    """
+
+    account_id: str
+    ig_username: str | None
+    surface: str
+    scan: str
+    reason: str
+    requests: int = 0
+    resume_after: datetime | None = None
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The scans of a run, in their order; `catalogue` are the requests for the account catalogue.
+
+    `longest_wait` is the longest known wait for a cooldown, in seconds. Forgotten accounts are only counted.
+    """
+
+    scans: tuple[PlannedScan, ...]
+    catalogue: int = 0
+    longest_wait: float = 0.0
+    forgotten: int = 0
+
+    @property
+    def requests(self) -> int:
+        """Return the estimated number of requests."""
+        return self.catalogue + sum(scan.requests for scan in self.scans)
+
+    def groups(self) -> list[Record]:
+        """Return the number of scans and of requests by depth and reason, those with most requests first."""
+        scans, requests = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
+        for each in self.scans:
+            key = (each.scan, each.reason, each.surface)
+            scans[key] += 1
+            requests[key] += each.requests
+        return [
+            {"surface": surface, "scan": scan, "reason": reason, "scans": scans[key], "requests": requests[key]}
+            for key in sorted(scans, key=lambda key: (-requests[key], key))
+            for scan, reason, surface in [key]
+        ]
+
+    def of_catalogue(self) -> list[Record]:
+        """Return the row of the catalogue, as `groups` has those of feeds; none for a backfill."""
+        row = {"surface": "catalogue", "scan": "full", "reason": "always", "scans": 1, "requests": self.catalogue}
+        return [row] if self.catalogue else []
+
+    def document(self) -> Record:
+        """Return the plan as one JSON object."""
+        return {
+            "requests": self.requests,
+            "catalogue_requests": self.catalogue,
+            "longest_wait": self.longest_wait,
+            "forgotten": self.forgotten,
+            "groups": self.groups(),
+            "scans": [asdict(scan) for scan in self.scans],
+        }
+
+
+def make_plan(request: RunRequest, *, now: datetime) -> Plan:
+    """Return what a run would do now. Raises SelectionError, SnapshotMissing and WarehouseUnusable."""
+    with open_snapshot(request.settings.snapshot_file()) as snapshot:
+        catalogue = read_catalogue_pages(snapshot.db) if request.options.kind == "sync" else 0
+        scans = plan_scans(request, snapshot, _choose(request, snapshot), now=now, catalogue=catalogue)
+    forgotten = 0
+    with open_existing_state(request.settings.warehouse) as state:
+        if state is not None and request.options.kind == "sync":
+            forgotten = len(state.read(read_forgotten).marks)
+    return Plan(tuple(scans), catalogue, max((scan.wait for scan in scans), default=0.0), forgotten)
+
+
+def _choose(request: RunRequest, snapshot: Snapshot) -> list[ListedAccount]:
+    """Return the accounts of a run; a sync has all that are listed."""
+    listed = {row["account_id"]: row for row in snapshot.query(_LISTED).records()}
+    chosen = dict.fromkeys(listed, request.surfaces)
+    if (selection := request.options.selection()) is not None:
+        chosen = {one.account_id: one.surfaces for one in choose_accounts(snapshot.db, selection)}
+    return [
+        list_account(account_id, listed[account_id]["status"], surfaces, listed[account_id]["ig_username"])
+        for account_id, surfaces in chosen.items()
+    ]
+
+
+def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, now: datetime) -> list[PlannedScan]:
+    """Return the next scans of one account; none if it is not listed."""
+    accounts = [account for account in _choose(request, snapshot) if account.account_id == account_id]
+    return plan_scans(request, snapshot, accounts, now=now)
+
+
+def plan_scans(
+    request: RunRequest, snapshot: Snapshot, accounts: Sequence[ListedAccount], *, now: datetime, catalogue: int = 0
+) -> list[PlannedScan]:
+    """Return the scans of these accounts in the order in which a run makes them; `catalogue` requests come first."""
+    db, ids = snapshot.db, [account.account_id for account in accounts]
+    closed, costs = read_closed_scans(db, ids), find_costs(db, ids, older_than=now - request.lookback)
+    due = find_due_scans(db, now=now, every=timedelta(days=request.settings.full_refresh_every))
+    incremental = decide_incremental(request, due, now=now)
+    left = inf if request.options.max_requests is None else request.options.max_requests - catalogue
+    planned = list[PlannedScan]()
+    for account in accounts if request.options.max_requests is None else longest_waiting(accounts, closed):
+        for surface in account.surfaces:
+            partition = media(account.account_id, surface)
+            cost, last = costs.get(partition, Cost()), closed.get(partition)
+            until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
+            scan = PlannedScan(account.account_id, account.username, surface, "none", "", 0, until)
+            wait = (until - now).total_seconds() if until else 0.0
+            if (skipped := why_skipped(account, scan_expired=request.settings.scan_expired)) is not None:
+                planned.append(replace(scan, reason=skipped[1]))
+            elif wait > request.settings.max_wait:
+                planned.append(replace(scan, reason=COOLDOWN))
+            elif left <= 0:
+                planned.append(replace(scan, reason=LEFT_OUT))
+            else:
+                why = why_full(last, incremental if FEEDS[surface].may_be_ordered else None)
+                takes = _requests(cost, last, request.settings.page_size, is_full=why is not None)
+                depth = "full" if why else "recent"
+                planned.append(replace(scan, scan=depth, reason=why or "new_posts", requests=takes, wait=wait))
+                left -= takes
+    return planned
+
+
+def _requests(cost: Cost, closed: ClosedScan | None, page_size: int, *, is_full: bool) -> int:
+    """Return how many requests a scan takes: as many as the last one of its depth, but for pages that have landed."""
+    whole = closed.pages if closed else ceil(cost.items / page_size)
+    if not is_full:
+        # It ends with a page on which enough known posts are older than the lookback window.
+        whole = cost.recent_pages or min(whole, ceil((cost.young + KNOWN_RUN + PINS) / page_size))
+    return max(1, whole - cost.landed_pages)
+
+
+# What becomes of the accounts of scans that are not made, by reason.
+_NOT_MADE = (
+    ("token_expired", "with an expired token would be skipped"),
+    ("unknown_status", "with an unknown status would fail"),
+    (COOLDOWN, "in a cooldown would be deferred, the first until {until} UTC"),
+    (LEFT_OUT, "would be left out by --max-requests"),
+)
+
+
+def describe_plan(plan: Plan) -> str:
+    """Return what a run would do, in one line."""
+    made = [scan for scan in plan.scans if scan.scan != "none"]
+    what = f"{count(len(made), 'scan')} of {_accounts(made)} would run, about {count(plan.requests, 'request')}"
+    cooling = [scan.resume_after for scan in plan.scans if scan.reason == COOLDOWN and scan.resume_after]
+    until = moment(min(cooling, default=None), seconds=True)
+    skipped = [
+        f"{_accounts(found)} {words.format(until=until)}"
+        for reason, words in _NOT_MADE
+        if (found := [scan for scan in plan.scans if scan.reason == reason])
+    ]
+    parts = (
+        what if made else "Nothing would be scanned",
+        plan.longest_wait and f"the longest known wait takes {plan.longest_wait:,.0f} s",
+        *skipped,
+        plan.forgotten and f"{count(plan.forgotten, 'forgotten account')} would be left out",
+    )
+    return f"{join('; ', parts)}."
+
+
+def _accounts(scans: Iterable[PlannedScan]) -> str:
+    return count(len({scan.account_id for scan in scans}), "account")
