@@ -141,7 +141,7 @@ def up(
     except KeyboardInterrupt:
         pass
     except Held as other:
-        hint = f"kill {other.who.pid}" if other.who else "end that process"
+        hint = f"kill {other.who.pid}" if other.who.pid else "end that process"
         err.print(f"{FAIL} Already running: {clean(other)}. Stop it first: {hint}.")
         raise SystemExit(ExitCode.BUSY) from None
     err.print("Stopped.")
