@@ -298,13 +298,12 @@ def _snapshot(facts: Facts) -> Iterator[Finding]:
         yield note("snapshot", text=f"{place} does not exist yet: the first sync publishes it")
 
 
-def _prefect(facts: Facts) -> Iterator[Finding]:
-    from flows.orchestration.processes import check_database, import_prefect
-
-    check_database(facts.settings.prefect_home / "prefect.db")
+def _prefect(_: Facts) -> Iterator[Finding]:
     if (url := prefect_api_url()) is None:
         yield note("Prefect", text="PREFECT_API_URL is not set: syncs run directly, without Prefect")
         return
+    from flows.orchestration.processes import import_prefect
+
     import_prefect()
     from flows.orchestration.flow_run import check_tracker
 
