@@ -5,12 +5,12 @@ never causes the whole page to be rejected.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json, to_json
 
 from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, cursor_of, located
@@ -68,7 +68,6 @@ class MediaPage:
 
     items: int
     next_cursor: str | None
-    unknown_fields: frozenset[str]
     received: bytes
     body: str
     cursor_fault: CursorFault | None = None
@@ -81,26 +80,24 @@ class Issue(BaseModel):
     path: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)]
 
 
-class Details(BaseModel):
-    """The details of an error (API 2)."""
-
+class _Details(BaseModel):
     issues: Annotated[list[Issue], Field(max_length=32)] = []
 
 
-def _or_default(value: object, read: ValidatorFunctionWrapHandler, default: object) -> object:
-    try:
-        return read(value)
-    except ValidationError:
-        return default
-
-
 class ErrorEnvelope(BaseModel):
-    """An error response of the API (API 2). An invalid correlation id is None, and invalid details are empty."""
+    """An error response of the API (API 2). Its correlation id and details may be anything."""
 
     code: Annotated[str, Field(min_length=1)]
     message: str
-    correlation_id: Annotated[str | None, WrapValidator(lambda value, read: _or_default(value, read, None))] = None
-    details: Annotated[Details, WrapValidator(lambda value, read: _or_default(value, read, Details()))] = Details()
+    correlation_id: Any = None
+    details: Any = None
+
+    @property
+    def issues(self) -> Sequence[Issue]:
+        """Return the validation issues of the details; none if these are invalid."""
+        with suppress(ValidationError):
+            return _Details.model_validate(self.details).issues
+        return ()
 
 
 class _ErrorResponse(BaseModel):
@@ -159,11 +156,10 @@ def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide = 
     list of items is not found.
     """
     text = body.removeprefix(_BYTE_ORDER_MARK)
-    items, cursor, others = located(text, paths)
-    fault = cursor if isinstance(cursor, CursorFault) else None
-    next_cursor = cursor if isinstance(cursor, str) else None
-    page = '{"items":' + _readable(items) + ',"next_cursor":' + to_json(next_cursor).decode() + "}"
-    return MediaPage(count_elements(items), next_cursor, others, _received(text, items, hide), page, fault)
+    items, found, _ = located(text, paths)
+    cursor, fault = (None, found) if isinstance(found, CursorFault) else (found, None)
+    page = '{"items":' + _readable(items) + ',"next_cursor":' + to_json(cursor).decode() + "}"
+    return MediaPage(count_elements(items), cursor, _received(text, items, hide), page, fault)
 
 
 def _readable(items: bytes) -> str:

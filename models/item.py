@@ -23,7 +23,7 @@ A change of these rules needs another CONTENT_RULE, or else every item would get
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -63,13 +63,14 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class Items:
     """Media records that were read together; the caller gives each a number.
 
-    `columns` are the values of mapped columns by name and number, addresses included, without counts. `counts` are by
-    the name of their mapped column, or by the path of their field. `fields` are all other values by path, addresses
-    included; a list is JSON text with sorted keys. What is null or empty is absent.
+    `values` are by the name of their mapped column, or by the path of their field, which begins with a slash, and by
+    number, addresses included; the list of a field is JSON text with sorted keys. `counts` are the same; no count of a
+    record is in `values`. What is null or empty is absent.
 
-    `kinds` has the first record with each type of a field, in their order: by path, type, and whether the value is a
-    count. It also has counts that are no mapped column. `member_kinds` has the same for the members of the objects in
-    lists, by the path of the list, that of the member in its object, and type.
+    `kinds` has the first record with each type of a field, by path, type, and whether the value is a count; it also has
+    counts that are no mapped column. `member_kinds` has the same for the members of the objects in lists, by the path
+    of the list, that of the member in its object, and type. Both are sorted by these records, and then by path, so that
+    names of columns do not depend on other records.
 
     `taken` are the numbers of the records whose id or mapped columns have the value at a path, by path.
 
@@ -78,9 +79,8 @@ class Items:
     """
 
     media_ids: dict[int, str] = field(default_factory=dict)
-    columns: dict[str, dict[int, Scalar | datetime]] = field(default_factory=dict)
+    values: dict[str, dict[int, Scalar | datetime]] = field(default_factory=dict)
     counts: dict[str, dict[int, int]] = field(default_factory=dict)
-    fields: dict[str, dict[int, Scalar]] = field(default_factory=dict)
     kinds: dict[tuple[str, FieldType, bool], int] = field(default_factory=dict)
     member_kinds: dict[tuple[str, str, FieldType], int] = field(default_factory=dict)
     taken: dict[str, set[int]] = field(default_factory=dict)
@@ -123,22 +123,23 @@ def read_decoded(records: Map[int, Map[str, Any]], mapping: Mapping) -> Items:
     for number, members in content.items():
         items.contents[number] = text = _canonical(members)
         items.content_hashes[number] = xxh3_64_intdigest(text, CONTENT_RULE)
-    _sort_kinds(items, records)
+    # Of keys that differ in their case alone, the one in lower case gets the name without a number.
+    items.kinds = dict(sorted(items.kinds.items(), key=lambda one: (one[1], one[0][0].swapcase(), *one[0])))
+    items.member_kinds = dict(
+        sorted(items.member_kinds.items(), key=lambda one: (one[1], one[0][1].swapcase(), *one[0]))
+    )
     return items
 
 
-def find_id(record: object, mapping: Mapping) -> str | None:
-    """Return the id of a decoded record, of which the members with ids are enough; None if it has none."""
-    try:
-        return _rules(mapping).id_of(record)[0]
-    except RejectedItem:
-        return None
-
-
-def find_time(record: object, mapping: Mapping) -> datetime | None:
-    """Return when a decoded record says that it was published; None if it does not."""
-    found: datetime | None = _rules(mapping).first(record, "published_at")
-    return found
+def find_ids_and_times(records: Iterable[object], mapping: Mapping) -> Iterator[tuple[str | None, datetime | None]]:
+    """Yield the id of each decoded record, and when it says that it was published; None for what it does not say."""
+    rules = _rules(mapping)
+    for record in records:
+        try:
+            media_id = rules.id_of(record)[0]
+        except RejectedItem:
+            media_id = None
+        yield media_id, rules.first(record, "published_at")
 
 
 def is_ignored(column: ColumnMapping, mapping: Mapping) -> bool:
@@ -260,7 +261,7 @@ def _fill_columns(
             if path not in found:
                 continue
             place, values = found[path]
-            if column.reading is Reading.TEXT and not filled and {*map(type, values.values())} == {str}:
+            if not filled and _are_read(values.values(), column.reading):
                 own = values
             else:
                 own = {n: one for n, value in values.items() if n not in filled and (one := read(value)) is not None}
@@ -269,10 +270,18 @@ def _fill_columns(
             filled.update(own)
             items.taken.setdefault(path, set()).update(own)
             is_count = column.reading is Reading.COUNT and not place.is_ignored
-            (items.counts if is_count else items.columns).setdefault(name, {}).update(own)
+            (items.counts if is_count else items.values).setdefault(name, {}).update(own)
             if not (is_count or place.is_ignored or (name in ADDRESSES and not place.is_content)):
                 for n, one in own.items():
                     content[n][name] = one if type(one) is str and one.isascii() else _by_value(one)
+
+
+def _are_read(values: Collection[Any], reading: Reading) -> bool:
+    """Return whether values need not be read, because they are what a column holds: of most columns, all are."""
+    kinds = {*map(type, values)}
+    if reading is Reading.COUNT and kinds == {int}:
+        return min(values) in BIGINT and max(values) in BIGINT
+    return reading is Reading.TEXT and kinds == {str}
 
 
 def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, dict[str, Any]]) -> None:
@@ -287,7 +296,7 @@ def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, d
             values = {n: value for n, value in values.items() if n not in counts}
     if not values:
         return
-    fields = items.fields[path] = {}
+    fields = items.values[path] = {}
     name, is_ignored, seen = place.stable_path, place.is_ignored, set[FieldType]()
     for n, value in values.items():
         kind = type(value)
@@ -300,25 +309,6 @@ def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, d
         if kind is list:
             for member in (one for element in value if type(element) is dict for one in _member_types(element, "", 1)):
                 items.member_kinds.setdefault((path, *member), n)
-
-
-def _sort_kinds(items: Items, records: Map[int, Map[str, Any]]) -> None:
-    """Sort `kinds` and `member_kinds` as their records have them, so that names do not depend on other records."""
-    order = {
-        (number, path): position
-        for number in {*items.kinds.values(), *items.member_kinds.values()}
-        for position, path in enumerate(_paths_of(records[number], "", 1))
-    }
-    items.kinds = dict(sorted(items.kinds.items(), key=lambda one: (one[1], order[one[1], one[0][0]])))
-    items.member_kinds = dict(sorted(items.member_kinds.items(), key=lambda one: (one[1], order[one[1], one[0][0]])))
-
-
-def _paths_of(members: Map[str, Any], above: str, depth: int) -> Iterator[str]:
-    for key, value in members.items():
-        path = above + to_pointer((key,))
-        yield path
-        if type(value) is dict and depth < _DEEPEST_COLUMN:
-            yield from _paths_of(value, path, depth + 1)
 
 
 def _by_value(value: Any, *_: _Place) -> Any:  # noqa: ANN401 - a scalar or a time

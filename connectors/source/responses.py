@@ -74,14 +74,14 @@ def read_response(
 def _refusal(operation: str, status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> ApiError:
     """Return the error of an answer that is not a page: the service's if it has its envelope, else a gateway's."""
     envelope, correlation_id = read_error(body), read_correlation_id(headers)
-    if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(envelope.correlation_id or ""):
-        correlation_id = envelope.correlation_id
+    if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(str(envelope.correlation_id)):
+        correlation_id = str(envelope.correlation_id)
     if envelope and correlation_id is None and envelope.code not in DOCUMENTED:
         # Gateways have errors of the same form.
         envelope = None
     message = _describe_gateway(status, headers)
     if envelope:
-        issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.details.issues)
+        issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.issues)
         message = f"{envelope.message} [{issues}]" if issues else envelope.message
     return client_error(
         operation,

@@ -1,13 +1,16 @@
-"""Which warehouse and which service the state belongs to, and times of a clock that was ahead."""
+"""What the file says of itself: which warehouse and service it belongs to, maintenance under way, erased accounts."""
 
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as insert_or_update
 
+from connectors.state.inbox import count_landings
 from connectors.state.progress import abandon_scans
 from models.clock import Ahead
+from models.forgotten import Forgotten, mark_of
 from models.identity import Identity
-from models.tables import STATE, Instant, checkpoints, cooldowns, identity, runs
+from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, operations, runs
 
 
 def read_identity(connection: Connection) -> Identity:
@@ -27,13 +30,6 @@ def read_salt(connection: Connection) -> str:
     return salt
 
 
-def newest_time(connection: Connection) -> datetime | None:
-    """Return the newest time at which a page was received, or a run began or ended; None before any."""
-    times = (checkpoints.c.updated_at, runs.c.started_at, runs.c.ended_at)
-    found = [connection.execute(select(func.max(column))).scalar_one() for column in times]
-    return max((time for time in found if time is not None), default=None)
-
-
 def read_service(connection: Connection) -> str | None:
     """Return the address of the service that the data comes from; None before any page."""
     found: str | None = connection.execute(select(identity.c.base_url)).scalar_one()
@@ -45,6 +41,13 @@ def bind_service(connection: Connection, base_url: str) -> None:
     if read_service(connection) not in (None, base_url):
         abandon_scans(connection)
     connection.execute(update(identity).values(base_url=base_url))
+
+
+def newest_time(connection: Connection) -> datetime | None:
+    """Return the newest time at which a page was received, or a run began or ended; None before any."""
+    times = (checkpoints.c.updated_at, runs.c.started_at, runs.c.ended_at)
+    found = [connection.execute(select(func.max(column))).scalar_one() for column in times]
+    return max((time for time in found if time is not None), default=None)
 
 
 def move_times(connection: Connection, *, now: datetime) -> Ahead | None:
@@ -63,3 +66,51 @@ def move_times(connection: Connection, *, now: datetime) -> Ahead | None:
                 found += connection.execute(select(column).where(column > now)).scalars()
                 connection.execute(update(table).where(column > now).values({column.name: now}))
     return Ahead(len(found), max(found)) if found else None
+
+
+def begin_operation(connection: Connection, kind: str, detail: str = "{}", *, now: datetime) -> int:
+    """Add the row of an operation, or replace the detail of one that was interrupted; return its landing number.
+
+    The row stays until the operation is done, so that it begins again after a kill.
+    """
+    seq = count_landings(connection, 1) + 1
+    put = insert_or_update(operations).values(kind=kind, seq=seq, began_at=now, detail=detail)
+    connection.execute(put.on_conflict_do_update(index_elements=["kind"], set_={"seq": seq, "detail": detail}))
+    return seq
+
+
+def read_operations(connection: Connection) -> dict[str, str]:
+    """Return the detail of each operation that is under way or was interrupted, by its kind."""
+    return {row.kind: row.detail for row in connection.execute(select(operations))}
+
+
+def operation_numbers(connection: Connection, kind: str) -> range:
+    """Return the landing numbers that an interrupted operation may have taken; empty if there is none."""
+    first = connection.execute(select(operations.c.seq).where(operations.c.kind == kind)).scalar_one_or_none()
+    return range(0) if first is None else range(first, read_identity(connection).seq + 1)
+
+
+def end_operation(connection: Connection, kind: str) -> None:
+    """Delete the row of an operation that is done."""
+    connection.execute(delete(operations).where(operations.c.kind == kind))
+
+
+def read_forgotten(connection: Connection) -> Forgotten:
+    """Return the marks of the accounts that were erased, and must not be imported again."""
+    rows = connection.execute(select(forgotten.c.salt, forgotten.c.mark)).fetchall()
+    return Forgotten(rows[0][0], frozenset(mark for _, mark in rows)) if rows else Forgotten()
+
+
+def mark_forgotten(connection: Connection, account_id: str, new_salt: str, *, at: datetime) -> None:
+    """Mark an account as forgotten. `new_salt` is used if there are no marks yet."""
+    found = read_forgotten(connection)
+    salt = found.salt or new_salt
+    if (mark := mark_of(account_id, salt)) not in found.marks:
+        connection.execute(insert(forgotten).values(mark=mark, salt=salt, forgotten_at=at))
+
+
+def unmark_forgotten(connection: Connection, account_id: str) -> bool:
+    """Let syncs import an account again; return whether it was marked."""
+    marks = read_forgotten(connection).marks_in(account_id)
+    connection.execute(delete(forgotten).where(forgotten.c.mark.in_(marks)))
+    return bool(marks)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.holder import look
+from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
 from flows.reporting.recording import RUN_KINDS
@@ -86,25 +85,25 @@ class Current:
 def current(settings: Settings) -> Current:
     """Read the state; a command whose process is gone is shown as interrupted."""
     # Imported here, because SQLAlchemy is not needed on a machine without the state.
-    from connectors.state.database import state_path
+    from connectors.state.database import StateError, open_state_read_only, state_path
 
-    if not state_path(real(settings.warehouse)).exists():
+    path = state_path(real(settings.warehouse))
+    if not path.exists():
         if settings.snapshot_url() and not settings.warehouse.exists():
             # The snapshot is a copy; the state is on the machine that published it.
             return Current(None)
         what = f"There is no state beside {settings.warehouse}"
         return Current(None, f"{what}: interrupted runs cannot be shown. The next run creates it.")
-    from connectors.state.operations import read_operations
+    from connectors.state.identity import read_operations
     from connectors.state.runs import last_command
-    from flows.engine.files import open_existing_state
     from models.erasure import OPERATION
 
     try:
-        with open_existing_state(settings.warehouse) as state:
+        with open_state_read_only(path) as state:
             if state is None:
                 return Current(None)
             last, is_erasing = state.read(last_command), OPERATION in state.read(read_operations)
-    except WarehouseUnusable as error:
+    except StateError as error:
         return Current(None, str(error), is_damaged=True)
     if last is not None:
         last = {name: last[name] for name in _SHOWN}
@@ -115,5 +114,5 @@ def current(settings: Settings) -> Current:
 
 
 def _has_ended(pid: int, warehouse: Path) -> bool:
-    lock = look(warehouse)
-    return lock is not None and not (lock.is_held and (lock.holder is None or lock.holder.pid == pid))
+    writing = holder(warehouse)
+    return writing is None or writing.pid not in (0, pid)

@@ -53,7 +53,9 @@ AsJson = Annotated[bool, Parameter("--json", help="Print one JSON document to st
 WarehouseFile = Annotated[str | None, of_setting("warehouse", "PATH")]
 SnapshotFile = Annotated[str | None, of_setting("snapshot", "PATH")]
 BusyWait = Annotated[float | None, of_setting("busy_wait", "SECONDS")]
-SurfaceNames = Annotated[list[Surface] | None, Parameter("--surface", help="Only this surface; may be repeated.")]
+SurfaceNames = Annotated[
+    list[Surface] | None, Parameter("--surface", metavar="SURFACE", help="Only this surface; may be repeated.")
+]
 AccountNames = Annotated[
     list[str] | None,
     Parameter("--account", metavar="ACCOUNT", help="Only this account (id, name or public id); may be repeated."),

@@ -1,7 +1,6 @@
 """Running a sync or backfill from the command line: tracked by Prefect if its API is configured, otherwise directly."""
 
 import logging
-import sys
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
 from flows.cli.output.run import print_report, watch
-from flows.cli.output.terminal import DATED, clean, err, keep_exit_code, line_time, out
+from flows.cli.output.terminal import DATED, Lines, clean, err, keep_exit_code, line_time, out
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions, SyncOptions
@@ -70,7 +69,7 @@ def _configure_logging(*, is_verbose: bool) -> None:
     if not is_verbose:
         logging.getLogger("flows.engine").setLevel(logging.ERROR)
         return
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Lines()
     formatter = logging.Formatter("%(asctime)s %(message)s", DATED)
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)

@@ -22,6 +22,7 @@ else:
 ADVANCED = Group("Advanced", sort_key=9)
 
 _Number, _Seconds = Parameter(metavar="NUMBER"), Parameter(metavar="SECONDS")
+_Surface = Parameter("--surface", metavar="SURFACE")
 # Not a Path, which would turn s3://bucket into s3:/bucket.
 _Path = Parameter(metavar="PATH")
 
@@ -94,7 +95,7 @@ class SyncOptions(_Options):
     kind: ClassVar[RunKind] = "sync"
     reason: ClassVar[str | None] = None
 
-    surfaces: Annotated[list[Surface], Parameter("--surface")] = _SURFACES
+    surfaces: Annotated[list[Surface], _Surface] = _SURFACES
     mode: Annotated[SyncMode | None, Parameter(parse=False)] = setting("sync_mode")
     max_requests: Annotated[int | None, _Number] = Field(None, ge=1, le=1_000_000_000)
     """Maximum number of requests; remaining scans are deferred."""
@@ -122,7 +123,7 @@ class BackfillOptions(_Options):
 
     accounts: Annotated[list[str], Parameter("--account", metavar="ACCOUNT")] = []
     """Account ids or names, as listed by `gramhouse accounts`, or public ids; may be repeated."""
-    surfaces: Annotated[list[Surface], Parameter("--surface")] = _SURFACES
+    surfaces: Annotated[list[Surface], _Surface] = _SURFACES
     expired_since: Annotated[Annotated[datetime, BeforeValidator(to_time)] | None, Parameter(parse=False)] = None
     """Accounts whose token was expired at any time since this date (UTC)."""
     reason: Annotated[str | None, Parameter(metavar="TEXT")] = Field(None, max_length=500)

@@ -9,9 +9,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from connectors.state.database import State, StateError, open_state, open_state_read_only, state_path
-from connectors.state.identity import read_identity, write_token
+from connectors.state.identity import end_operation, operation_numbers, read_identity, read_operations, write_token
 from connectors.state.inbox import Inbox
-from connectors.state.operations import end_operation, operation_numbers, read_operations
 from connectors.state.progress import forget_order
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file

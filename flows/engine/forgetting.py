@@ -7,8 +7,14 @@ from datetime import datetime
 
 from connectors.buckets.address import BucketError
 from connectors.state.database import SqlConnection
-from connectors.state.forgotten import mark_forgotten, read_forgotten, unmark_forgotten
-from connectors.state.operations import begin_operation, end_operation, read_operations
+from connectors.state.identity import (
+    begin_operation,
+    end_operation,
+    mark_forgotten,
+    read_forgotten,
+    read_operations,
+    unmark_forgotten,
+)
 from connectors.state.progress import delete_progress
 from connectors.state.runs import redact_texts
 from connectors.warehouse.maintenance.compact_file import check_room

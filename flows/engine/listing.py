@@ -10,7 +10,7 @@ from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest
 from connectors.source.errors import ApiError
 from connectors.source.responses import Response
 from connectors.source.retry import Send
-from connectors.state.forgotten import read_forgotten
+from connectors.state.identity import read_forgotten
 from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_listed_accounts, read_closed_scans, read_statuses
 from flows.engine.pages import scan_partition

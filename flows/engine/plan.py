@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from math import ceil, inf
 from typing import Any
 
-from connectors.state.forgotten import read_forgotten
+from connectors.state.identity import read_forgotten
 from connectors.warehouse.queries.progress import (
     Cost,
     find_costs,

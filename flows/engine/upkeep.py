@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.state.identity import move_times
+from connectors.state.identity import begin_operation, end_operation, move_times
 from connectors.state.inbox import count_landings
-from connectors.state.operations import begin_operation, end_operation
 from connectors.state.progress import forget_order, lift_cooldowns
 from connectors.state.runs import begin_command, end_command
 from connectors.warehouse.maintenance.retention import find_agreed_time

@@ -141,11 +141,10 @@ MALFORMED: dict[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The context of a wrong page: the action, the request's cursor, the first page's next one, and a new one of it."""
+    """The context of a wrong page: the action, the request's cursor, and a new one that leads to the page again."""
 
     action: Action
     given: str | None
-    ends_first: str | None
     again: str
     media: bool
 
@@ -165,13 +164,6 @@ def _malformed_account(page: Page, scene: Scene) -> Page:
 def _item_without_id(page: Page, _: Scene) -> Page:
     copies = [{name: value for name, value in item.items() if name != "id"} for item in page["items"][:1]]
     return {**page, "items": [*page["items"][:1], *copies, *page["items"][1:]]}
-
-
-def _turned_back(page: Page, scene: Scene) -> object:
-    # The second page must continue normally; otherwise this would be a repeated cursor instead of a cycle.
-    if scene.given in (None, scene.ends_first):
-        return page["next_cursor"] or scene.again
-    return scene.ends_first or scene.given
 
 
 def _texts(text: str) -> Callable[[Page, Scene], Page]:
@@ -210,17 +202,15 @@ TAMPERINGS: dict[str, Callable[[Page, Scene], Page]] = {
     },
     "empty_page": lambda page, scene: {**page, "items": [], "next_cursor": scene.again},
     "repeat_cursor": _cursor(lambda _, scene: scene.given),
-    "cycle_cursors": _cursor(_turned_back),
     "long_cursor": _cursor(lambda _, __: "c" * (MAX_CURSOR + 1)),
     "no_cursor": lambda page, _: {"items": page["items"]},
-    "numeric_cursor": _cursor(lambda _, __: 17),
     "invalid_utf8": _texts(_INVALID),
     "lone_surrogate": _texts("half an emoji: \ud83c"),
     "items_not_array": lambda page, _: {**page, "items": {}},
 }  # fmt: skip
 # Kinds of faults that replace the page, or change what the server does: see `server.py`.
-DISRUPTIONS = ("error", "html_502", "plain_text", "cut", "reset", "redirect", "oversize", "refuse_cursor")
-ACTIONS = frozenset({*TAMPERINGS, *DISRUPTIONS, "raw", "page", "wire", "delay", "forget_cursors"})
+DISRUPTIONS = ("error", "raw", "page", "wire", "cut", "reset", "redirect", "oversize", "refuse_cursor")
+ACTIONS = frozenset({*TAMPERINGS, *DISRUPTIONS, "delay", "forget_cursors"})
 
 
 def items_taken(kind: str, limit: int) -> int:

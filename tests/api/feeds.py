@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from connectors.sandbox.data.identity import Draw, Identity
 from connectors.sandbox.data.items import DAY, Item
 from connectors.sandbox.data.posts import Posts
-from connectors.sandbox.settings import SandboxSettings
 
 ORDERS = ("newest_first", "oldest_first", "random", "by_id", "by_last_edit")
 START = 1 << 62
@@ -39,12 +37,11 @@ class FeedSettings:
 PLAIN_FEED = FeedSettings()
 
 
+@dataclass(frozen=True)
 class ArrangedPosts(Posts):
     """Posts listed by the settings. An anchor is a post's sequence; for a pinned post -1, -2, ... by its position."""
 
-    def __init__(self, settings: SandboxSettings, draw: Draw, identity: Identity, feed: FeedSettings) -> None:
-        super().__init__(settings, draw, identity)
-        self._feed = feed
+    feed: FeedSettings
 
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
         """Yield the posts after an anchor; `START` yields all."""
@@ -62,7 +59,7 @@ class ArrangedPosts(Posts):
             first = 0 if sequence == START else -sequence
             for number, pin in list(enumerate(pins))[first:]:
                 yield shown[pin]._replace(sequence=-1 - number)
-        again = set() if self._feed.pins_twice else set(pins)
+        again = set() if self.feed.pins_twice else set(pins)
         # Hidden posts have a rank, too, so that a cursor at one remains valid.
         ranked = sorted(every, key=lambda number: self._rank(position, every[number][0], day))
         after = ranked.index(sequence) if 0 <= sequence < START else -1
@@ -71,8 +68,8 @@ class ArrangedPosts(Posts):
                 yield shown[number]
 
     def _published(self, position: int, item: Item) -> int:
-        feed, published = self._feed, item.published
-        chance = self._draw.one(_DATE, position, item.sequence)
+        feed, published = self.feed, item.published
+        chance = self.draw.one(_DATE, position, item.sequence)
         if feed.back_dated and chance % feed.back_dated == 0:
             published -= _CLAIMED * DAY
         elif feed.post_dated and chance % feed.post_dated == 0:
@@ -80,20 +77,20 @@ class ArrangedPosts(Posts):
         return published - published % (feed.ties * DAY) if feed.ties else published
 
     def _is_archived(self, position: int, sequence: int, day: int) -> bool:
-        every = self._feed.archived
-        if not every or (chance := self._draw.one(_ARCHIVE, position, sequence)) % every:
+        every = self.feed.archived
+        if not every or (chance := self.draw.one(_ARCHIVE, position, sequence)) % every:
             return False
         return (day + chance // every) % _ARCHIVE_DAYS < 2
 
     def _pins(self, position: int, day: int, shown: list[int]) -> list[int]:
         drawn = (
-            shown[self._draw.one(_PIN, position, number, day // _PINNED_FOR) % len(shown)]
-            for number in range(min(self._feed.pins, len(shown)))
+            shown[self.draw.one(_PIN, position, number, day // _PINNED_FOR) % len(shown)]
+            for number in range(min(self.feed.pins, len(shown)))
         )
         return list(dict.fromkeys(drawn))
 
     def _rank(self, position: int, item: Item, day: int) -> tuple[int, int]:
-        match self._feed.order:
+        match self.feed.order:
             case "newest_first":
                 return -item.published, -item.sequence
             case "oldest_first":
@@ -102,6 +99,6 @@ class ArrangedPosts(Posts):
                 return item.id, 0
             case "by_last_edit":
                 # Each day some posts are edited, and come first on that day.
-                return -(self._draw.one(_PLACE, position, item.sequence, day) % 16 == 0), -item.sequence
+                return -(self.draw.one(_PLACE, position, item.sequence, day) % 16 == 0), -item.sequence
             case _:
-                return self._draw.one(_PLACE, position, item.sequence), 0
+                return self.draw.one(_PLACE, position, item.sequence), 0

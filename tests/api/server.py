@@ -22,7 +22,7 @@ from typing import Any, Self
 from starlette.types import Message, Receive, Scope, Send
 
 from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES, Error
-from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Account, Catalogue, owner
+from connectors.sandbox.data.catalogue import Account, Catalogue, owner
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.data.items import Item
 from connectors.sandbox.http.access import Cursors
@@ -35,10 +35,6 @@ from tests.api.faults import TAMPERINGS, Action, Rule, Scene, Script, items_take
 from tests.api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
 from tests.api.shapes import SHAPES
 
-_PROXY_PAGE = (
-    b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n"
-    b"<center><h1>502 Bad Gateway</h1></center>\r\n</body>\r\n</html>\r\n"
-)
 _JSON = (b"content-type", b"application/json")
 
 
@@ -142,17 +138,12 @@ class OddError(Refused):
         return OddReply(status, json.dumps({"error": error}).encode(), headers, correlated=action.correlated)
 
 
-def _raw(action: Action, _: bytes) -> Reply:
-    return OddReply(action.status or 200, action.body, action.headers or (_JSON,), correlated=action.correlated)
-
-
 # The replies instead of a page: arguments are the action and the page.
 _REPLIES: dict[str, Callable[[Action, bytes], Reply]] = {
-    "raw": _raw,
+    "raw": lambda action, _: OddReply(
+        action.status or 200, action.body, action.headers or (_JSON,), correlated=action.correlated
+    ),
     "page": lambda action, page: OddReply(200, action.change(page), (_JSON,), correlated=action.correlated),
-    # A proxy in front of the service does not send correlation ids.
-    "html_502": lambda _, __: OddReply(502, _PROXY_PAGE, [(b"content-type", b"text/html")], correlated=False),
-    "plain_text": lambda _, __: OddReply(200, b"Service is up.\n", [(b"content-type", b"text/plain; charset=utf-8")]),
     "cut": lambda _, page: OddReply(200, page, [_JSON], ending="cut"),
     "reset": lambda _, __: OddReply(200, b"", ending="reset"),
     "wire": lambda action, _: OddReply(200, action.body, ending="wire"),
@@ -274,12 +265,5 @@ class Api(Sandbox):
         return Reply(200, page)
 
     def _scene(self, action: Action, request: PageRequest) -> Scene:
-        first = FIRST_ACCOUNT if request.account is None else FIRST_ITEM
-        again = self.cursors.issue(request.resource, request.anchor)
-        return Scene(
-            action,
-            given=request.cursor,
-            ends_first=json.loads(self.page(request._replace(cursor=None, anchor=first)))["next_cursor"],
-            again=f"{again}~{next(self._again)}",
-            media=request.account is not None,
-        )
+        again = f"{self.cursors.issue(request.resource, request.anchor)}~{next(self._again)}"
+        return Scene(action, given=request.cursor, again=again, media=request.account is not None)

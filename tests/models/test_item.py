@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.fields import FieldType, column_type
-from models.item import changed_columns, find_id, find_time, read_items
+from models.item import changed_columns, find_ids_and_times, read_items
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from models.record import RejectedItem
 
@@ -50,8 +50,11 @@ def read_item(raw: bytes, mapping: Mapping) -> Item:
     items = read_items([(7, raw)], mapping)
     for error in items.rejected.values():
         raise error
-    every: list[dict[str, dict[int, Any]]] = [items.columns, items.counts, items.fields]
-    columns, counts, fields = ({name: values[7] for name, values in of.items()} for of in every)
+    counts = {name: values[7] for name, values in items.counts.items()}
+    columns, fields = (
+        {name: values[7] for name, values in items.values.items() if name.startswith("/") == is_field}
+        for is_field in (False, True)
+    )
     types = {path: kind for path, kind, _ in items.kinds}
     return Item(items.media_ids[7], columns, counts, fields, types, items.contents[7], items.content_hashes[7])
 
@@ -99,7 +102,7 @@ def test_an_item_has_columns_counts_and_fields() -> None:
         "/children": FieldType.LIST,
     }
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert (find_id(ITEM, BUILT_IN), find_time(ITEM, BUILT_IN)) == ("1", at)
+    assert [*find_ids_and_times([ITEM], BUILT_IN)] == [("1", at)]
     assert item.columns["permalink"] == "https://a.example/p/1/"
 
 

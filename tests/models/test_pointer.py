@@ -10,26 +10,9 @@ from models.mapping import Keys, to_keys, to_pointer
 
 # Keys that look like a path, or almost like each other.
 KEYS = (
-    "x",
-    "",
-    " ",
-    "0",
-    "*",
-    "$.x",
-    "/",
-    "/x",
-    "~",
-    "~1",
-    "~01",
-    "#",
-    "[0]",
-    "a.b",
-    "a/b",
-    '"',
-    "\\",
-    "\u00e9",
-    "e\u0301",
-)
+    "x", "", " ", "0", "*", "$.x", "/", "/x", "~", "~1", "~01", "#", "[0]", "a.b", "a/b", '"', "\\",
+    "\u00e9", "e\u0301",
+)  # fmt: skip
 
 keys = st.lists(
     st.one_of(

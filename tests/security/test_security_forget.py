@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from connectors.state.database import open_state_read_only, state_path
-from connectors.state.operations import read_operations
+from connectors.state.identity import read_operations
 from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold

@@ -22,7 +22,7 @@ def follow(guard: LoopGuard, pages: Iterable[Page]) -> tuple[int, str]:
     number = 0
     for number, (cursor, ids) in enumerate(pages):
         try:
-            guard.follow(Response(ACCOUNTS, MediaPage(len(ids), cursor, frozenset(), b"", ""), "C"), ids)
+            guard.follow(Response(ACCOUNTS, MediaPage(len(ids), cursor, b"", ""), "C"), ids)
         except ApiError as error:
             failure = error.failure
             assert (failure.operation, failure.correlation_id) == (ACCOUNTS, "C")

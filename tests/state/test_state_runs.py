@@ -7,10 +7,20 @@ from pathlib import Path
 import pytest
 
 from connectors.state.database import State, open_state
-from connectors.state.forgotten import mark_forgotten, read_forgotten, unmark_forgotten
-from connectors.state.identity import bind_service, move_times, read_identity, read_service, write_token
+from connectors.state.identity import (
+    begin_operation,
+    bind_service,
+    end_operation,
+    mark_forgotten,
+    move_times,
+    read_forgotten,
+    read_identity,
+    read_operations,
+    read_service,
+    unmark_forgotten,
+    write_token,
+)
 from connectors.state.inbox import Inbox
-from connectors.state.operations import begin_operation, end_operation, read_operations
 from connectors.state.progress import lift_cooldowns, read_cooldowns
 from connectors.state.runs import (
     add_failed_start,

@@ -9,7 +9,6 @@ import pytest
 from connectors.warehouse.merge import items
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.raw.reading import read_parts
-from models.item import changed_columns
 from models.landing import Landing
 from models.mapping import BUILT_IN
 from models.partition import CATALOGUE, media
@@ -130,18 +129,18 @@ def test_a_page_that_cannot_be_read_is_quarantined_as_a_whole(rig: Rig) -> None:
 def test_columns_are_unique_whatever_their_case_and_not_reserved(rig: Rig) -> None:
     rig.full_scan(item("a", foo=1, Foo=2, FOO=3, ig_username="x", select=1, seen_seq="mine"))
     assert rig.values("column_name", "fields", "ordinal") == [
-        "foo", "foo_2", "foo_3", "ig_username_2", "select_", "seen_seq_2",
+        "foo", "ig_username_2", "seen_seq_2", "select_", "foo_2", "foo_3",
     ]  # fmt: skip
     assert rig.rows("foo, foo_2, foo_3, ig_username_2, select_, seen_seq_2") == [(1, 2, 3, "x", 1, "mine")]
 
 
 def test_fields_past_the_limit_stay_in_overflow(rig: Rig) -> None:
-    rig.full_scan(item("a", **{f"f{number}": number for number in range(700)}))
+    rig.full_scan(item("a", **{f"f{number:03}": number for number in range(700)}))
     [(overflow,)] = rig.rows("overflow")
     assert min(json.loads(overflow).items()) == ("/f300", 300)
     assert len(json.loads(overflow)) == 400
     assert rig.db.execute("SELECT count(*), count(column_name) FROM core.fields").fetchall() == [(600, 300)]
-    rig.full_scan(item("a", **{f"f{number}": number + (number == 650) for number in range(700)}))
+    rig.full_scan(item("a", **{f"f{number:03}": number + (number == 650) for number in range(700)}))
     assert rig.values("changed", "media_versions") == [["/f650"]]
 
 
@@ -156,8 +155,12 @@ def test_the_raw_store_has_every_version_byte_for_byte(rig: Rig) -> None:
     assert sum(part.num_rows for part in read_parts(rig.folder / "raw", merged_seq=2)) == 2
 
 
-def test_changed_columns_are_those_of_the_content() -> None:
-    assert changed_columns(b'{"a":1,"b":2}', b'{"a":1,"c":2}') == ("b", "c")
+def test_the_content_of_a_version_has_texts_as_they_came(rig: Rig) -> None:
+    said = {"code": "007", "list": [1], "like": "[1]", "at": "2026-01-01T00:00:00Z"}
+    for caption in "AB":
+        rig.full_scan(item("a", caption=caption, **said))
+    [content] = map(json.loads, rig.values("content", "media_versions"))
+    assert {name: content[f"/{name}"] for name in said} == {**said, "at": "2026-01-01T00:00:00+00:00"}
 
 
 def test_a_count_is_the_same_after_its_column_became_one_of_texts(rig: Rig) -> None:

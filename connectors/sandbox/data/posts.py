@@ -1,6 +1,7 @@
 """The posts and stories of an account: each is computed from its number and the day."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from connectors.sandbox.data.identity import SEQUENCES, Draw, Identity
@@ -67,21 +68,21 @@ class Timeline(NamedTuple):
         return self.first_day + (day - 1) * DAY + (sequence - before) * slot + chance % slot
 
 
+@dataclass(frozen=True)
 class Posts:
     """The surface ``posts``."""
 
-    def __init__(self, settings: SandboxSettings, draw: Draw, identity: Identity) -> None:
-        self._settings = settings
-        self._draw = draw
-        self._identity = identity
+    settings: SandboxSettings
+    draw: Draw
+    identity: Identity
 
     def timeline(self, position: int) -> Timeline:
         """Return the timeline of the account at a position. Position 0 has exactly the mean number of posts."""
-        mean = self._settings.posts
-        size, rate, phase, followers, *_ = self._draw.eight(_ACCOUNT, position)
+        mean = self.settings.posts
+        size, rate, phase, followers, *_ = self.draw.eight(_ACCOUNT, position)
         at_first = (mean * (100 if position == 0 else _SIZES[size % len(_SIZES)]) + 50) // 100
         return Timeline(
-            self._settings.first_day,
+            self.settings.first_day,
             at_first,
             per_ten_days=_POSTS_IN_TEN_DAYS[rate % len(_POSTS_IN_TEN_DAYS)] if mean else 0,
             phase=phase % 10,
@@ -100,8 +101,8 @@ class Posts:
             yield self._post(position, older, day, timeline)
 
     def _post(self, position: int, sequence: int, day: int, timeline: Timeline) -> tuple[Item, bool]:
-        fate, words, edit, kind, appeal, second, parts, flags = self._draw.eight(_POST, position, sequence)
-        number = self._identity.item_number(position, _POSTS, sequence)
+        fate, words, edit, kind, appeal, second, parts, flags = self.draw.eight(_POST, position, sequence)
+        number = self.identity.item_number(position, _POSTS, sequence)
         born = timeline.day_of(sequence)
         published = timeline.published(sequence, born, second)
         is_edited = edit % 16 == 0 and day - born > edit // 16 % 20
@@ -113,11 +114,11 @@ class Posts:
         if media_type == "CAROUSEL_ALBUM":
             numbers = range(number + 1, number + 3 + parts % 4)
             children = tuple(
-                [Child(self._identity.item_id(n), _CHILD_KINDS[parts >> 2 * (n - number) & 3]) for n in numbers]
+                [Child(self.identity.item_id(n), _CHILD_KINDS[parts >> 2 * (n - number) & 3]) for n in numbers]
             )
         item = Item(
             sequence,
-            self._identity.item_id(number),
+            self.identity.item_id(number),
             media_type,
             product_type,
             post_caption(words, edit >> 16 if is_edited else None),
@@ -130,25 +131,25 @@ class Posts:
         return item, _is_shown(fate, day - born)
 
 
+@dataclass(frozen=True)
 class Stories:
     """The surface ``stories``: each exists for 24 hours, so every day has different ones."""
 
-    def __init__(self, settings: SandboxSettings, draw: Draw, identity: Identity) -> None:
-        self._settings = settings
-        self._draw = draw
-        self._identity = identity
+    settings: SandboxSettings
+    draw: Draw
+    identity: Identity
 
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
         """Yield the stories of this day that are older than ``sequence``, newest first."""
-        many = self._draw.one(_COUNT, position, day) % (2 * self._settings.stories + 1)
+        many = self.draw.one(_COUNT, position, day) % (2 * self.settings.stories + 1)
         first = day * _MOST_A_DAY
-        begins = self._settings.first_day + (day - 1) * DAY
+        begins = self.settings.first_day + (day - 1) * DAY
         for older in range(min(first + many, sequence) - 1, first - 1, -1):
-            words, kind, second, appeal, *_ = self._draw.eight(_STORY, position, older)
+            words, kind, second, appeal, *_ = self.draw.eight(_STORY, position, older)
             slot = DAY // many
             yield Item(
                 older,
-                self._identity.item_id(self._identity.item_number(position, _STORIES, older)),
+                self.identity.item_id(self.identity.item_number(position, _STORIES, older)),
                 "VIDEO" if kind % 3 == 0 else "IMAGE",
                 "STORY",
                 story_caption(words),

@@ -14,9 +14,8 @@ from xxhash import xxh3_64_intdigest
 
 from connectors.warehouse.maintenance.quarantined import Quarantine, import_quarantine, read_quarantine
 from connectors.warehouse.maintenance.stored import read_stored
-from connectors.warehouse.merge.columns import Column, item_columns, observations, sql_lists, table_of
+from connectors.warehouse.merge.columns import Column, fields_of, item_columns, sql_lists, table_of
 from connectors.warehouse.merge.items import read_registry, table_of_fields
-from connectors.warehouse.merge.registry import Registry, child_table, register
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
@@ -26,6 +25,7 @@ from models.incremental import PROOFS
 from models.item import CONTENT_RULE, Items
 from models.mapping import BUILT_IN, to_keys
 from models.mapping import Mapping as MediaMapping
+from models.registry import Registry, child_table, register
 from models.views import MEDIA, own_columns
 
 _SQL = statements(__name__)
@@ -46,9 +46,9 @@ class PathCounts:
         """Count the items with these numbers."""
         self.items += len(numbers)
         for path in self.counts:
-            values = items.taken.get(path), items.fields.get(path), items.counts.get(path)
+            values = items.taken.get(path), items.values.get(path), items.counts.get(path)
             self.counts[path] += sum(len(numbers.intersection(each)) for each in values if each)
-        columns: dict[str, Mapping[int, object]] = {**items.columns, **items.counts}
+        columns: dict[str, Mapping[int, object]] = {**items.values, **items.counts}
         self.columns.update(name for name, values in columns.items() if not numbers.isdisjoint(values))
 
 
@@ -143,7 +143,7 @@ def _read_again(
     while (needed := item_columns(mapping, registry)) != columns:
         columns = needed
         registry, paths = _stage(db, raw, mapping, registry, columns, own)
-        registry = register(registry, observations(quarantine.records, quarantine.items, registry, mapping), own)
+        registry = register(registry, fields_of(quarantine.records, quarantine.items, registry, mapping), own)
     if not force:
         _refuse_empty(db, mapping, present, paths)
     _recount(db, columns, item_columns(before, known))
@@ -196,10 +196,10 @@ def _stage(
     """
     typed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
     db.execute(_SQL["items"].format(columns=typed))
-    lists, paths = sql_lists(columns), _no_paths(mapping)
+    paths = _no_paths(mapping)
     for rows, records, items in read_stored(db, raw, mapping):
         paths.add(items, {*pc.indices_nonzero(rows["is_item"]).to_pylist()})
-        registry = register(registry, observations(records, items, registry, mapping), own)
+        registry = register(registry, fields_of(records, items, registry, mapping), own)
         if item_columns(mapping, registry) == columns:
             is_version = rows["is_version"].to_pylist()
             contents = [text.decode() if is_version[n] else None for n, text in items.contents.items()]
@@ -211,7 +211,7 @@ def _stage(
                 .append_column("content", pa.array(contents, pa.string()))
             )
             db.register("batch", batch)
-            db.execute(_SQL["more_items"].format(**lists))
+            db.execute(_SQL["more_items"])
             db.unregister("batch")
     return registry, paths
 

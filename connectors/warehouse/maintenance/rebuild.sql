@@ -12,7 +12,7 @@ CREATE OR REPLACE TEMP TABLE items (
 
 -- name: more_items
 INSERT INTO items BY NAME
-SELECT b.landed, b.position, b.payload_hash, b.content_hash, b.overflow, b.content, {typed} FROM batch AS b
+SELECT * EXCLUDE (n, media_id) FROM batch
 
 -- name: recounted
 -- The counts that differ from those of the stored rows.

@@ -1,114 +1,106 @@
 """Items as columns: the Arrow table of a batch, and the lists of columns in the statements that read it. No IO."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from connectors.warehouse.merge.reading import Records
-from connectors.warehouse.merge.registry import Observation, Registry, child_table
+from models.fields import FieldType
 from models.item import Items, is_ignored
 from models.mapping import READING_TYPES, Reading
 from models.mapping import Mapping as MediaMapping
 from models.record import as_text
+from models.registry import Field, Registry, child_table
 from models.views import MEDIA
 
-_TIME = "TIMESTAMP WITH TIME ZONE"
 _encode = msgspec.json.Encoder(order="sorted").encode
 
-# Times of fields are texts with a zone, which DuckDB reads faster than Python.
 _ARROW = {
     "BOOLEAN": pa.bool_(),
     "BIGINT": pa.int64(),
     "DOUBLE": pa.float64(),
     "VARCHAR": pa.string(),
-    _TIME: pa.string(),
-}
-
-# A count in the column of a field that also had other values.
-_COUNT_IN = {
-    "BIGINT": '{0}."{1}"',
-    "DOUBLE": 'CASE WHEN {0}."{1}" = trunc({0}."{1}") THEN TRY_CAST({0}."{1}" AS BIGINT) END',
-    # A whole number in a column that was one of DOUBLE has a fraction of zero.
-    "VARCHAR": "CASE WHEN regexp_full_match({0}.\"{1}\", '-?[0-9]+([.]0+)?')"
-    " THEN TRY_CAST(split_part({0}.\"{1}\", '.', 1) AS BIGINT) END",
+    "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", tz="UTC"),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of core.media that items fill. `path` is that of its field; None for a mapped column."""
+class Column(NamedTuple):
+    """A column of core.media that items fill. `key` is that of its values: its own name, or the path of its field.
+
+    `kinds` are the types of a field's values.
+    """
 
     name: str
     type: str
-    path: str | None
+    key: str
     is_count: bool
+    kinds: frozenset[FieldType] = frozenset()
 
 
 def item_columns(mapping: MediaMapping, registry: Registry) -> Sequence[Column]:
     """Return the columns that items fill: mapped ones, and those of fields."""
-    mapped = [
-        Column(c.column, READING_TYPES[c.reading], None, c.reading is Reading.COUNT and not is_ignored(c, mapping))
-        for c in mapping.columns
-    ]
+    mapped = []
+    for one in mapping.columns:
+        is_count = one.reading is Reading.COUNT and not is_ignored(one, mapping)
+        mapped.append(Column(one.column, READING_TYPES[one.reading], one.column, is_count))
     fields = [
-        Column(field.column_name, field.type, field.path, field.is_count)
-        for field in registry.values()
-        if field.resource == MEDIA and field.column_name is not None
+        Column(one.column_name, one.type, one.path, one.is_count, one.kinds)
+        for one in registry.values()
+        if one.resource == MEDIA and one.column_name is not None
     ]
     return [*mapped, *fields]
 
 
-def observations(records: Records, items: Items, known: Registry, mapping: MediaMapping) -> Iterator[Observation]:
+def alter_columns(columns: Iterable[Column], present: Mapping[str, str]) -> Iterator[str]:
+    """Yield the statements that give core.media these columns; `present` are the types of those that it has.
+
+    A type is changed without USING and never to JSON, and first in the transaction: DuckDB can replay only that after a
+    kill.
+    """
+    for column in columns:
+        if column.name not in present:
+            yield f'ALTER TABLE core.media ADD COLUMN "{column.name}" {column.type}'
+        elif present[column.name] != column.type:
+            yield f'ALTER TABLE core.media ALTER COLUMN "{column.name}" TYPE {column.type}'
+
+
+def fields_of(records: Records, items: Items, known: Registry, mapping: MediaMapping) -> Iterator[Field]:
     """Yield what items say about fields: the first value of each type that `known` does not have."""
-    for (path, kind, is_count), number in items.kinds.items():
-        field = known.get((MEDIA, path))
+    seen = [(MEDIA, path, kind, is_count, n) for (path, kind, is_count), n in items.kinds.items()]
+    members = items.member_kinds.items()
+    seen += [(child_table(path, mapping), member, kind, False, n) for (path, member, kind), n in members]
+    for resource, path, kind, is_count, n in seen:
+        field = known.get((resource, path))
         if field is None or kind not in field.kinds or is_count > field.is_count:
-            yield Observation(MEDIA, path, kind, is_count, records.page(number).received_at)
-    for (path, member, kind), number in items.member_kinds.items():
-        table = child_table(path, mapping)
-        field = known.get((table, member))
-        if field is None or kind not in field.kinds:
-            yield Observation(table, member, kind, is_count=False, at=records.page(number).received_at)
+            yield Field(resource, path, frozenset({kind}), is_count, records.page(n).received_at)
 
 
 def table_of(items: Items, columns: Sequence[Column], registry: Registry) -> pa.Table:
     """Return a table of items with all columns that items fill, their number `n`, and the hash of their content."""
     numbers = list(items.media_ids)
-    table = {
-        "n": pa.array(numbers, pa.int64()),
-        "media_id": pa.array(items.media_ids.values(), pa.string()),
-        "content_hash": pa.array(items.content_hashes.values(), pa.uint64()),
-        "overflow": pa.array(_overflow(items, registry), pa.string()),
-    }
-    for column in columns:
-        table[column.name] = _array(items, numbers, column)
-    return pa.table(table)
-
-
-def join_tables(tables: Iterable[pa.Table], columns: Sequence[Column]) -> pa.Table:
-    """Return the rows of tables that `table_of` made, with these columns, which may be more, or of wider types."""
-    own = ("n", "media_id", "content_hash", "overflow")
-    return pa.concat_tables(
-        pa.table({**{name: table[name] for name in own}, **{one.name: _widened(table, one) for one in columns}})
-        for table in tables
+    return pa.table(
+        {
+            "n": pa.array(numbers, pa.int64()),
+            "media_id": pa.array(items.media_ids.values(), pa.string()),
+            "content_hash": pa.array(items.content_hashes.values(), pa.uint64()),
+            "overflow": pa.array(_overflow(items, registry), pa.string()),
+            **{column.name: _array(items, numbers, column) for column in columns},
+        }
     )
 
 
-def _widened(table: pa.Table, column: Column) -> pa.ChunkedArray:
-    if column.name not in table.column_names:
-        return pa.nulls(table.num_rows, _arrow_type(column))
-    values = table[column.name]
-    if values.type == _arrow_type(column):
-        return values
-    return _texts(values.to_pylist()) if column.type == "VARCHAR" else values.cast(_arrow_type(column))
-
-
-def _arrow_type(column: Column) -> pa.DataType:
-    is_mapped_time = column.path is None and column.type == _TIME
-    return pa.timestamp("us", tz="UTC") if is_mapped_time else _ARROW[column.type]
+def _array(items: Items, numbers: Sequence[int], column: Column) -> pa.Array:
+    values = items.values.get(column.key, {})
+    if column.is_count:
+        values = {**values, **items.counts.get(column.key, {})}
+    listed = list(map(values.get, numbers))
+    if column.type == "VARCHAR":
+        return _texts(listed)
+    if column.key.startswith("/") and _ARROW[column.type] == _ARROW["TIMESTAMP WITH TIME ZONE"]:
+        return pa.array(listed, pa.string()).cast(_ARROW[column.type])
+    return pa.array(listed, _ARROW[column.type])
 
 
 def _texts(values: Sequence[object]) -> pa.Array:
@@ -117,47 +109,43 @@ def _texts(values: Sequence[object]) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-def _array(items: Items, numbers: Sequence[int], column: Column) -> pa.Array:
-    values: Mapping[int, Any]
-    if column.path is None:
-        values = {**items.columns.get(column.name, {}), **items.counts.get(column.name, {})}
-    else:
-        values = items.fields.get(column.path, {})
-        if column.is_count:
-            values = {**values, **items.counts.get(column.path, {})}
-    listed = list(map(values.get, numbers))
-    if column.path is not None and column.type == "VARCHAR":
-        return _texts(listed)
-    return pa.array(listed, _arrow_type(column))
-
-
 def _overflow(items: Items, registry: Registry) -> Sequence[str | None]:
     """Return the fields without a column of each item, as JSON; None for most."""
     in_columns = {
         field.path for field in registry.values() if field.resource == MEDIA and field.column_name is not None
     }
     left: dict[int, dict[str, object]] = {}
-    values_of: Mapping[str, Mapping[int, object]]
-    for values_of in (items.fields, items.counts):
-        # Counts of mapped columns are by their names.
-        for path in [path for path in values_of if path.startswith("/") and path not in in_columns]:
+    for values_of in (items.values, items.counts):
+        for path in [key for key in values_of if key.startswith("/") and key not in in_columns]:
             for number, value in values_of[path].items():
                 left.setdefault(number, {})[path] = value
     return [_encode(left[number]).decode() if number in left else None for number in items.media_ids]
+
+
+def join_tables(tables: Iterable[pa.Table], columns: Sequence[Column]) -> pa.Table:
+    """Return the rows of tables that `table_of` made, with these columns, which may be more, or of wider types."""
+    return pa.concat_tables([_widen(table, columns) for table in tables], promote_options="default")
+
+
+def _widen(table: pa.Table, columns: Sequence[Column]) -> pa.Table:
+    for column in columns:
+        place, wanted = table.schema.get_field_index(column.name), _ARROW[column.type]
+        if place >= 0 and (values := table[column.name]).type != wanted:
+            is_text = column.type == "VARCHAR" and not pa.types.is_timestamp(values.type)
+            table = table.set_column(place, column.name, _texts(values.to_pylist()) if is_text else values.cast(wanted))
+    return table
 
 
 def sql_lists(columns: Sequence[Column]) -> Mapping[str, str]:
     """Return the lists of columns that stand in braces in the statements."""
     counts = [column for column in columns if column.is_count]
 
-    def each(format_one: Callable[[Column], str], of: Sequence[Column], separator: str = ", ") -> str:
-        return separator.join(map(format_one, of))
+    def each(format_one: Callable[[Column], str], of: Sequence[Column]) -> str:
+        return ", ".join(map(format_one, of))
 
     return {
-        "typed": each(lambda c: f'{_typed(c)} AS "{c.name}"', columns),
-        "stored": each(lambda c: f'm."{c.name}"', columns),
-        "counts": each(lambda c: f"'{c.name}': {_COUNT_IN[c.type].format('b', c.name)}", counts),
-        "stored_counts": each(lambda c: f"'{c.name}': {_COUNT_IN[c.type].format('m', c.name)}", counts),
+        "counts": each(lambda c: f"'{c.name}': {_count('b', c)}", counts),
+        "stored_counts": each(lambda c: f"'{c.name}': {_count('m', c)}", counts),
         "metrics": each(
             lambda c: (
                 f'CASE WHEN counts."{c.name}" IS DISTINCT FROM before."{c.name}"'
@@ -166,15 +154,16 @@ def sql_lists(columns: Sequence[Column]) -> Mapping[str, str]:
             counts,
         ),
         "differing": each(
-            lambda c: f"CASE WHEN bool_or({_typed(c)} IS DISTINCT FROM m.\"{c.name}\") THEN '{_assignment(c)}' END",
+            lambda c: f'CASE WHEN bool_or(b."{c.name}" IS DISTINCT FROM m."{c.name}") THEN \'{c.name}\' END',
             [Column("overflow", "VARCHAR", "", is_count=False), *columns],
         ),
     }
 
 
-def _typed(column: Column) -> str:
-    return f'b."{column.name}"' if column.path is None else f'b."{column.name}"::{column.type}'
-
-
-def _assignment(column: Column) -> str:
-    return f'"{column.name}" = {_typed(column)}'
+def _count(table: str, column: Column) -> str:
+    """Return the expression for a count, whose column may also have other values: text, or numbers with a fraction."""
+    value = f'{table}."{column.name}"'
+    if column.type == "BIGINT":
+        return value
+    digits = f"regexp_extract({value}::VARCHAR, '^(-?[0-9]+)([.]0+)?$', 1)"
+    return f"TRY_CAST(nullif({digits}, '') AS BIGINT)"

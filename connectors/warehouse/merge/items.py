@@ -8,15 +8,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.columns import Column, item_columns, join_tables, observations, sql_lists, table_of
+from connectors.warehouse.merge.columns import (
+    Column,
+    alter_columns,
+    fields_of,
+    item_columns,
+    join_tables,
+    sql_lists,
+    table_of,
+)
 from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
-from connectors.warehouse.merge.registry import Field, Observation, Registry, alterations, register
-from connectors.warehouse.merge.versions import Version, superseded_versions
+from connectors.warehouse.merge.versions import superseded_versions
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType
 from models.item import Items
 from models.mapping import Mapping as MediaMapping
+from models.registry import Field, Registry, register
 from models.views import own_columns
 
 _SQL = statements(__name__)
@@ -24,11 +32,10 @@ _SQL = statements(__name__)
 # So many items at a time are read before they become a table.
 _ITEMS = 2000
 
-# The columns of 10_known.sql and 21_flags.sql.
-_FLAGS = ("is_new", "is_content", "is_changed", "is_last", "is_same_id", "is_missed", "is_removed")
-_INTEGERS = [("n", pa.int64()), ("row", pa.int64())]
-_KNOWN_SCHEMA = pa.schema([*_INTEGERS, ("is_missed", pa.bool_()), ("is_removed", pa.bool_())])
-_FLAGS_SCHEMA = pa.schema([*_INTEGERS, *((name, pa.bool_()) for name in _FLAGS)])
+_SIGHTINGS = [("n", pa.int64()), ("row", pa.int64()), ("is_missed", pa.bool_()), ("is_removed", pa.bool_())]
+_FLAGS = ("is_new", "is_content", "is_changed", "is_same_id")
+_OF_KNOWN = pa.schema(_SIGHTINGS)
+_OF_READ = pa.schema([*_SIGHTINGS, *((name, pa.bool_()) for name in _FLAGS)])
 
 
 @dataclass(slots=True)
@@ -39,22 +46,17 @@ class ReadItems:
     number, and `flags`, which say what became of them. `lists` fill the braces of statements.
     """
 
-    known: pa.Table = field(default_factory=_KNOWN_SCHEMA.empty_table)
-    flags: pa.Table = field(default_factory=_FLAGS_SCHEMA.empty_table)
+    known: pa.Table = field(default_factory=_OF_KNOWN.empty_table)
+    flags: pa.Table = field(default_factory=_OF_READ.empty_table)
     media_ids: dict[int, str] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     columns: Sequence[Column] = ()
     registry: Registry = field(default_factory=dict)
     lists: Mapping[str, str] = field(default_factory=dict)
 
-    def numbers(self, flag: str, column: str = "n") -> pa.ChunkedArray:
-        """Return the numbers of the items with this flag, or their stored rows."""
-        return self.flags[column].filter(self.flags[flag])
-
-    @property
-    def replaced(self) -> pa.Array:
-        """Return the stored rows of items that changed, and -1."""
-        return pc.unique(self.numbers("is_changed", "row"))
+    def numbers(self, flag: str) -> pa.ChunkedArray:
+        """Return the numbers of the items with this flag."""
+        return self.flags["n"].filter(self.flags[flag])
 
 
 def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, mapping: MediaMapping) -> ReadItems:
@@ -63,10 +65,9 @@ def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, m
     Alters core.media for new fields and types, before anything is written. Raises duckdb.Error.
     """
     read = ReadItems()
-    if not records.raws and not records.unknown_fields:
-        return read
     db.register("arrived", arrived)
-    read.known = db.execute(_SQL["known"]).to_arrow_table()
+    if records.raws:
+        read.known = db.execute(_SQL["known"]).to_arrow_table()
     known = set(read.known["n"].to_pylist())
     unknown = [n for n in range(len(records.raws)) if n not in known]
     if not unknown and not records.unknown_fields:
@@ -92,23 +93,19 @@ def _read_unknown(
 ) -> pa.Table:
     """Return the items with these numbers as a table. Register their fields, and give core.media their columns."""
     read.registry = known = read_registry(db)
-    present = [name for (name,) in db.execute(_SQL["columns"]).fetchall()]
+    present = dict(db.execute(_SQL["columns"]).fetchall())
     own = {*own_columns("media"), *present, *(column.column for column in mapping.columns)}
     tables = []
     # At least once: a table without rows has its columns too.
     for first in range(0, len(numbers) or 1, _ITEMS):
         items, rejected = read_batch_items(records, numbers[first : first + _ITEMS], mapping)
         read.rejected += rejected
-        read.registry = register(read.registry, observations(records, items, read.registry, mapping), own)
+        read.registry = register(read.registry, fields_of(records, items, read.registry, mapping), own)
         read.columns = item_columns(mapping, read.registry)
         tables.append(_take(items, read))
-    others = [
-        Observation(seen.resource, seen.path, None, is_count=False, at=seen.page.received_at)
-        for seen in records.unknown_fields
-    ]
-    read.registry = register(read.registry, others, own)
-    for text in alterations(known, read.registry, mapping, present):
-        db.execute(text)
+    read.registry = register(read.registry, records.unknown_fields, own)
+    for statement in alter_columns(read.columns, present):
+        db.execute(statement)
     if changed := [one for key, one in read.registry.items() if one != known.get(key)]:
         db.register("registered", table_of_fields(changed))
         db.execute(_SQL["registered"])
@@ -125,8 +122,8 @@ def _take(items: Items, read: ReadItems) -> pa.Table:
 def read_registry(db: DuckDBPyConnection) -> Registry:
     """Return the registry of fields, in the order in which they were found. Raises duckdb.Error."""
     fields = [
-        Field(resource, path, name, frozenset(map(FieldType, kinds)), *rest)
-        for resource, path, name, kinds, *rest in db.execute(_SQL["fields"]).fetchall()
+        Field(resource, path, frozenset(map(FieldType, kinds)), *rest)
+        for resource, path, kinds, *rest in db.execute(_SQL["fields"]).fetchall()
     ]
     return {(one.resource, one.path): one for one in fields}
 
@@ -174,55 +171,45 @@ def write_raw(folder: Path, records: Records, arrived: pa.Table, read: ReadItems
     return pages[0].seq
 
 
-def write_items(db: DuckDBPyConnection, read: ReadItems, sighted: pa.Table, mapping: MediaMapping) -> None:
-    """Write what became of the items: versions, counts, rows, addresses and sightings. Raises duckdb.Error."""
-    flags, lists = read.flags, read.lists
-    db.register("sighted", sighted)
-    if pc.any(pc.and_not(flags["is_content"], flags["is_new"])).as_py():
-        rows = db.execute(_SQL["superseded"].format(**lists)).to_arrow_table().to_pylist()
-        versions = superseded_versions(rows, read.columns, mapping)
-        db.register(
-            "versions", pa.table(dict(zip(Version._fields, map(list, zip(*versions, strict=True)), strict=True)))
-        )
-        db.execute(_SQL["versions"])
-    replaced = read.replaced
-    if len(replaced):
-        db.execute(_SQL["counts"].format(**lists))
-    if pc.any(sighted["is_removed"]).as_py():
-        db.execute(_SQL["returned_events"])
-    is_kept = pc.and_not(pc.field("is_last") & (pc.field("row") >= 0), pc.is_in(pc.field("row"), replaced))
-    unchanged = flags.filter(is_kept)
-    if unchanged.num_rows:
-        db.register("unchanged", unchanged)
-        [(assignments,)] = db.execute(_SQL["differing"].format(**lists)).fetchall()
-        db.execute(_SQL["addresses"].format(assignments="".join(f"{each}, " for each in assignments)))
-    if pc.any(sighted["is_replaced"]).as_py():
-        db.execute(_SQL["replaced"])
-    if len(replaced):
-        db.execute(_SQL["items"].format(**lists))
-    if not pc.all(sighted["is_replaced"], min_count=0).as_py():
-        db.execute(_SQL["sightings"])
-    if pc.any(sighted["is_missed"]).as_py():
-        db.execute(_SQL["returned"])
-    db.unregister("batch")
-
-
-def find_sighted(arrived: pa.Table, read: ReadItems) -> pa.Table:
-    """Return the stored rows that the batch listed, with their first and last landing in it."""
-    listed = [read.known, read.flags.filter(pc.field("row") >= 0).select(_KNOWN_SCHEMA.names)]
-    each = pa.concat_tables(listed).group_by("row", use_threads=False)
-    rows = each.aggregate([("n", "min"), ("n", "max"), ("is_missed", "any"), ("is_removed", "any")])
-    first, last = arrived.take(rows["n_min"]), arrived.take(rows["n_max"])
-    return pa.table(
-        {
-            "row": rows["row"],
-            "seq": last["seq"],
-            "received_at": last["received_at"],
-            "first_seq": first["seq"],
-            "first_at": first["received_at"],
-            "first_run_seq": first["run_seq"],
-            "is_missed": rows["is_missed_any"],
-            "is_removed": rows["is_removed_any"],
-            "is_replaced": pc.is_in(rows["row"], read.replaced),
-        }
+def find_sighted(read: ReadItems) -> pa.Table:
+    """Return the stored rows that the batch listed: their first and last listing in it, and whether they changed."""
+    listed = pa.concat_tables([read.known, read.flags.filter(pc.field("row") >= 0)], promote_options="default")
+    flags = ("is_missed", "is_removed", "is_changed")
+    of_rows = listed.group_by("row", use_threads=False).aggregate(
+        [("n", "min"), ("n", "max"), *((name, "any") for name in flags)]
     )
+    columns = [of_rows[name] for name in ("row", "n_min", "n_max", *(f"{name}_any" for name in flags))]
+    columns[-1] = columns[-1].fill_null(fill_value=False)
+    return pa.table(dict(zip(("row", "first", "last", *flags), columns, strict=True)))
+
+
+def write_items(db: DuckDBPyConnection, read: ReadItems, sighted: pa.Table, mapping: MediaMapping) -> None:
+    """Write what became of the items: versions, counts, rows, addresses and sightings. Raises duckdb.Error.
+
+    A statement costs a millisecond, so those without work are left out.
+    """
+    db.register("sighted", sighted)
+    flags, lists = read.flags, dict(read.lists)
+    if _any(pc.and_not(flags["is_content"], flags["is_new"])):
+        rows = db.execute(_SQL["superseded"]).to_arrow_table().to_pylist()
+        db.register("versions", pa.Table.from_pylist([*superseded_versions(rows, read.columns, mapping)]))
+        db.execute(_SQL["versions"])
+    is_unchanged = _any(pc.invert(flags["is_changed"]))
+    if is_unchanged:
+        [(differing,)] = db.execute(_SQL["differing"].format(**lists)).fetchall()
+        lists["assignments"] = "".join(f'"{name}" = b."{name}", ' for name in differing)
+    steps = {
+        "addresses": is_unchanged,
+        "counts": _any(flags["is_changed"]),
+        "returned_events": _any(sighted["is_removed"]),
+        "replaced": _any(sighted["is_changed"]),
+        "items": _any(flags["is_changed"]),
+        "sightings": _any(pc.invert(sighted["is_changed"])),
+        "returned": _any(sighted["is_missed"]),
+    }
+    for name in [name for name, is_needed in steps.items() if is_needed]:
+        db.execute(_SQL[name].format(**lists))
+
+
+def _any(flags: pa.ChunkedArray) -> bool:
+    return bool(pc.any(flags).as_py())

@@ -8,13 +8,13 @@ ORDER BY a.n
 
 -- name: fields
 -- The registry of fields. Writes nothing.
-SELECT resource, path, column_name, kinds, is_count, ordinal, first_seen_at, last_type_change_at
+SELECT resource, path, kinds, is_count, first_seen_at, column_name, ordinal, last_type_change_at
 FROM core.fields
 ORDER BY resource, ordinal
 
 -- name: columns
--- The columns of core.media. Writes nothing.
-SELECT column_name FROM duckdb_columns() WHERE schema_name = 'core' AND table_name = 'media'
+-- The columns of core.media, and their types. Writes nothing.
+SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name = 'core' AND table_name = 'media'
 
 -- name: registered
 -- Writes core.fields.
@@ -70,21 +70,19 @@ LEFT JOIN core.media AS m ON m.account_id = a.account_id AND m.surface = a.surfa
 
 -- name: flags
 -- What the merge decides by, one row for each time that an item was listed; `row` is -1 if none is stored. Writes nothing.
-SELECT n, coalesce(row, -1) AS row, is_new, is_content, is_changed, is_last, is_same_id, is_missed, is_removed
+SELECT n, coalesce(row, -1) AS row, is_new, is_content, is_changed, is_same_id, is_missed, is_removed
 FROM listed
 ORDER BY n
 
 -- name: superseded
 -- The items whose content changed: as stored, and each time that they were listed. Writes nothing.
-SELECT
-    false AS is_content, true AS is_changed, -1 AS n, m.account_id, m.surface, m.media_id,
-    m.content_changed_at AS received_at, m.run_seq, m.raw_landed, m.raw_position, m.overflow, {stored}
-FROM core.media AS m
-WHERE m.rowid IN (SELECT row FROM listed WHERE is_content)
+SELECT *, -1 AS n, content_changed_at AS received_at, false AS is_content, true AS is_changed
+FROM core.media
+WHERE rowid IN (SELECT row FROM listed WHERE is_content)
 UNION ALL BY NAME
 SELECT
-    l.is_content, l.is_changed, l.n, l.account_id, l.surface, l.media_id, l.received_at, l.run_seq,
-    l.seq AS raw_landed, l.position AS raw_position, b.overflow, {typed}
+    b.*, l.account_id, l.surface, l.received_at, l.run_seq, l.seq AS raw_landed, l.position AS raw_position,
+    l.is_content, l.is_changed
 FROM listed AS l
 JOIN batch AS b ON b.n = l.n
 WHERE l.item IN (SELECT item FROM listed WHERE is_content AND NOT is_new)
@@ -108,27 +106,28 @@ WHERE one IS NOT NULL
 -- name: returned_events
 -- Writes core.events: items that were removed and are listed again.
 INSERT INTO core.events BY NAME
-SELECT
-    m.account_id, m.surface, m.media_id, 'returned' AS event, s.first_at AS changed_at, s.first_run_seq AS run_seq
+SELECT m.account_id, m.surface, m.media_id, 'returned' AS event, a.received_at AS changed_at, a.run_seq
 FROM sighted AS s
+JOIN arrived AS a ON a.n = s.first
 JOIN core.media AS m ON m.rowid = s.row
 WHERE s.is_removed
-ORDER BY s.first_seq
+ORDER BY a.n
 
 -- name: differing
--- The assignments of columns that differ in items that did not change: addresses, and what the mapping ignores. Writes nothing.
+-- The columns that differ in items that did not change: addresses, and what the mapping ignores. Writes nothing.
 SELECT list_filter([{differing}], lambda each: each IS NOT NULL)
-FROM unchanged AS u JOIN batch AS b ON b.n = u.n JOIN core.media AS m ON m.rowid = u.row
+FROM sighted AS s JOIN batch AS b ON b.n = s.last JOIN core.media AS m ON m.rowid = s.row
+WHERE NOT s.is_changed
 
 -- name: addresses
 -- Updates the items that did not change where they are, so that the rows of an account stay together.
 UPDATE core.media SET {assignments} payload_hash = a.payload_hash
-FROM unchanged AS u JOIN batch AS b ON b.n = u.n JOIN arrived AS a ON a.n = u.n
-WHERE media.rowid = u.row
+FROM sighted AS s JOIN batch AS b ON b.n = s.last JOIN arrived AS a ON a.n = s.last
+WHERE media.rowid = s.row AND NOT s.is_changed
 
 -- name: replaced
 -- Deletes the rows of items that changed: an UPDATE would rewrite all texts of the rows near them.
-DELETE FROM core.media WHERE rowid IN (SELECT row FROM listed WHERE is_changed)
+DELETE FROM core.media WHERE rowid IN (SELECT row FROM sighted WHERE is_changed)
 
 -- name: items
 -- Writes new items, and those that changed, as they were listed last. `changed` and `content` are the listings with the
@@ -140,8 +139,8 @@ WITH told AS (
     GROUP BY item
 )
 SELECT
-    l.account_id, l.surface, l.media_id, {typed}, b.overflow, l.content_hash, l.payload_hash,
-    changed.seq AS raw_landed, changed.position AS raw_position,
+    l.account_id, l.surface, b.* EXCLUDE (n), l.payload_hash, changed.seq AS raw_landed,
+    changed.position AS raw_position,
     if(first.row IS NULL, first.received_at, first.first_seen_at) AS first_seen_at,
     if(first.row IS NULL, first.run_seq, first.first_run_seq) AS first_run_seq,
     changed.received_at AS changed_at, coalesce(content.received_at, l.content_changed_at) AS content_changed_at,
@@ -159,14 +158,14 @@ ORDER BY l.account_id, l.surface, b.published_at DESC
 -- name: sightings
 -- Updates when the items whose rows are kept were last seen. All of these columns have a fixed width, so that the
 -- file does not grow. Writes core.media.
-UPDATE core.media SET seen_seq = s.seq, last_seen_at = s.received_at
-FROM sighted AS s
-WHERE media.rowid = s.row AND NOT s.is_replaced
+UPDATE core.media SET seen_seq = a.seq, last_seen_at = a.received_at
+FROM sighted AS s JOIN arrived AS a ON a.n = s.last
+WHERE media.rowid = s.row AND NOT s.is_changed
 
 -- name: returned
 -- Clears what scans missed: any sighting does. An item that was removed is present again. Writes core.media.
 UPDATE core.media SET
-    present_seq = if(media.removed_at IS NULL, media.present_seq, s.first_seq),
+    present_seq = if(media.removed_at IS NULL, media.present_seq, a.seq),
     missed_at = NULL, confirmed_by = NULL, removed_at = NULL, removal = NULL
-FROM sighted AS s
-WHERE media.rowid = s.row AND s.is_missed AND NOT s.is_replaced
+FROM sighted AS s JOIN arrived AS a ON a.n = s.first
+WHERE media.rowid = s.row AND s.is_missed AND NOT s.is_changed

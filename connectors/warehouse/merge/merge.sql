@@ -72,8 +72,9 @@ CREATE OR REPLACE TEMP TABLE missed AS
 SELECT
     m.rowid AS row, m.account_id, m.surface, m.media_id, c.seq, c.run_seq, c.decides, c.closed_at,
     m.missed_at IS NULL AS is_first,
-    is_first AND coalesce(c.closed_at - coalesce(m.published_at, m.first_seen_at) >= to_seconds(c.lifetime), false)
-        AS is_expired,
+    m.missed_at IS NULL AND coalesce(
+        c.closed_at - coalesce(m.published_at, m.first_seen_at) >= to_seconds(c.lifetime), false
+    ) AS is_expired,
     coalesce(c.started_at >= m.missed_at + to_hours({confirm_after}), false) AS is_confirmed
 FROM closing AS c
 JOIN core.media AS m ON m.account_id = c.account_id AND m.surface = c.surface
@@ -147,18 +148,6 @@ WHEN NOT MATCHED THEN INSERT BY NAME
 DELETE FROM core.scan_findings AS f
 USING closing AS c
 WHERE f.resource = c.resource AND f.account_id = c.account_id AND f.surface = c.surface AND f.seq < c.began_seq
-
--- name: run_counts
--- Adds the changes of the batch to the counts of its runs. Writes core.run_counts.
-MERGE INTO core.run_counts AS c
-USING counted AS n
-ON c.run_seq = n.run_seq
-WHEN MATCHED THEN UPDATE SET
-    pages = c.pages + n.pages, items = c.items + n.items, added = c.added + n.added, changed = c.changed + n.changed,
-    returned = c.returned + n.returned, missed = c.missed + n.missed, removed = c.removed + n.removed,
-    expired = c.expired + n.expired, accounts_removed = c.accounts_removed + n.accounts_removed,
-    quarantined = c.quarantined + n.quarantined
-WHEN NOT MATCHED THEN INSERT BY NAME
 
 -- name: merged
 -- Everything up to this landing is merged. The first mapping stays in force until a rebuild. Writes core.warehouse.

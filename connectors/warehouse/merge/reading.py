@@ -16,6 +16,7 @@ from models.media_page import PagePaths, located
 from models.page_commit import RejectedRecord
 from models.partial_json import Unreadable, elements, exact_text
 from models.record import decode_record
+from models.registry import Field
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -45,20 +46,13 @@ class Rejected(NamedTuple):
     hides_an_id: bool
 
 
-class UnknownField(NamedTuple):
-    """A field of an account or a page that the API's contract does not define."""
-
-    resource: str
-    path: str
-    page: Landing
-
-
 @dataclass(slots=True)
 class Records:
     """The records of a batch, in the order in which they were listed. An item's number is its place in `raws`.
 
     `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page. `sizes`
-    are the numbers of records on the pages.
+    are the numbers of records on the pages, and `unknown_fields` those of accounts and pages that the API's contract
+    does not define.
     """
 
     pages: Sequence[Landing]
@@ -68,7 +62,7 @@ class Records:
     position: list[int] = field(default_factory=list)
     accounts: list[ListedAccount] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
-    unknown_fields: list[UnknownField] = field(default_factory=list)
+    unknown_fields: list[Field] = field(default_factory=list)
 
     def page(self, number: int) -> Landing:
         """Return the page of an item."""
@@ -107,7 +101,7 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
                 records.raws.extend(raws)
                 records.page_of.extend([number] * len(raws))
                 records.position.extend(range(len(raws)))
-                records.unknown_fields.extend(UnknownField("media_page", name, page) for name in sorted(others))
+                records.unknown_fields.extend(_unknown("media_page", name, page) for name in sorted(others))
             else:
                 _read_catalogue_page(records, page, body)
         except Unreadable as error:
@@ -133,7 +127,11 @@ def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
             records.rejected.append(Rejected(page, record.position, record.reason, record.payload, digest, hides_an_id))
     for name in sorted(read.unknown_fields):
         resource = "account" if name.startswith("items[].") else "account_page"
-        records.unknown_fields.append(UnknownField(resource, name.removeprefix("items[]."), page))
+        records.unknown_fields.append(_unknown(resource, name.removeprefix("items[]."), page))
+
+
+def _unknown(resource: str, name: str, page: Landing) -> Field:
+    return Field(resource, name, frozenset(), is_count=False, first_seen_at=page.received_at)
 
 
 def _said(record: RejectedRecord) -> tuple[str, str, str, str] | None:

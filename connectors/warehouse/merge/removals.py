@@ -6,10 +6,10 @@ how pages were divided into merges.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.statements import statements
 
@@ -31,14 +31,6 @@ ACCOUNTS_LIMIT = 0.1
 SHARE = 0.1
 LEAST_ITEMS = 20
 MOST_UNASKED = 10
-
-
-class Missing(NamedTuple):
-    """What is listed of an account, or of the catalogue; what of it the last scans missed; and what is confirmed."""
-
-    listed: int
-    missed: int
-    confirmed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +55,10 @@ def is_too_many(number: int, listed: int) -> bool:
     return number > MOST_UNASKED and number > SHARE * listed
 
 
-def accounts_with_too_many(numbers: Mapping[str, tuple[int, int]]) -> Sequence[str]:
-    """Return the accounts that would lose too much; `numbers` are how many items of each, and how many are listed."""
-    return sorted(
-        account_id
-        for account_id, (number, listed) in numbers.items()
-        if listed > LEAST_ITEMS and is_too_many(number, listed)
-    )
+def find_too_many(gone: Mapping[str, int], listed: Mapping[str, int]) -> tuple[Sequence[str], bool]:
+    """Return the accounts that would lose too much, and whether all would together; both are numbers of items."""
+    accounts = sorted(key for key in gone if listed[key] > LEAST_ITEMS and is_too_many(gone[key], listed[key]))
+    return accounts, is_too_many(sum(gone.values()), sum(listed.values()))
 
 
 def remove_missing(db: DuckDBPyConnection, run_seq: int, run_id: str, *, accept_removals: bool) -> Removals:
@@ -79,36 +68,33 @@ def remove_missing(db: DuckDBPyConnection, run_seq: int, run_id: str, *, accept_
     A kill changes nothing: the end of the next run decides. Raises duckdb.Error.
     """
     with transaction(db):
-        items = {account_id: Missing(*counts) for account_id, *counts in db.execute(_SQL["missing_items"]).fetchall()}
-        [counts] = db.execute(_SQL["missing_accounts"]).fetchall()
-        accounts = Missing(*counts)
-        listed, missed, confirmed = (sum(counts[place] for counts in items.values()) for place in range(3))
-        kept: Sequence[str] = []
-        if not accept_removals:
-            kept = accounts_with_too_many({key: (counts.confirmed, counts.listed) for key, counts in items.items()})
-            kept = sorted(items) if is_too_many(confirmed, listed) else kept
-        gone_of = {key: 0 if key in kept else counts.confirmed for key, counts in items.items()}
-        removed = sum(gone_of.values())
+        items = db.execute(_SQL["missing_items"]).fetchall()
+        listed, missed, confirmed = ({row[0]: row[place] for row in items} for place in (1, 2, 3))
+        [(listed_accounts, missed_accounts, gone)] = db.execute(_SQL["missing_accounts"]).fetchall()
+        kept, are_all_kept = ((), False) if accept_removals else find_too_many(confirmed, listed)
+        kept = sorted(listed) if are_all_kept else kept
+        removed_of = {key: 0 if key in kept else number for key, number in confirmed.items()}
+        removed = sum(removed_of.values())
         if removed:
             db.execute(_SQL["removed_events"], [run_seq, kept])
             db.execute(_SQL["removed_items"], [run_seq, kept])
-        gone = 0 if is_too_many(accounts.confirmed, accounts.listed) else accounts.confirmed
         if accept_removals:
             [(gone,)] = db.execute(_SQL["accepted_accounts"], [run_seq]).fetchall()
+        elif is_too_many(gone, listed_accounts):
+            gone = 0
         if gone:
             db.execute(_SQL["ended_periods"])
             db.execute(_SQL["removed_periods"], [run_seq])
             db.execute(_SQL["removed_accounts"], [run_seq])
-        if removed or gone:
-            db.execute(_SQL["removed_counts"], [run_seq, run_id, removed, gone])
+        counted = Counted({(run_seq, "removed"): removed, (run_seq, "accounts_removed"): gone})
+        add_counts(db, counted, {run_seq: run_id})
+    left = {key: number - removed_of[key] for key, number in missed.items()}
+    missing_accounts = max(missed_accounts - gone, 0)
     return Removals(
         removed,
         gone,
-        missed - removed,
-        max(accounts.missed - gone, 0),
-        accounts_with_too_many(
-            {key: (counts.missed - gone_of[key], counts.listed - gone_of[key]) for key, counts in items.items()}
-        ),
-        is_too_many(missed - removed, listed - removed),
-        is_too_many(accounts.missed - gone, accounts.listed - gone),
+        sum(left.values()),
+        missing_accounts,
+        *find_too_many(left, {key: number - removed_of[key] for key, number in listed.items()}),
+        is_too_many(missing_accounts, listed_accounts - gone),
     )

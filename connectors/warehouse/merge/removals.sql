@@ -28,8 +28,7 @@ WHERE confirmed_by IS NOT NULL AND NOT list_contains(?::VARCHAR[], account_id)
 -- A person confirms that the accounts are gone that the last complete catalogue did not list. Writes core.accounts.
 UPDATE core.accounts SET missed_at = coalesce(accounts.missed_at, w.complete_at), confirmed_by = ?
 FROM core.closed_scans AS w
-WHERE w.resource = 'accounts' AND accounts.removed_at IS NULL
-  AND (accounts.missed_at IS NOT NULL OR accounts.seen_seq < w.began_seq)
+WHERE w.resource = 'accounts' AND accounts.removed_at IS NULL AND accounts.seen_seq < w.began_seq
 
 -- name: ended_periods
 -- Ends the status of the confirmed accounts. Writes core.account_periods.
@@ -51,12 +50,3 @@ ORDER BY account_id
 -- Marks them. Writes core.accounts.
 UPDATE core.accounts SET removed_at = missed_at, removal = 'removed', run_seq = ?, confirmed_by = NULL
 WHERE confirmed_by IS NOT NULL
-
--- name: removed_counts
--- Adds the removals to the counts of the run that made them. Writes core.run_counts.
-MERGE INTO core.run_counts AS c
-USING (SELECT ? AS run_seq, ? AS run_id, ? AS removed, ? AS accounts_removed) AS n
-ON c.run_seq = n.run_seq
-WHEN MATCHED THEN UPDATE SET
-    removed = c.removed + n.removed, accounts_removed = c.accounts_removed + n.accounts_removed
-WHEN NOT MATCHED THEN INSERT VALUES (n.run_seq, n.run_id, 0, 0, 0, 0, 0, 0, n.removed, 0, n.accounts_removed, 0)

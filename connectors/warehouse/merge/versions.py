@@ -3,101 +3,80 @@
 The content of a version is read from its stored columns, by the same rule as that of a record.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from connectors.warehouse.merge.columns import Column
+from models.fields import FieldType
 from models.item import changed_columns, read_decoded
 from models.mapping import Mapping as MediaMapping
 from models.mapping import Reading, to_keys
 from models.record import READ, as_count
 from models.times import time_of
 
+Row = dict[str, Any]
+
+_KEY = ("account_id", "surface", "media_id")
 _decode = msgspec.json.Decoder().decode
 
 
-class Version(NamedTuple):
-    """A row of core.media_versions."""
-
-    account_id: str
-    surface: str
-    media_id: str
-    valid_from: datetime
-    valid_to: datetime
-    content: str
-    changed: Sequence[str]
-    raw_landed: int
-    raw_position: int
-    run_seq: int
-
-
-def superseded_versions(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], mapping: MediaMapping
-) -> Sequence[Version]:
-    """Return the version that each row with `is_content` supersedes: the row before, of the same item.
+def superseded_versions(rows: Sequence[Row], columns: Sequence[Column], mapping: MediaMapping) -> Sequence[Row]:
+    """Return rows of core.media_versions: of each row with `is_content` the version that it supersedes.
 
     `rows` are the stored rows of items that changed, each followed by what the batch listed, in order. They have
     `is_changed` if their bytes are in the raw store.
     """
-    versions = []
-    before: Mapping[str, Any] | None = None
-    content_before, began_at, place = b"", datetime.min.replace(tzinfo=UTC), (0, 0)
-    contents = read_decoded({n: _record_of(row, columns, mapping) for n, row in enumerate(rows)}, mapping).contents
+    paths = {column.column: column.paths[0] for column in mapping.columns}
+    records = {n: _record_of(row, columns, {"media_id": mapping.media_id[0], **paths}) for n, row in enumerate(rows)}
+    contents = read_decoded(records, mapping).contents
+    versions: list[Row] = []
+    of_item: Row = {}
     for n, row in enumerate(rows):
-        is_first = before is None or any(row[name] != before[name] for name in ("account_id", "surface", "media_id"))
-        content = contents[n]
-        if row["is_content"] and not is_first:
-            changed = changed_columns(content_before, content)
-            key = row["account_id"], row["surface"], row["media_id"]
-            times = began_at, row["received_at"]
-            versions.append(Version(*key, *times, content_before.decode(), changed, *place, row["run_seq"]))
-        if is_first or row["is_content"]:
-            began_at = row["received_at"]
-        if is_first or row["is_changed"]:
-            place = row["raw_landed"], row["raw_position"]
-        before, content_before = row, content
+        key = {name: row[name] for name in _KEY}
+        if key != {name: of_item.get(name) for name in _KEY}:
+            of_item = {**key, "valid_from": row["received_at"]}
+        elif row["is_content"]:
+            changed = changed_columns(contents[n - 1], contents[n])
+            of_version = {"valid_to": row["received_at"], "content": contents[n - 1].decode(), "changed": changed}
+            versions.append({**of_item, **of_version, "run_seq": row["run_seq"]})
+            of_item["valid_from"] = row["received_at"]
+        if row["is_changed"]:
+            of_item |= {"raw_landed": row["raw_landed"], "raw_position": row["raw_position"]}
     return versions
 
 
-def _record_of(row: Mapping[str, Any], columns: Sequence[Column], mapping: MediaMapping) -> dict[str, Any]:
-    first_paths = {column.column: column.paths[0] for column in mapping.columns}
-    record: dict[str, Any] = {}
-    for column in columns:
-        if (value := row[column.name]) is None:
-            continue
-        if isinstance(value, datetime):
-            value = value.isoformat()
-        path = first_paths[column.name] if column.path is None else column.path
-        if column.path is not None and isinstance(value, str):
-            value = _by_value(value)
-        _put(record, path, value)
-    for path, value in _decode(row["overflow"] or "{}").items():
-        _put(record, path, _by_value(value) if isinstance(value, str) else value)
-    _put(record, mapping.media_id[0], row["media_id"])
+def _record_of(row: Row, columns: Sequence[Column], paths: Mapping[str, str]) -> Row:
+    """Return a record with the content of a row; `paths` are those of mapped columns."""
+    record: Row = {}
+    values = [(column.key, _by_value(row[column.name], column.kinds)) for column in columns]
+    values += [(path, _by_value(value, {FieldType.LIST})) for path, value in _decode(row["overflow"] or "{}").items()]
+    for key, value in [*values, ("media_id", row["media_id"])]:
+        if value is not None:
+            *above, last = to_keys(paths.get(key, key))
+            within = record
+            for each in above:
+                within = within.setdefault(each, {})
+            within[last] = value
     return record
 
 
-def _by_value(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Return the list, the number or the time that the text of a field spells.
+def _by_value(value: Any, kinds: Collection[FieldType]) -> Any:  # noqa: ANN401 - JSON
+    """Return the value of a field with these types: that of a time or a list, which a column has in another form.
 
-    If its column was one of numbers or times before it became one of texts, the spelling depends on when that was.
+    In a column of texts for several types, also the number or the time that a text spells, because its spelling depends
+    on when the column became one of texts.
     """
-    if text.startswith(("[", "{")):
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str) and FieldType.LIST in kinds and value.startswith(("[", "{")):
         with suppress(msgspec.DecodeError):
-            return _decode(text)
-    for read in (as_count, READ[Reading.NUMBER]):
-        if (number := read(text)) is not None:
-            return number
-    at = time_of(text)
-    return text if at is None else at.isoformat()
-
-
-def _put(record: dict[str, Any], path: str, value: Any) -> None:  # noqa: ANN401 - JSON
-    *above, last = to_keys(path)
-    for key in above:
-        record = record.setdefault(key, {})
-    record[last] = value
+            return _decode(value)
+    if isinstance(value, str) and len(kinds) > 1:
+        for read in (as_count, READ[Reading.NUMBER], time_of):
+            if (found := read(value)) is not None:
+                return _by_value(found, ())
+    return value

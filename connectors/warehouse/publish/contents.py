@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from connectors.warehouse.merge.registry import Field, Registry, child_table
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType, kind_of, names_kind
 from models.mapping import READING_TYPES, to_pointer
 from models.mapping import Mapping as MediaMapping
+from models.registry import Field, Registry, child_table
 from models.views import CHILDREN, MEDIA, View, macros, views
 
 _SQL = statements(__name__)

@@ -18,7 +18,6 @@ import msgspec
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.registry import Registry
 from connectors.warehouse.publish.contents import create_view
 from connectors.warehouse.publish.hide import NAME, OF_ACCOUNTS, Hiding
 from connectors.warehouse.queries.reader import PADDED
@@ -26,6 +25,7 @@ from connectors.warehouse.storage.connection import STORAGE, transaction
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.fields import FieldType
+from models.registry import Registry
 from models.views import CHILDREN, MEDIA, View, views
 
 _SQL = statements(__name__)

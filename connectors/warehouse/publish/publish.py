@@ -13,7 +13,6 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.items import read_registry
-from connectors.warehouse.merge.registry import Registry
 from connectors.warehouse.publish.contents import create_view, fill_views
 from connectors.warehouse.publish.file_copy import copy_file
 from connectors.warehouse.publish.hidden_copy import write_hidden
@@ -26,6 +25,7 @@ from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
+from models.registry import Registry
 from models.views import View
 
 _SQL = statements(__name__)

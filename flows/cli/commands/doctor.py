@@ -93,9 +93,8 @@ def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> 
     That they do not belong together, or that the clock is behind, is a problem, too.
     """
     from connectors.state.database import state_path
-    from connectors.state.identity import read_identity, read_service
+    from connectors.state.identity import operation_numbers, read_identity, read_operations, read_service
     from connectors.state.inbox import Inbox
-    from connectors.state.operations import operation_numbers, read_operations
     from connectors.state.progress import read_cooldowns
     from flows.engine.files import check_pair, open_existing_state
 

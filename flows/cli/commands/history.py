@@ -28,8 +28,6 @@ Record = dict[str, Any]
 
 _SQL = statements(__name__)
 
-_WITHOUT_COLUMNS = "hidden columns, or fields without a column"
-
 # The changes that are listed, and the characters shown of a caption beside a change and of an item.
 _SHOWN, _BESIDE, _BEGINNING = 100, 24, 80
 
@@ -59,10 +57,9 @@ def _print_change(change: Record) -> None:
     if change["change"] == "renamed":
         name = _difference(change["old_ig_username"], change["new_ig_username"])
     what = join(" ", (name, change.get("surface"), change.get("media_id")))
-    columns = change.get("columns")
-    names = _WITHOUT_COLUMNS if columns == [] else ", ".join(columns or ())
+    columns, caption = change.get("columns"), one_line(change.get("caption") or "", _BESIDE)
+    names = "hidden columns, or fields without a column" if columns == [] else ", ".join(columns or ())
     changed = _differences(change.get("values") or {}) or names
-    caption = one_line(change.get("caption") or "", _BESIDE)
     print_row(f"  {change['change']:<8}", clean(join("  ", (what, caption, change.get("permalink"), changed))))
 
 
@@ -135,24 +132,23 @@ def describe_state(item: Record, events: Sequence[Record]) -> str:
     """Return sentences about whether an item is present, missing or removed, and by which scans; no IO."""
     # Scans are those of the last event that has some.
     scans = next((event["scans"] for event in reversed(events) if event.get("scans")), ())
-    by = " and ".join(f"the {scan} UTC scan" for scan in scans)
     ended = f"the scan that ended {moment(item['removed_at'] or item['missing_since'])} UTC"
+    by = " and ".join(f"the {scan} UTC scan" for scan in scans)
     if item["removal"] == "expired":
         lifetime = LIFETIMES.get(item["surface"])
         age = "after its lifetime" if lifetime is None else f"more than {precisedelta(lifetime)} after publication"
         return f"Expired: not listed by {by or ended}, {age}."
     if item["removed_at"] is not None:
         return f"Removed: not listed by {by or f'two scans; the first is {ended}'}. The row is kept."
+    left, expired = (moment(item[name]) for name in ("account_removed_at", "token_expired_since"))
     # Whether the items of an account that left the catalogue still exist is unknown.
-    seen = "Present: last seen" if item["account_removed_at"] is None else "Last seen"
-    what = f"{seen} {moment(item['last_seen_at'])} UTC."
+    what = f"{'Last' if left else 'Present: last'} seen {moment(item['last_seen_at'])} UTC."
     if item["missing_since"] is not None:
         what = f"Missing: not listed by {by or ended}. It is not removed before another scan confirms that."
-    if item["account_removed_at"] is not None:
-        return f"{what} Its account left the catalogue {moment(item['account_removed_at'])} UTC."
-    if item["token_expired_since"] is not None:
-        return f"{what} The token of its account expired {moment(item['token_expired_since'])} UTC."
-    return what
+    why = (
+        f"Its account left the catalogue {left}" if left else expired and f"The token of its account expired {expired}"
+    )
+    return f"{what} {why} UTC." if why else what
 
 
 def _explain(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool) -> Iterator[Record]:
@@ -202,26 +198,27 @@ def _print_event(event: Record, what: str) -> None:
 def _print_item(explained: Record) -> None:
     item = explained["item"]
     out.print(f"[bold]{clean(item['surface'])} {clean(item['media_id'])}[/] of {clean(item['ig_username'] or '?')}")
-    for text in (item.get("permalink"), one_line(item.get("caption") or "", _BEGINNING), explained["state"]):
-        if text:
-            print_row("  ", clean(text))
+    texts = (item.get("permalink"), one_line(item.get("caption") or "", _BEGINNING), explained["state"])
+    for text in filter(None, texts):
+        print_row("  ", clean(text))
     for event in explained["events"]:
         _print_event(event, event["event"])
 
 
-def _surface_facts(row: Record) -> Iterator[str]:
-    yield f"last full scan {moment(row['complete_at']) or 'never'}"
-    if row["recent_at"]:
-        yield f"recent scan {moment(row['recent_at'])}"
-    yield join(" ", ("last outcome", row["outcome"] or "none", row["error_code"] and f"({row['error_code']})"))
-    if row["resume_after"]:
-        yield f"the API asked for no request before {moment(row['resume_after'], seconds=True)}"
-    if row["gap_since"]:
-        yield f"a scan of {moment(row['gap_since'])} ended early, after {count(row['gap_pages'], 'page')}"
-    if row["full_due_at"]:
-        yield f"incremental syncs: full scan due {moment(row['full_due_at'])}"
-    if "next_scan" in row:
-        yield f"next sync: {row['next_scan'] if row['next_scan'] != 'none' else 'no'} scan ({row['next_reason']})"
+def _surface_facts(row: Record) -> str:
+    error = row["error_code"] and f" ({row['error_code']})"
+    gap = row["gap_since"] and f"{moment(row['gap_since'])} ended early, after {count(row['gap_pages'], 'page')}"
+    following = "next_scan" in row and f"{row['next_scan'].replace('none', 'no')} scan ({row['next_reason']})"
+    facts = {
+        "last full scan": moment(row["complete_at"]) or "never",
+        "recent scan": moment(row["recent_at"]),
+        "last outcome": f"{row['outcome'] or 'none'}{error or ''}",
+        "the API asked for no request before": moment(row["resume_after"], seconds=True),
+        "a scan of": gap,
+        "incremental syncs: full scan due": moment(row["full_due_at"]),
+        "next sync:": following,
+    }
+    return "; ".join(f"{what} {known}" for what, known in facts.items() if known)
 
 
 def _print_account(explained: Record) -> None:
@@ -231,7 +228,7 @@ def _print_account(explained: Record) -> None:
     status = f"{'removed' if account['removed_at'] else account['status']}{since and f' since {since} UTC'}"
     print_row("  ", clean(join("; ", (status, missing and f"missing from the account list since {missing} UTC"))))
     for row in explained["surfaces"]:
-        print_row("  ", clean(f"{row['surface']}: {'; '.join(_surface_facts(row))} (UTC)"))
+        print_row("  ", clean(f"{row['surface']}: {_surface_facts(row)} (UTC)"))
     before: dict[str, object] = {}
     for event in explained["events"]:
         if event["event"] != "scan":
@@ -267,9 +264,8 @@ def explain(
         err.print(f"{WARN} Without the raw store: {clean(error)}", soft_wrap=True)
         with open_snapshot(path) as opened:
             found = list(_explain(opened, what, settings, with_raw=False))
-    if not raw:
-        for event in (event for each in found for event in each["events"]):
-            event.pop("payload", None)
+    for event in (event for each in found for event in each["events"] if not raw):
+        event.pop("payload", None)
     if as_json:
         print_json({"found": found})
         return

@@ -3,6 +3,7 @@
 import codecs
 import io
 import json
+import logging
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -68,6 +69,14 @@ def line_time() -> str:
 def warn(line: str) -> None:
     """Print a warning on standard error."""
     err.print(f"{WARN} {line_time()}{clean(line)}")
+
+
+class Lines(logging.Handler):
+    """Prints log records on standard error, above the line of progress if there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        err.print(clean(self.format(record)), soft_wrap=True)
 
 
 def _is_harmless(char: str) -> bool:

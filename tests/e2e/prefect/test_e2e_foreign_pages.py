@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import Mapping
 from contextlib import nullcontext
+from itertools import product
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -19,6 +20,19 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 # A page of this name resolves to 127.0.0.1 (DNS rebinding).
 EVIL = "evil.example"
 NEW_FLOW = json.dumps({"name": "made-by-a-page"})
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+PATHS = ("/", "/dashboard", "/api/csrf-token?client=x", "/gramhouse/report")
+
+# `PORT` is the server's port.
+HOSTS = ("127.0.0.1:PORT", "localhost:PORT", "LOCALHOST", "[::1]:PORT", "127.0.0.1:9", "prefect.example")
+WRONG_HOSTS = (
+    *(f"{EVIL}:PORT", "127.0.0.1.evil.example:PORT", "127.0.0.1@evil.example", "x.prefect.example"),
+    *("127.0.0.1:PORT:PORT", "0.0.0.0:PORT", ""),
+)
+WRONG_ORIGINS = (
+    *("https://evil.example", "null", "", "http://localhost:9", "http://127.0.0.1:PORT.evil.example"),
+    "http://evil.example/127.0.0.1:PORT",
+)
 
 
 @pytest.fixture
@@ -29,7 +43,7 @@ def port(up: Up) -> int:
 def ask(
     port: int, headers: Mapping[str, str], method: str = "GET", path: str = "/api/health", body: str | None = None
 ) -> tuple[int, str]:
-    """Send a request with exactly these headers; `PORT` in them is the server's port."""
+    """Send a request with exactly these headers."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
@@ -44,91 +58,53 @@ def ask(
         connection.close()
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:PORT", "localhost:PORT", "LOCALHOST", "[::1]:PORT", "127.0.0.1:9", "prefect.example"]
-)
-def test_names_of_this_machine_and_the_configured_one_are_served(port: int, host: str) -> None:
-    assert ask(port, {"Host": host}) == (200, "true")
-    # As Prefect's own UI does.
-    assert ask(port, {"Host": host, "Origin": "http://localhost:PORT"}) == (200, "true")
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        f"{EVIL}:PORT",
-        "127.0.0.1.evil.example:PORT",
-        "127.0.0.1@evil.example",
-        "x.prefect.example",
-        "127.0.0.1:PORT:PORT",
-        "0.0.0.0:PORT",
-        "",
-    ],
-)
-@pytest.mark.parametrize("forwarded", [{}, {"X-Forwarded-Host": "127.0.0.1:PORT", "Forwarded": "host=127.0.0.1"}])
-def test_a_rebound_name_is_refused(port: int, host: str, forwarded: Mapping[str, str]) -> None:
-    for path in ("/api/health", "/", "/gramhouse/report", f"http://127.0.0.1:{port}/api/health"):
-        status, text = ask(port, {"Host": host, **forwarded}, path=path)
-        assert status == 403
-        assert "Fix: " in text
-    # A page of that name has the same origin.
-    headers = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin", **forwarded}
-    assert ask(port, headers, "POST", "/api/block_documents/filter", "{}")[0] == 403
-
-
-def test_a_request_without_a_host_is_refused(port: int) -> None:
-    for version, status in (("1.0", b"403"), ("1.1", b"400")):
-        with socket.create_connection(("127.0.0.1", port)) as raw:
-            raw.sendall(f"GET /api/health HTTP/{version}\r\nConnection: close\r\n\r\n".encode())
-            assert raw.makefile("rb").readline().split()[1] == status
-
-
-def test_the_target_of_a_request_line_does_not_replace_its_host(port: int) -> None:
-    status, text = ask(port, {}, path=f"http://{EVIL}/api/health")
-    assert (status, text == "true") != (200, True)
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "https://evil.example",
-        "null",
-        "",
-        "http://localhost:9",
-        "http://127.0.0.1:PORT.evil.example",
-        "http://evil.example/127.0.0.1:PORT",
-    ],
-)
-def test_a_foreign_page_can_neither_change_nor_read_anything(port: int, origin: str) -> None:
-    headers = {"Origin": origin}
-    for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
-        # Without a content type, as for an untyped Blob, which needs no preflight.
-        assert ask(port, headers, method, "/api/flows/", NEW_FLOW)[0] == 403
-    status, flows = ask(port, {"Content-Type": "application/json"}, "POST", "/api/flows/filter", "{}")
-    assert (status, "made-by-a-page" in flows) == (200, False)
-
-
-def test_the_own_pages_and_programs_may_change_something(port: int) -> None:
+def test_names_of_this_machine_the_own_pages_and_programs_are_served(port: int) -> None:
+    for host in HOSTS:
+        assert ask(port, {"Host": host}) == (200, "true")
+        # As Prefect's own UI does.
+        assert ask(port, {"Host": host, "Origin": "http://localhost:PORT"}) == (200, "true")
     for headers in ({}, {"Origin": "http://127.0.0.1:PORT"}, {"Origin": PUBLIC}):
         assert ask(port, headers, "POST", "/api/flows/filter", "{}")[0] == 200
     preflight = {"Origin": "http://localhost:PORT", "Access-Control-Request-Method": "POST"}
     assert ask(port, preflight, "OPTIONS", "/api/flows/filter")[0] == 200
+    for own in ("same-origin", "none"):
+        assert ask(port, {"Sec-Fetch-Site": own, "Sec-Fetch-Dest": "empty"})[0] == 200
     # No run has written it yet, or one has.
     status, page = ask(port, {}, path="/gramhouse/report")
     assert (status, "There is no report yet" in page) in {(404, True), (200, False)}
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_a_foreign_page_can_link_to_a_page_but_not_embed_it(port: int, site: str) -> None:
-    """Such requests have no Origin: images, scripts, frames, links."""
-    for dest in ("empty", "image", "script", "iframe", "frame", "embed", "object"):
-        for path in ("/", "/dashboard", "/api/csrf-token?client=x", "/gramhouse/report"):
-            assert ask(port, {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": dest}, path=path)[0] == 403
-    link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-    assert ask(port, link, path="/gramhouse/report")[0] in {200, 404}
-    assert ask(port, link, path="/api/csrf-token?client=x")[0] == 403
-    for own in ("same-origin", "none"):
-        assert ask(port, {"Sec-Fetch-Site": own, "Sec-Fetch-Dest": "empty"})[0] == 200
+def test_a_rebound_name_is_refused(port: int) -> None:
+    for host, forwarded in product(WRONG_HOSTS, ({}, {"X-Forwarded-Host": "127.0.0.1:PORT", "Forwarded": "host=::1"})):
+        for path in (*PATHS, f"http://127.0.0.1:{port}/api/health"):
+            status, text = ask(port, {"Host": host, **forwarded}, path=path)
+            assert (status, "Fix: " in text) == (403, True), (host, path)
+        # A page of that name has the same origin.
+        headers = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin", **forwarded}
+        assert ask(port, headers, "POST", "/api/block_documents/filter", "{}")[0] == 403
+    # The target of a request line does not replace its host.
+    status, text = ask(port, {}, path=f"http://{EVIL}/api/health")
+    assert (status, text == "true") != (200, True)
+    for version, status in (("1.0", 403), ("1.1", 400)):
+        with socket.create_connection(("127.0.0.1", port)) as raw:
+            raw.sendall(f"GET /api/health HTTP/{version}\r\nConnection: close\r\n\r\n".encode())
+            assert raw.makefile("rb").readline().split()[1] == str(status).encode()
+
+
+def test_a_foreign_page_can_neither_change_read_nor_embed_anything(port: int) -> None:
+    for origin, method in product(WRONG_ORIGINS, METHODS):
+        # Without a content type, as for an untyped Blob, which needs no preflight.
+        assert ask(port, {"Origin": origin}, method, "/api/flows/", NEW_FLOW)[0] == 403, (origin, method)
+    status, flows = ask(port, {"Content-Type": "application/json"}, "POST", "/api/flows/filter", "{}")
+    assert (status, "made-by-a-page" in flows) == (200, False)
+    # Such requests have no Origin: images, scripts, frames, links.
+    embedded = ("empty", "image", "script", "iframe", "frame", "embed", "object")
+    for site in ("cross-site", "same-site"):
+        for dest, path in product(embedded, PATHS):
+            assert ask(port, {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": dest}, path=path)[0] == 403, (dest, path)
+        link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        assert ask(port, link, path="/gramhouse/report")[0] in {200, 404}
+        assert ask(port, link, path="/api/csrf-token?client=x")[0] == 403
 
 
 @pytest.mark.parametrize(

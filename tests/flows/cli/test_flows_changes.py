@@ -1,6 +1,5 @@
 """The command `gramhouse changes`."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -51,10 +50,7 @@ def changes(snapshot: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> Cl
 
 
 def found(changes: Cli, *arguments: str) -> dict[str, Any]:
-    code, out, err = changes("changes", "--json", *arguments)
-    assert (code, err) == (0, "")
-    read: dict[str, Any] = json.loads(out)
-    return read
+    return dict(changes("changes", "--json", *arguments).json())
 
 
 def test_the_changes_of_the_last_run_are_listed(changes: Cli) -> None:
@@ -130,38 +126,28 @@ def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:
         (2, "2", "counted", {"like_count": {"old": 1, "new": 5}}),
     ]  # fmt: skip
     assert [run["seq"] for run in since["runs"]] == [3, 2]
-    out = changes("changes", "--since-run", "2", "--values")[1]
+    out = changes("changes", "--since-run", "2", "--values").stdout
     assert "/1/  caption: one → two, like_count: 1 → 2\n" in out
     assert "2  like_count: 1 → 5\n" in out
 
 
-def test_since_selects_the_runs_that_began_since_then(changes: Cli) -> None:
+def test_runs_are_selected_and_the_list_is_limited(changes: Cli) -> None:
     for since, runs in (("26h", [3, 2]), ("1d", [3]), ("60m", []), ("2026-03-01", [3, 2, 1])):
         assert [run["seq"] for run in found(changes, "--since", since)["runs"]] == runs
-    assert changes("changes", "--since", "60m")[:2] == (0, "No such run: `gramhouse runs` lists the last ones.\n")
+    assert changes("changes", "--since", "60m") == (0, "No such run: `gramhouse runs` lists the last ones.\n", "")
     assert since_time("--since", " 2026-03-01T04:00:00+02:00", at(0)) == at(0)
     # DuckDB reads no fraction of a second in a time zone.
     assert found(changes, "--since", "2026-03-02T00:00:00+05:30:15.123456")["runs"]
     for wrong in ("2", "2x", "999999999w", "yesterday", "", "1772323200", "0001-01-01T00:00:00+05:00"):
         with pytest.raises(SettingsError, match=r"^--since '.*' is not a time"):
             since_time("--since", wrong, at(0))
-
-
-def test_the_list_is_limited_and_says_so(changes: Cli) -> None:
-    out = changes("changes", "--since-run", "1", "--limit", "2")[1]
-    assert out.endswith("The first 2 of 8 changes. List all with `--limit 8`.\n")
+    limited = changes("changes", "--since-run", "1", "--limit", "2").stdout
+    assert limited.endswith("The first 2 of 8 changes. List all with `--limit 8`.\n")
     assert len(found(changes, "--since-run", "1")["changes"]) == 8
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+    for arguments, message in (
         (["--since-run", "1", "--since", "2d"], "--since-run and --since exclude each other. Fix:"),
         (["--account", "annn"], "has no account 'annn'. Did you mean ann? Fix:"),
         (["--since-run", "0"], "--since-run"),
-    ],
-)
-def test_wrong_options_are_refused_in_one_line(changes: Cli, arguments: list[str], message: str) -> None:
-    code, out, err = changes("changes", *arguments)
-    assert (code, out) == (2, "")
-    assert message in err
+    ):
+        done = changes("changes", *arguments)
+        assert (done.code, done.stdout, message in done.stderr) == (2, "", True)

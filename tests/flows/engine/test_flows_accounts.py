@@ -10,7 +10,7 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import ApiError, client_error
-from connectors.state.forgotten import mark_forgotten, unmark_forgotten
+from connectors.state.identity import mark_forgotten, unmark_forgotten
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport

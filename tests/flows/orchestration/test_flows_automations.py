@@ -45,24 +45,28 @@ TOLD = {
 }
 
 
-def _by_name() -> dict[str, dict[str, Any]]:
-    return {automation["name"].removeprefix("gramhouse: "): automation for automation in DESCRIBED}
+AUTOMATIONS: dict[str, dict[str, Any]] = {each["name"].removeprefix("gramhouse: "): each for each in DESCRIBED}
 
 
-def _trigger(automation: dict[str, Any]) -> EventTrigger:
-    built = AutomationCore.model_validate(automation).trigger
+def _trigger(name: str) -> EventTrigger:
+    built = AutomationCore.model_validate(AUTOMATIONS[name]).trigger
     assert isinstance(built, EventTrigger)
     return built
 
 
 def test_automations_match_the_events_that_runs_emit() -> None:
-    expected = {name for automation in DESCRIBED for name in automation["trigger"]["expect"]}
+    expected = {name for each in DESCRIBED for name in each["trigger"]["expect"]}
     assert expected & TOLD.keys() == {TOKENS, FAILED, PARTIAL, STALE, DRIFT}
-    for automation in DESCRIBED:
-        for name in expected & TOLD.keys() & set(automation["trigger"]["expect"]):
-            assert TOLD[name].labels.items() >= automation["trigger"].get("match", {}).items()
+    for each in DESCRIBED:
+        for name in TOLD.keys() & set(each["trigger"]["expect"]):
+            assert TOLD[name].labels.items() >= each["trigger"].get("match", {}).items()
     assert failure_event("no").name == FAILED
-    assert "match" not in _by_name()["a run failed"]["trigger"]
+    assert "match" not in AUTOMATIONS["a run failed"]["trigger"]
+    # A missing run is counted from the last end of one: an event only in one of them would not restart the wait.
+    missing = _trigger("no run has ended for 26 hours")
+    assert (missing.posture, missing.within) == (Posture.Proactive, timedelta(hours=26))
+    assert missing.after == missing.expect == {"gramhouse.run.*", WATCH_BEGAN}
+    assert TOLD[PARTIAL].labels["gramhouse.scope"] == "everything"
 
 
 def test_dbt_is_started_by_the_events_of_runs_that_have_published() -> None:
@@ -73,33 +77,19 @@ def test_dbt_is_started_by_the_events_of_runs_that_have_published() -> None:
     assert of_publishing.match_related["prefect.resource.name"] == [publish.name]
 
 
-def test_a_missing_run_is_counted_from_the_last_end_of_one() -> None:
-    trigger = _trigger(_by_name()["no run has ended for 26 hours"])
-    assert (trigger.posture, trigger.within) == (Posture.Proactive, timedelta(hours=26))
-    # If an event were only in one of them, it would not restart the wait.
-    assert trigger.after == trigger.expect == {"gramhouse.run.*", WATCH_BEGAN}
-    assert TOLD[PARTIAL].labels["gramhouse.scope"] == "everything"
-
-
-def _flows(automation: dict[str, Any]) -> set[str]:
-    related = automation["trigger"]["match_related"]
-    first = related[0] if isinstance(related, list) else related
-    assert first["prefect.resource.role"] == "flow"
-    return set(first["prefect.resource.name"])
-
-
 @pytest.mark.anyio
-async def test_runs_are_known_by_the_names_of_our_flows_and_deployments() -> None:
+async def test_a_killed_run_of_a_deployment_is_noticed_after_six_heartbeats_and_not_started_for_ever(
+    tmp_path: Path,
+) -> None:
     served = await deployments(load())
     for name in ("a run crashed", AGAIN, SILENT):
-        assert _flows(_by_name()[name]) == {each.flow_name for each in served}
-    _, deployment = _by_name()[AGAIN]["trigger"]["match_related"]
-    assert deployment["prefect.resource.name"] == [each.name for each in served]
-
-
-def test_a_killed_run_is_noticed_after_six_heartbeats_and_not_started_for_ever(tmp_path: Path) -> None:
+        related = AUTOMATIONS[name]["trigger"]["match_related"]
+        flows, *others = related if isinstance(related, list) else [related]
+        assert flows["prefect.resource.role"] == "flow"
+        assert set(flows["prefect.resource.name"]) == {each.flow_name for each in served}
+        assert [each["prefect.resource.name"] for each in others] == [[each.name for each in served]] * (name == AGAIN)
     interval = float(local_prefect(tmp_path, 1)["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
-    silent, again = _trigger(_by_name()[SILENT]), _trigger(_by_name()[AGAIN])
+    silent, again = _trigger(SILENT), _trigger(AGAIN)
     # A run that waits for a retry emits no heartbeat, but other events.
     assert (silent.within, silent.expect) == (timedelta(seconds=6 * interval), {"prefect.flow-run.*"})
     assert again.match["prefect.run-count"] == ["0", "1", "2", "3"]
