@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.holder import look
+from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
 from flows.reporting.recording import RUN_KINDS
@@ -114,5 +114,5 @@ def current(settings: Settings) -> Current:
 
 
 def _has_ended(pid: int, warehouse: Path) -> bool:
-    lock = look(warehouse)
-    return lock is not None and not (lock.is_held and (lock.holder is None or lock.holder.pid == pid))
+    writing = holder(warehouse)
+    return writing is None or writing.pid not in (0, pid)

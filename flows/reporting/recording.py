@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from connectors.warehouse.storage.errors import WarehouseBusy, first_line
-from connectors.warehouse.storage.holder import look
+from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.paths import real
 from flows.clock import SystemClock
 from flows.config.settings import find_warehouse
@@ -46,9 +46,9 @@ def _add_row(warehouse: Path, activity: str, detail: str, since: datetime) -> No
     from connectors.state.database import StateError, open_state, state_path  # noqa: PLC0415
     from connectors.state.runs import add_failed_start  # noqa: PLC0415
 
-    kind, lock, path = command(activity), look(warehouse), state_path(real(warehouse))
+    kind, writing, path = command(activity), holder(warehouse), state_path(real(warehouse))
     # What is in progress is more important than a publication that failed meanwhile.
-    if not path.parent.is_dir() or (kind not in RUN_KINDS and lock is not None and lock.is_held):
+    if not path.parent.is_dir() or (kind not in RUN_KINDS and writing is not None):
         return
     try:
         with open_state(path) as state:

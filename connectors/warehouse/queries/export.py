@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.warehouse.queries.raw_media import find_damage
-from connectors.warehouse.queries.reader import Setting, Snapshot, open_snapshot
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import sync
 from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseUnusable, first_line
 from connectors.warehouse.storage.paths import real
@@ -85,10 +85,10 @@ def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> Export:
 
 def _write_all(snapshot: Path, draft: Path, folder: Path, *, with_raw: bool) -> Export:
     # The SQL of views comes from the file: it must not read or write anywhere else.
-    settings: dict[str, Setting] = {
-        "temp_directory": str(draft / _SPILL),
-        "allowed_directories": [f"{draft}/"],
-        "memory_limit": "1GB",
+    settings = {
+        "temp_directory": literal(str(draft / _SPILL)),
+        "allowed_directories": f"[{literal(f'{draft}/')}]",
+        "memory_limit": "'1GB'",
     }
     with open_snapshot(snapshot, with_raw=with_raw, as_published=True, settings=settings) as opened:
         try:

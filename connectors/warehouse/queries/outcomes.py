@@ -45,12 +45,7 @@ class FailureGroup:
 
 
 def count_outcomes(db: DuckDBPyConnection, run_id: str) -> Tally:
-    """Return the number of a run's outcomes by kind.
-
-    Raises ValueError if a partition has more than one outcome, because the ledger is then inconsistent.
-    """
-    if double := db.execute(_SQL["double"], [run_id]).fetchall():
-        raise ValueError(f"the ledger holds two outcomes of {double[0]} in run {run_id}")
+    """Return the number of a run's outcomes by kind."""
     rows = db.execute(_SQL["tally"], [[ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER], run_id]).fetchall()
     return Tally({OutcomeKind(outcome): outcomes for outcome, outcomes, _ in rows}, sum(count for *_, count in rows))
 

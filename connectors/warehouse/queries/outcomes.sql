@@ -3,9 +3,6 @@
 SELECT outcome, count(*), count(*) FILTER (list_contains(?, error_code))
 FROM core.run_outcomes WHERE run_id = ? GROUP BY outcome
 
--- name: double
-SELECT resource, account_id, surface FROM core.run_outcomes WHERE run_id = ? GROUP BY ALL HAVING count(*) > 1 LIMIT 1
-
 -- name: groups
 -- Detail and examples are from the same scans, so that a question to the service's support is about one scan.
 SELECT

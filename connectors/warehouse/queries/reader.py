@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -12,21 +12,20 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation
 from connectors.warehouse.queries.user_query import as_json_texts, as_texts, check_reading, embed
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, SnapshotUnreadable, WarehouseUnusable
-from connectors.warehouse.storage.quoting import literal, quoted
+from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.views import macros
 
 PADDED = "padded"
 """The schema that only a snapshot with hidden columns has: the views of `main`, with NULL in these columns."""
 
-Setting: TypeAlias = bool | str | list[str]
-
-_SETTINGS: Mapping[str, Setting] = {
-    "TimeZone": "UTC",
+# Values are SQL.
+_SETTINGS = {
+    "TimeZone": "'UTC'",
     # DuckDB would print it to standard output, before the result.
-    "enable_progress_bar": False,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
+    "enable_progress_bar": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
 }
 
 _SQL = statements(__name__)
@@ -123,12 +122,6 @@ def _batches(rows: DuckDBPyRelation) -> Iterator[list[tuple[Any, ...]]]:
         raise QueryError(str(error)) from error
 
 
-def _as_sql(setting: Setting) -> str:
-    if isinstance(setting, list):
-        return f"[{', '.join(map(literal, setting))}]"
-    return literal(setting) if isinstance(setting, str) else str(setting)
-
-
 def check_readable(path: Path) -> None:
     """Raise SnapshotMissing if there is no snapshot, and WarehouseUnusable if another program's log is next to it."""
     if not path.exists():
@@ -139,12 +132,12 @@ def check_readable(path: Path) -> None:
 
 @contextmanager
 def open_snapshot(
-    path: Path, *, with_raw: bool = False, as_published: bool = False, settings: Mapping[str, Setting] | None = None
+    path: Path, *, with_raw: bool = False, as_published: bool = False, settings: Mapping[str, str] | None = None
 ) -> Iterator[Snapshot]:
     """Open the snapshot for reading. `with_raw` adds `raw_media` and `raw_versions`, views of the raw store.
 
     Columns that the snapshot hides are NULL, and its accounts have their ids as names, so that every query can be
-    answered; `as_published`: such columns do not exist. `settings` are more settings of DuckDB.
+    answered; `as_published`: such columns do not exist. `settings` are more settings of DuckDB, their values SQL.
 
     Raises SnapshotMissing and WarehouseUnusable; SnapshotUnreadable if a query within the block fails.
     """
@@ -154,8 +147,8 @@ def open_snapshot(
     except duckdb.Error as error:
         raise WarehouseUnusable(unreadable(path, str(error))) from error
     try:
-        for name, setting in {**_SETTINGS, **(settings or {}), "enable_external_access": False}.items():
-            db.execute(f"SET {name} = {_as_sql(setting)}")
+        for name, setting in {**_SETTINGS, **(settings or {}), "enable_external_access": "false"}.items():
+            db.execute(f"SET {name} = {setting}")
         if with_raw:
             # pyarrow would take most of the time of a short command, which rarely needs it.
             from connectors.warehouse.queries.raw_media import add_raw_media  # noqa: PLC0415

@@ -19,14 +19,14 @@ _PAUSE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that writes: its activity, and since when (ISO 8601, UTC)."""
+    """The process that writes: its activity, and since when (ISO 8601, UTC). `pid` is 0 if its text is unreadable."""
 
-    pid: int
-    activity: str
-    since: str
+    pid: int = 0
+    activity: str = "another gramhouse"
+    since: str = ""
 
     def __str__(self) -> str:
-        return f"{self.activity} (process {self.pid}, since {self.since})"
+        return f"{self.activity} (process {self.pid}, since {self.since})" if self.pid else self.activity
 
 
 def lock_path(warehouse: Path) -> Path:
@@ -35,12 +35,12 @@ def lock_path(warehouse: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
 
-def _read(file: IO[str]) -> Holder | None:
+def _read(file: IO[str]) -> Holder:
     file.seek(0)
     try:
         return Holder(**json.load(file))
     except (ValueError, TypeError):
-        return None
+        return Holder()
 
 
 def _try_lock(file: IO[str], kind: int) -> bool:
@@ -52,10 +52,10 @@ def _try_lock(file: IO[str], kind: int) -> bool:
 
 
 class Held(Exception):  # noqa: N818 - a state of the lock, not a bug
-    """Another process holds the lock; `who` is None if the lock file could not be read."""
+    """Another process, `who`, holds the lock."""
 
-    def __init__(self, who: Holder | None) -> None:
-        super().__init__(str(who or "another gramhouse"))
+    def __init__(self, who: Holder) -> None:
+        super().__init__(str(who))
         self.who = who
 
 
@@ -63,7 +63,7 @@ class Held(Exception):  # noqa: N818 - a state of the lock, not a bug
 def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
     """Hold the lock file exclusively for the duration of the block. Creates its folder if necessary.
 
-    The operating system releases the lock (flock) of a killed process. `look` takes the lock for a moment, so a first
+    The operating system releases the lock (flock) of a killed process. `holder` takes the lock for a moment, so a first
     failure is retried a few times.
 
     Raises Held, and OSError when the folder cannot be written.
@@ -106,25 +106,10 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
         yield
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
-    """The state of a warehouse's lock; `holder` is None if the lock is free or its holder cannot be read."""
-
-    is_held: bool
-    holder: Holder | None = None
-
-
-def look(warehouse: Path) -> Lock | None:
-    """Return the state of the warehouse's lock; None if there is no lock file, or it cannot be read or locked."""
+def holder(warehouse: Path) -> Holder | None:
+    """Return the process that holds the warehouse's lock; None if none does, or if the file system has no locks."""
     try:
         with lock_path(warehouse).open(encoding="utf-8") as file:
-            return Lock(is_held=False) if _try_lock(file, fcntl.LOCK_SH) else Lock(is_held=True, holder=_read(file))
+            return None if _try_lock(file, fcntl.LOCK_SH) else _read(file)
     except OSError:
-        # Some file systems have no locks, such as NFS without its lock service.
         return None
-
-
-def holder(warehouse: Path) -> Holder | None:
-    """Return the process that holds the warehouse's lock; None if there is none or it is unknown."""
-    lock = look(warehouse)
-    return lock.holder if lock else None

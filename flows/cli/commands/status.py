@@ -175,8 +175,6 @@ def _describe_commands(found: Status) -> Iterator[tuple[str, str | None]]:
     if found.writing:
         what = "the previous snapshot follows" if has_snapshot else "no snapshot has been published yet"
         yield WARN, f"{found.writing} is running; {what}."
-    elif state.last and state.last["state"] == RunState.RUNNING:
-        yield WARN, f"Cannot check on this machine whether process {state.last['pid']} is still running."
     yield FAIL if state.is_damaged else WARN, state.problem
     if (other := state.other()) is not None:
         yield _describe(other, "Last command")

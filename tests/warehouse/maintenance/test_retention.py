@@ -1,12 +1,13 @@
 """Retention removes old rows, but none that are still needed."""
 
 import pyarrow as pa
+import pytest
 
 from connectors.warehouse.maintenance.retention import delete_old_runs, delete_repeated_outcomes
 from connectors.warehouse.storage.connection import transaction
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
-from tests.warehouse.days import ANNA, BEN, POSTS, RUNS, STORIES, Days, Row, account, ask, at
+from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, Days, Row, account, ask, at, state_schemas
 
 CUT, GOOD = RunState.INTERRUPTED, OutcomeKind.COMPLETE
 
@@ -14,7 +15,7 @@ CUT, GOOD = RunState.INTERRUPTED, OutcomeKind.COMPLETE
 def bring(days: Days) -> None:
     """Bring the runs of the state, as a publication does."""
     days.rig.db.execute("DELETE FROM core.runs")
-    days.rig.db.register("brought", pa.Table.from_pylist(days.runs, RUNS))
+    days.rig.db.register("brought", pa.Table.from_pylist(days.runs, state_schemas()[0]))
     days.rig.db.execute("INSERT INTO core.runs BY NAME FROM brought")
 
 
@@ -78,39 +79,36 @@ def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(days: 
     assert len(left(days)) < 20
 
 
-def test_of_successful_outcomes_the_first_of_each_kind_and_the_last_are_kept(days: Days) -> None:
-    failed, skipped = OutcomeKind.FAILED, OutcomeKind.SKIPPED
-    kinds = [GOOD, OutcomeKind.RECENT, GOOD, failed, failed, GOOD, GOOD, skipped, skipped, GOOD, GOOD, GOOD]
-    for day, kind in enumerate(kinds):
-        seen(days, day, kind, "token_expired" if kind is skipped else None)
-    # Failures are kept, repeated or not.
+FAILED, SKIPPED = OutcomeKind.FAILED, OutcomeKind.SKIPPED
+KINDS = [GOOD, OutcomeKind.RECENT, GOOD, FAILED, FAILED, GOOD, GOOD, SKIPPED, SKIPPED, GOOD, GOOD, GOOD]
+OF_EACH = [POSTS, STORIES, POSTS, STORIES, media(BEN, "posts"), CATALOGUE, POSTS]
+
+
+@pytest.mark.parametrize(
+    ("seen_daily", "hour", "runs_in_full", "days_left"),
+    [
+        # Failures are kept, repeated or not; of others the first of each kind and the last.
+        ([(POSTS, kind) for kind in KINDS], 9999, 0, [0, 3, 4, 5, 7, 9, 11]),
+        # After the next one, the previous last one is no longer needed.
+        ([(POSTS, kind) for kind in (*KINDS, GOOD)], 9999, 0, [0, 3, 4, 5, 7, 9, 12]),
+        # Each partition has outcomes of its own.
+        ([(partition, GOOD) for partition in OF_EACH], 9999, 0, [0, 1, 3, 4, 5, 6]),
+        # Those of the last runs and days all stay.
+        ([(POSTS, GOOD)] * 8, 9999, 8, [*range(8)]),
+        ([(POSTS, GOOD)] * 8, 24, 0, [*range(8)]),
+        ([(POSTS, GOOD)] * 8, 24 * 4, 5, [0, *range(3, 8)]),
+        ([(POSTS, GOOD)] * 8, 24 * 4, 0, [0, *range(4, 8)]),
+    ],
+)
+def test_repeated_successful_outcomes_are_deleted(
+    days: Days, seen_daily: list[tuple[Partition, OutcomeKind]], hour: float, runs_in_full: int, days_left: list[int]
+) -> None:
+    for day, (partition, kind) in enumerate(seen_daily):
+        seen(days, day, kind, "token_expired" if kind is SKIPPED else None, partition)
     for _ in range(2):
-        thin(days, 9999)
-        assert left(days) == [0, 3, 4, 5, 7, 9, 11]
-    assert len(runs(days)) == 12
-    # After the next one, the previous last one is no longer needed.
-    seen(days, 12, GOOD)
-    thin(days, 9999)
-    assert left(days) == [0, 3, 4, 5, 7, 9, 12]
-
-
-def test_the_outcomes_of_the_last_runs_and_days_all_stay(days: Days) -> None:
-    for day in range(8):
-        seen(days, day, GOOD)
-    thin(days, 9999, runs_in_full=8)
-    thin(days, 24, runs_in_full=0)
-    assert left(days) == [*range(8)]
-    thin(days, 24 * 4, runs_in_full=5)
-    assert left(days) == [0, *range(3, 8)]
-    thin(days, 24 * 4, runs_in_full=0)
-    assert left(days) == [0, *range(4, 8)]
-
-
-def test_each_partition_has_outcomes_of_its_own(days: Days) -> None:
-    for day, partition in enumerate([POSTS, STORIES, POSTS, STORIES, media(BEN, "posts"), CATALOGUE, POSTS]):
-        seen(days, day, GOOD, partition=partition)
-    thin(days, 9999)
-    assert left(days) == [0, 1, 3, 4, 5, 6]
+        thin(days, hour, runs_in_full)
+        assert left(days) == days_left
+    assert len(runs(days)) == len(seen_daily)
 
 
 def test_the_last_run_that_ended_of_each_kind_and_selection_stays(days: Days) -> None:
