@@ -6,15 +6,12 @@ import json
 import pytest
 
 from benchmarks.api.server import BenchServer
-from benchmarks.api.server_process import ServerUsage, start_server
+from benchmarks.api.server_process import start_server
 from benchmarks.api.synthetic_api import SyntheticApi
 from benchmarks.candidates.floor import fetch
 
 PATH = "/api/v1/accounts/00000001-0000-4000-8000-000000000001/media"
-
-
-def status(response: bytes) -> int:
-    return int(response.split(b" ", 2)[1])
+OTHER = PATH.replace("00000001-", "00000000-")
 
 
 def test_the_floor_fetches_everything() -> None:
@@ -31,26 +28,14 @@ def test_the_floor_fetches_everything() -> None:
     assert usage.refused == usage.too_early == 0
 
 
-def test_a_request_for_the_usage_is_not_counted() -> None:
-    server = BenchServer(SyntheticApi(2, 60), 0, None)
-    server.respond(PATH)
-    server.respond("/usage")
-    usage = json.loads(server.respond("/usage").partition(b"\r\n\r\n")[2])
-
-    assert ServerUsage(**usage).requests == 1
-
-
 def test_requests_before_the_end_of_retry_after_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("benchmarks.api.server.time.monotonic", lambda: now)
+    clock = [100.0]
+    monkeypatch.setattr("benchmarks.api.server.time.monotonic", lambda: clock[0])
     server = BenchServer(SyntheticApi(2, 60), 0, 2)
-
-    assert [status(server.respond(PATH)) for _ in range(3)] == [200, 200, 429]
-    now = 100.9
-    assert status(server.respond(PATH)) == 429
-    now = 101.95
-    assert status(server.respond(PATH)) == 200
-    other = PATH.replace("00000001-", "00000000-")
-    assert status(server.respond(other)) == 200
-    usage = json.loads(server.respond("/usage").partition(b"\r\n\r\n")[2])
-    assert (usage["refused"], usage["too_early"]) == (2, 1)
+    got = []
+    for clock[0], path in ((100.0, PATH), (100.0, PATH), (100.0, PATH), (100.9, PATH), (101.95, PATH), (101.95, OTHER)):
+        got.append(int(server.respond(path).split(b" ", 2)[1]))
+    assert got == [200, 200, 429, 429, 200, 200]
+    # A request for the usage is not counted.
+    usage = [json.loads(server.respond("/usage").partition(b"\r\n\r\n")[2]) for _ in range(2)][1]
+    assert (usage["requests"], usage["refused"], usage["too_early"]) == (6, 2, 1)

@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from flows.config.settings import Settings
 from flows.engine.retrying import DELAYS
 from flows.orchestration.processes import HISTORY
 from flows.orchestration.serving import deployments
+from tests.operator import use_empty_folder
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "deployments"
@@ -80,24 +80,11 @@ def _objects(path: Path) -> list[Any]:
     return [_merged(found, job) if found["kind"] == "CronJob" else found for found in _documents(path)]
 
 
-def _first(cron: str, zone: str) -> datetime:
-    return next(CronSim(cron, NOW.astimezone(ZoneInfo(zone))))
-
-
-def _cron(schedule: object) -> tuple[str, str | None]:
-    assert isinstance(schedule, CronSchedule)
-    return schedule.cron, schedule.timezone
-
-
 PREFECT: dict[str, Any] = _documents(HERE / "prefect.yaml")[0]
 DEPLOYMENTS: list[dict[str, Any]] = PREFECT["deployments"]
 COMPOSE: dict[str, Any] = _documents(HERE / "compose.yaml")[0]
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OBJECTS: list[dict[str, Any]] = [found for path in MANIFESTS for found in _objects(path)]
-
-
-def _named(deployment: Mapping[str, Any]) -> str:
-    return str(deployment["name"])
 
 
 # All of them
@@ -130,7 +117,7 @@ def test_no_secret_has_a_value(path: Path) -> None:
 # prefect.yaml
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[one["name"] for one in DEPLOYMENTS])
 def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[str, Any]) -> None:
     flow: Flow[..., Any] = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
     given = deployment["parameters"]
@@ -143,16 +130,15 @@ def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[s
 
 def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The deployments of `gramhouse up` and of a work pool differ only in what starts the runs."""
-    for name in [name for name in os.environ if name.startswith(PREFIX)]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
+    use_empty_folder(tmp_path, monkeypatch)
     served = asyncio.run(deployments(Settings()))
     assert len(served) == len(DEPLOYMENTS)
     for one, file in zip(served, DEPLOYMENTS, strict=True):
         for field in ("name", "entrypoint", "description", "parameters", "tags"):
             assert getattr(one, field) == file[field]
-        crons = [_cron(found.schedule) for found in one.schedules or []]
-        assert crons == [(schedule["cron"], schedule["timezone"]) for schedule in file["schedules"]]
+        schedules = [found.schedule for found in one.schedules or []]
+        crons = [(schedule["cron"], schedule["timezone"]) for schedule in file["schedules"]]
+        assert schedules == [CronSchedule(cron=cron, timezone=zone) for cron, zone in crons]
         limit = file.get("concurrency_limit", {})
         assert one.concurrency_limit == limit.get("limit")
         strategy = one.concurrency_options and one.concurrency_options.collision_strategy.value
@@ -202,18 +188,14 @@ def test_a_service_listens_only_locally_and_has_time_to_stop(name: str) -> None:
 
 def test_every_server_and_client_of_prefect_has_the_login_of_its_api_and_servers_delete_history() -> None:
     """Otherwise every web page open in a browser that reaches the server could run programs through it."""
-    services = [(service.get("entrypoint"), service.get("environment", {})) for service in SERVICES.values()]
-    containers = [
-        (
-            container.get("command"),
-            {one["name"]: one.get("value") or one.get("valueFrom") for one in container.get("env", [])},
-        )
-        for name, pod in PODS.items()
-        if name != "pool"
-        for container in [*pod["containers"], *pod.get("initContainers", [])]
-    ]
+    pods = [pod for name, pod in PODS.items() if name != "pool"]
+    containers = [one for pod in pods for one in [*pod["containers"], *pod.get("initContainers", [])]]
+    found = [(service.get("entrypoint"), service.get("environment", {})) for service in SERVICES.values()]
+    for container in containers:
+        variables = {one["name"]: one.get("value") or one.get("valueFrom") for one in container.get("env", [])}
+        found.append((container.get("command"), variables))
     clients = servers = 0
-    for command, variables in [*services, *containers]:
+    for command, variables in found:
         is_server, is_client = "PREFECT_SERVER_UI_API_URL" in variables, "PREFECT_API_URL" in variables
         assert bool(variables.get("PREFECT_SERVER_API_AUTH_STRING")) == is_server, command
         assert bool(variables.get("PREFECT_API_AUTH_STRING")) == is_client, command
@@ -225,15 +207,10 @@ def test_every_server_and_client_of_prefect_has_the_login_of_its_api_and_servers
 # Kubernetes
 
 
-def _valid(document: dict[str, Any]) -> None:
-    for version in KUBERNETES_VERSIONS:
+@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
+def test_every_manifest_is_of_its_schema(version: str) -> None:
+    for document in OBJECTS:
         kubernetes_validate.validate(document, version, strict=True)
-
-
-@pytest.mark.parametrize("path", MANIFESTS, ids=_name)
-def test_every_manifest_is_of_its_schema(path: Path) -> None:
-    for document in _objects(path):
-        _valid(document)
 
 
 def test_a_job_of_the_pool_is_of_its_schema() -> None:
@@ -241,7 +218,8 @@ def test_a_job_of_the_pool_is_of_its_schema() -> None:
     properties = template["variables"]["properties"]
     values = {name: one["default"] for name, one in properties.items() if "default" in one}
     values |= {"command": ["prefect"], "env": [], "labels": {}, "name": "run"}
-    values |= {name: value for name, value in _job_variables().items() if name in properties and name != "env"}
+    job_variables = PREFECT["definitions"]["pool"]["job_variables"]
+    values |= {name: value for name, value in job_variables.items() if name in properties and name != "env"}
     named = set(re.findall(r"\{\{ (\w+) \}\}", POOL.read_text(encoding="utf-8")))
     assert named == set(properties)
     [container] = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
@@ -249,12 +227,9 @@ def test_a_job_of_the_pool_is_of_its_schema() -> None:
     job = apply_values(template["job_configuration"]["job_manifest"], values)
     # Prefect's worker requires fields that Kubernetes does not have.
     assert job["spec"]["template"]["spec"].pop("completions") == job["spec"]["template"]["spec"].pop("parallelism") == 1
-    _valid(job)
-    TypeAdapter(dict[str, str]).validate_python(_job_variables()["env"])
-
-
-def _job_variables() -> dict[str, Any]:
-    return dict(PREFECT["definitions"]["pool"]["job_variables"])
+    for version in KUBERNETES_VERSIONS:
+        kubernetes_validate.validate(job, version, strict=True)
+    TypeAdapter(dict[str, str]).validate_python(job_variables["env"])
 
 
 @pytest.mark.parametrize("path", KUSTOMIZATIONS, ids=_name)
@@ -272,13 +247,9 @@ def test_a_kustomization_lists_the_files_of_its_folder(path: Path) -> None:
         assert f"{image['newName']}:{image['newTag']}" == IMAGE
 
 
-def _one(kind: str) -> dict[str, Any]:
-    [found] = [document for document in OBJECTS if document["kind"] == kind]
-    return found
-
-
-def _object(name: str) -> dict[str, Any]:
-    [found] = [document for document in OBJECTS if document["metadata"]["name"] == name]
+def _one(kind: str = "", name: str = "") -> dict[str, Any]:
+    """Return the only object of a kind, or with a name."""
+    [found] = [one for one in OBJECTS if kind in ("", one["kind"]) and name in ("", one["metadata"]["name"])]
     return found
 
 
@@ -298,10 +269,13 @@ CRON_JOBS = {one["metadata"]["name"]: one["spec"] for one in OBJECTS if one["kin
 def test_a_pod_is_confined_and_has_its_bounds(name: str) -> None:
     """The requirements of the `restricted` pod security level, and more."""
     pod = PODS[name]
-    assert pod["automountServiceAccountToken"] is False
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    assert pod["securityContext"]["runAsUser"] > 0
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    context = pod["securityContext"]
+    assert (pod["automountServiceAccountToken"], context["runAsNonRoot"], context["runAsUser"] > 0) == (
+        False,
+        True,
+        True,
+    )
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod["terminationGracePeriodSeconds"] > 10
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
         assert container["securityContext"] == {
@@ -313,58 +287,55 @@ def test_a_pod_is_confined_and_has_its_bounds(name: str) -> None:
         assert "memory" in container["resources"]["limits"]
 
 
+REFERENCES = {
+    "claimName": "PersistentVolumeClaim",
+    "secretName": "Secret",
+    "secretKeyRef": "Secret",
+    "configMapRef": "ConfigMap",
+}
+
+
 @pytest.mark.parametrize("name", sorted(PODS))
 def test_a_pod_refers_only_to_existing_objects(name: str) -> None:
     pod = PODS[name]
     have = {(document["kind"], document["metadata"]["name"]) for document in OBJECTS}
     volumes = {volume["name"] for volume in pod["volumes"]}
-    for document in OBJECTS:
-        if document["kind"] == "StatefulSet" and document["metadata"]["name"] == name:
-            volumes |= {claim["metadata"]["name"] for claim in document["spec"]["volumeClaimTemplates"]}
+    if ("StatefulSet", name) in have:
+        claims = _one("StatefulSet", name)["spec"]["volumeClaimTemplates"]
+        volumes |= {claim["metadata"]["name"] for claim in claims}
     for mapping in _mappings(pod):
-        for field, kind in (("claimName", "PersistentVolumeClaim"), ("secretName", "Secret")):
-            assert field not in mapping or (kind, mapping[field]) in have
-        for field, kind in (("secretKeyRef", "Secret"), ("configMapRef", "ConfigMap")):
-            assert field not in mapping or (kind, mapping[field]["name"]) in have
+        for field, kind in REFERENCES.items():
+            wanted = mapping.get(field)
+            assert wanted is None or (kind, wanted["name"] if isinstance(wanted, dict) else wanted) in have
         if isinstance(wanted := mapping.get("secretKeyRef"), dict):
-            [secret] = [o for o in OBJECTS if o["kind"] == "Secret" and o["metadata"]["name"] == wanted["name"]]
-            assert wanted["key"] in secret["stringData"]
+            assert wanted["key"] in _one("Secret", wanted["name"])["stringData"]
         assert {mount["name"] for mount in mapping.get("volumeMounts", [])} <= volumes
 
 
 def test_one_writer_holds_the_warehouse() -> None:
-    [worker] = [one for one in OBJECTS if one["kind"] == "Deployment" and one["metadata"]["name"] == "worker"]
+    worker = _one("Deployment", "worker")
     assert worker["spec"]["replicas"] == 1
     assert worker["spec"]["strategy"] == {"type": "Recreate"}
     for cron in CRON_JOBS.values():
         assert cron["concurrencyPolicy"] == "Forbid"
-        assert _first(cron["schedule"], cron["timeZone"]) > NOW
+        assert next(CronSim(cron["schedule"], NOW.astimezone(ZoneInfo(cron["timeZone"])))) > NOW
     # The two jobs are due at different times, but one may still run when the other is: it waits for the lock.
-    assert float(_object("gramhouse-settings")["data"]["GRAMHOUSE_BUSY_WAIT"]) > 0
+    assert float(_one(name="gramhouse-settings")["data"]["GRAMHOUSE_BUSY_WAIT"]) > 0
     assert _one("PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
 def test_the_cron_jobs_of_kubernetes_are_the_schedules_of_up() -> None:
     """Stories exist for 24 hours: without a separate job, a failed nightly run would lose a day of them."""
     scheduled = {one["name"]: one["schedules"][0] for one in DEPLOYMENTS if one["schedules"]}
-    assert {name: cron["schedule"] for name, cron in CRON_JOBS.items()} == {
-        name: schedule["cron"] for name, schedule in scheduled.items()
-    }
-    commands = {name: _container(cron)["args"] for name, cron in CRON_JOBS.items()}
-    assert commands == {
-        "nightly": ["sync", "--json", "--retries", str(len(DELAYS))],
-        "stories": ["sync", "--surface", "stories", "--json", "--retries", str(len(DELAYS))],
-    }
-
-
-def _container(cron: Mapping[str, Any]) -> dict[str, Any]:
-    [container] = cron["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    found: dict[str, Any] = container
-    return found
+    crons = {name: cron["schedule"] for name, cron in CRON_JOBS.items()}
+    assert crons == {name: schedule["cron"] for name, schedule in scheduled.items()}
+    retries = ["--json", "--retries", str(len(DELAYS))]
+    commands = {name: PODS[name]["containers"][0]["args"] for name in CRON_JOBS}
+    assert commands == {"nightly": ["sync", *retries], "stories": ["sync", "--surface", "stories", *retries]}
 
 
 def test_the_key_is_mounted_where_the_settings_expect_it() -> None:
-    settings = _object("gramhouse-settings")["data"]
+    settings = _one(name="gramhouse-settings")["data"]
     Settings.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in settings.items()})
     folder, _, key = settings["GRAMHOUSE_API_KEY_FILE"].rpartition("/")
     [secret] = [one for one in OBJECTS if one["kind"] == "Secret" and key in one["stringData"]]
@@ -382,16 +353,14 @@ def test_the_cluster_finds_its_scheduler_and_its_certificates() -> None:
     settings, jobs = patches["{'kind': 'ConfigMap', 'name': 'gramhouse-settings'}"], patches["{'kind': 'CronJob'}"]
     values = {one["path"].removeprefix("/data/"): one["value"] for one in settings}
     chosen = Settings.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in values.items()})
-    service = next(one for one in OBJECTS if one["kind"] == "Service" and one["metadata"]["name"] == "scheduler")
-    [port] = service["spec"]["ports"]
+    [port] = _one("Service", "scheduler")["spec"]["ports"]
     assert chosen.scheduler == f"tls://scheduler:{port['port']}"
     assert PODS["workers"]["containers"][0]["command"][2] == chosen.scheduler
-    dask, tls = _object("gramhouse-dask"), _object("gramhouse-tls")
+    dask, tls = _one(name="gramhouse-dask"), _one(name="gramhouse-tls")
     mounted = {path.rpartition("/")[2] for path in dask["data"].values() if path.startswith("/run/secrets/tls/")}
     assert mounted == set(tls["stringData"])
     added = {one["path"].rpartition("/containers/0/")[2].rstrip("/-"): one["value"] for one in jobs}
     assert added["envFrom"] == {"configMapRef": {"name": dask["metadata"]["name"]}}
     assert added["volumeMounts"]["mountPath"] == "/run/secrets/tls"
-    [policy] = [one for one in OBJECTS if one["kind"] == "NetworkPolicy"]
-    [admitted] = policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchExpressions"]
+    [admitted] = _one("NetworkPolicy")["spec"]["ingress"][0]["from"][0]["podSelector"]["matchExpressions"]
     assert set(admitted["values"]) == {"scheduler", "workers", *CRON_JOBS}

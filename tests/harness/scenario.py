@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from random import Random
-from typing import Literal
+from typing import Literal, get_args
 
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.settings import RateLimit
@@ -209,10 +209,6 @@ def _crash(random: Random, most: int) -> Crash:
     return Crash(random.randint(1, most // 3), dies=False, lasts=random.choice((1, 1, 1000)))
 
 
-def _limit(random: Random, most: int) -> RateLimit:
-    return RateLimit(random.randint(1, most), random.choice((2.0, 50.0, 2000.0)))
-
-
 def _upkeep(random: Random) -> tuple[Upkeep, ...]:
     if random.random() < 0.7:
         return ()
@@ -221,59 +217,43 @@ def _upkeep(random: Random) -> tuple[Upkeep, ...]:
     return tuple(Upkeep(random.choice(commands), random.choice((None, _crash(random, 150)))) for _ in range(number))
 
 
-def _day(random: Random, number: int) -> Day:
-    stormy = random.random() < 0.75
+def _day(random: Random, number: int, *, recent: bool, limited: bool) -> Day:
+    """Return a day; `recent`: an incremental one of a long feed, `limited`: with a limit of the whole key."""
+
+    def limit(share: float, most: int) -> RateLimit | None:
+        chosen = RateLimit(random.randint(1, most), random.choice((0.5, 2.0, 10.0, 70.0, 2000.0)))
+        return chosen if random.random() < share else None
+
+    # Only finished scans make others recent.
+    calm, usual = random.random() < (0.7 if recent else 0.25), recent and random.random() < 0.75
     return Day(
         number,
-        hours=random.choice(_HOURS),
-        advance=random.choice((0, 1, 1, 1, 2)),
-        faults=tuple(_rule(random) for _ in range(random.choice((1, 1, 2, 3, 5)))) if stormy else (),
-        day_changes=tuple(random.randint(2, 20) for _ in range(random.choice((0, 0, 0, 1, 2)))),
-        catalogue_limit=_limit(random, 3) if random.random() < 0.1 else None,
-        account_limit=_limit(random, 4) if random.random() < 0.15 else None,
+        hours=24.0 if usual else random.choice(_HOURS),
+        advance=1 if usual else random.choice((0, 1, 1, 1, 2)),
+        faults=() if calm else tuple(_rule(random) for _ in range(random.choice((1, 1, 2, 3, 5)))),
+        day_changes=() if calm else tuple(random.randint(2, 20) for _ in range(random.choice((0, 0, 0, 1, 2)))),
+        catalogue_limit=limit(0.0 if calm else 0.12, 3),
+        account_limit=limit(0.0 if calm else 0.2, 4),
+        key_limit=limit(0.7, 6) if limited else None,
+        key_status=random.choice((429, 503)),
         forgets_cursors=random.random() < 0.1,
-        crash=_crash(random, 450) if random.random() < 0.5 else None,
-        page_size=random.choice((1, 2, 2, 3, 3, 50)),
+        crash=_crash(random, 450) if random.random() < (0.3 if recent else 0.5) else None,
+        page_size=random.choice((7, 10, 12) if recent else (1, 2, 2, 3, 3, 50)),
         concurrency=random.choice((1, 2, 4)),
         max_wait=random.choice((0.0, 20.0, 3600.0, 3600.0, 200_000.0)),
         latency=random.choice((0.0, 0.05, 1.0, 20.0)),
         backfill=random.random() < 0.12,
+        mode="incremental" if recent and random.random() < 0.9 else "full_refresh",
+        max_requests=random.randint(2, 30) if recent and random.random() < 0.1 else None,
         upkeep=_upkeep(random),
-        restores=random.choice(("together", "warehouse", "state", "raw")) if random.random() < 0.1 else None,
+        restores=random.choice(get_args(Restored)) if random.random() < 0.1 else None,
         hides=random.random() < 0.1,
         accepts_removals=random.random() < 0.1,
     )
 
 
-def generate(seed: int, days: int = 8) -> Scenario:
-    """Generate the scenario of a seed. Odd seeds have incremental days; every fifth a limit of the whole key."""
-    random = Random(f"gramhouse harness {seed}")
-    accounts = random.randint(1, 4)
-    world = World(
-        seed=random.randrange(1 << 20),
-        accounts=accounts,
-        posts=random.choice((0, 2, 4, 4, 8)),
-        stories=random.choice((0, 1, 1, 2)),
-        change_every=random.choice((0, max(1, accounts), max(2, accounts))),
-        shape=random.choice((*SHAPES, "graph", "mixed")),
-    )
-    scenario = Scenario(seed, world, tuple(_day(random, number) for number in range(days)))
-    if seed % 5 == 4:
-        scenario = replace(scenario, days=tuple(_with_key_limit(random, day) for day in scenario.days))
-    return _with_recent_scans(random, scenario) if seed % 2 else scenario
-
-
-def _with_key_limit(random: Random, day: Day) -> Day:
-    """Add a limit of the whole key to two of three days."""
-    if random.random() < 1 / 3:
-        return day
-    limit = RateLimit(random.randint(1, 6), random.choice((0.5, 2.0, 10.0, 70.0)))
-    return replace(day, key_limit=limit, key_status=random.choice((429, 503)))
-
-
-def _with_recent_scans(random: Random, scenario: Scenario) -> Scenario:
-    """Add longer feeds of every kind and incremental days, some without faults, because only finished scans count."""
-    feed = FeedSettings(
+def _feed(random: Random) -> FeedSettings:
+    return FeedSettings(
         "newest_first" if random.random() < 0.8 else random.choice(ORDERS),
         random.choice((0, 0, 0, 1, 2, 3, 3, 3, 4, 5)),
         pins_twice=random.random() < 0.3,
@@ -282,27 +262,21 @@ def _with_recent_scans(random: Random, scenario: Scenario) -> Scenario:
         post_dated=random.choice((0, 0, 0, 0, 9)),
         ties=random.choice((0, 0, 3)),
     )
-    world = replace(
-        scenario.world,
-        accounts=min(scenario.world.accounts, 2),
-        posts=random.choice((50, 70)),
-        change_every=random.choice((0, 0, 2)),
-        # Other shapes have items without a time, which break the order of a feed.
-        shape=random.choice(("graph", "mixed", "camel", scenario.world.shape)),
-        feed=feed,
-    )
-    return replace(scenario, world=world, days=tuple(_incremental(random, day) for day in scenario.days))
 
 
-def _incremental(random: Random, day: Day) -> Day:
-    day = replace(
-        day,
-        hours=random.choice((24.0, 24.0, 24.0, day.hours)),
-        advance=random.choice((1, 1, 1, day.advance)),
-        page_size=random.choice((7, 10, 12)),
-        mode="full_refresh" if random.random() < 0.1 else "incremental",
-        max_requests=random.randint(2, 30) if random.random() < 0.1 else None,
+def generate(seed: int, days: int = 8) -> Scenario:
+    """Generate the scenario of a seed. Odd seeds have incremental days; every fifth a limit of the whole key."""
+    random, recent = Random(f"gramhouse harness {seed}"), seed % 2 == 1
+    accounts = random.randint(1, 2 if recent else 4)
+    world = World(
+        seed=random.randrange(1 << 20),
+        accounts=accounts,
+        posts=random.choice((50, 70) if recent else (0, 2, 4, 4, 8)),
+        stories=random.choice((0, 1, 1, 2)),
+        change_every=random.choice((0, 0, 2) if recent else (0, accounts, max(2, accounts))),
+        # Some shapes have items without a time, which break the order of a feed.
+        shape=random.choice(("graph", "mixed", "camel", *SHAPES) if recent else (*SHAPES, "graph", "mixed")),
+        feed=_feed(random) if recent else PLAIN_FEED,
     )
-    if random.random() < 0.6:
-        day = replace(day, faults=(), day_changes=(), crash=None, catalogue_limit=None, account_limit=None)
-    return day
+    each_day = (_day(random, number, recent=recent, limited=seed % 5 == 4) for number in range(days))
+    return Scenario(seed, world, tuple(each_day))

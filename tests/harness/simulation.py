@@ -80,18 +80,11 @@ class Simulation:
         settings = SandboxSettings(**{name: getattr(world, name) for name in names})
         self.folder.mkdir(parents=True)
         self.machine = Machine(self.folder)
+        self.warehouse, self.snapshot = self.folder / "warehouse.duckdb", self.folder / "analytics.duckdb"
         self.api = Api(settings, shape=world.shape, feed=world.feed, clock=self.machine.time, sleep=asyncio.sleep)
         self._backup = self.folder.with_name("backup")
         self._remembered: Any = None
         self._log: list[Event] = []
-
-    @property
-    def warehouse(self) -> Path:
-        return self.folder / "warehouse.duckdb"
-
-    @property
-    def snapshot(self) -> Path:
-        return self.folder / "analytics.duckdb"
 
     def run(self) -> None:
         """Simulate all days, then the days without faults, which may only be partial because of missing accounts.

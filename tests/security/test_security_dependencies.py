@@ -6,60 +6,40 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
+LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 PIN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[0-9][A-Za-z0-9.+!]*)")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[a-z,]+\])?")
-
+PINS = {canonicalize_name(pin["name"]): pin["version"] for pin in map(PIN.fullmatch, LINES) if pin}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"].values()
+DECLARED = [
+    *PROJECT["build-system"]["requires"],
+    *PROJECT["project"]["dependencies"],
+    *(one for e in EXTRAS for one in e),
+]
 # These come with Python or the build pins, or are this project.
-_NOT_OURS = {"pip", "gramhouse", "wheel", "virtualenv", "setuptools"}
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _lines() -> list[str]:
-    return (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-
-
-def _pins() -> dict[str, str]:
-    found = [PIN.fullmatch(line) for line in _lines()]
-    return {_canonical(pin["name"]): pin["version"] for pin in found if pin}
-
-
-def _declared() -> list[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    extras = project["project"]["optional-dependencies"].values()
-    return [*project["build-system"]["requires"], *project["project"]["dependencies"], *(d for e in extras for d in e)]
+NOT_OURS = {"pip", "gramhouse", "wheel", "virtualenv", "setuptools"}
 
 
 def test_every_pin_is_one_version_of_one_name() -> None:
-    odd = [line for line in _lines() if not PIN.fullmatch(line)]
-    assert odd == []
-    assert len(_pins()) == len(_lines())
+    assert [line for line in LINES if not PIN.fullmatch(line)] == []
+    assert len(PINS) == len(LINES)
 
 
-def test_nothing_comes_from_an_address() -> None:
-    for declared in _declared():
-        assert not {"@", "/", "\\"} & set(declared.split(";")[0]), declared
-        assert NAME.match(declared)
-
-
-def test_everything_declared_is_bounded_and_pinned() -> None:
-    pins = _pins()
-    for declared in _declared():
-        found = NAME.match(declared)
-        assert found
-        assert ">=" in declared, declared
-        assert _canonical(found[0].split("[")[0]) in pins, declared
+def test_everything_declared_is_bounded_pinned_and_comes_from_no_address() -> None:
+    for declared in map(Requirement, DECLARED):
+        assert declared.url is None
+        assert ">=" in str(declared.specifier), declared
+        assert canonicalize_name(declared.name) in PINS, declared
 
 
 def test_all_installed_packages_have_their_pinned_version() -> None:
-    installed = {_canonical(found.name): found.version for found in distributions()}
-    ours = {name: version for name, version in installed.items() if name not in _NOT_OURS}
+    installed = {canonicalize_name(found.name): found.version for found in distributions()}
+    ours = {name: version for name, version in installed.items() if name not in NOT_OURS}
     assert len(ours) > 50
-    assert ours.items() - _pins().items() == set()
+    assert ours.items() - PINS.items() == set()
 
 
 def test_installed_packages_are_compatible() -> None:

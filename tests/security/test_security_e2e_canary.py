@@ -21,7 +21,7 @@ from flows.orchestration.processes import free_port, prefect
 from tests.api.asked import Asked
 from tests.api.listed import account
 from tests.api.server import Api, OddReply
-from tests.operator import COMMAND_LINE, TIMEOUT, Operator
+from tests.operator import COMMAND_LINE, ROOT, TIMEOUT, Operator, wait_until
 from tests.security.canary import everything, holding, tells
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -128,16 +128,19 @@ class Echoing(Api):
 
 @dataclass
 class Rig:
-    """An operator's folder, the output of their commands, and what could be seen of their processes meanwhile."""
+    """An operator's folders, the output of their commands, and what could be seen of their processes meanwhile."""
 
     folder: Path
     url: str
     output: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
+    def operator(self, name: str, **env: str) -> Operator:
+        env = {"GRAMHOUSE_BASE_URL": self.url, "GRAMHOUSE_MAX_WAIT": "1", **env}
+        return Operator(self.folder / name, env, here=True)
+
     def start(self, name: str, *arguments: str, code: str = "", **env: str) -> subprocess.Popen[str]:
-        operator = Operator(self.folder / name, {"GRAMHOUSE_BASE_URL": self.url, "GRAMHOUSE_MAX_WAIT": "1"})
-        return operator.start_python(*(("-c", code) if code else COMMAND_LINE), *arguments, env=env)
+        return self.operator(name).start_python(*(("-c", code) if code else COMMAND_LINE), *arguments, env=env)
 
     def end(self, process: subprocess.Popen[str], expected: int) -> str:
         until = time.monotonic() + TIMEOUT
@@ -145,30 +148,40 @@ class Rig:
             self.seen |= set(_titles())
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.5)
-        out, err = process.communicate(timeout=TIMEOUT)
-        self.output.append(out + err)
-        assert process.returncode == expected, out + err
-        return out + err
+        self.output.append("".join(process.communicate(timeout=TIMEOUT)))
+        assert process.returncode == expected, self.output[-1]
+        return self.output[-1]
 
-    def run(self, name: str, *arguments: str, expected: int, code: str = "", **env: str) -> str:
-        return self.end(self.start(name, *arguments, code=code, **env), expected)
-
-    def run_here(self, name: str, *arguments: str, expected: int = 0, **env: str) -> str:
+    def run(self, name: str, *arguments: str, expected: int = 0, **env: str) -> str:
         """Run a command in this process, which takes a fifth of the time."""
-        operator = Operator(self.folder / name, {"GRAMHOUSE_BASE_URL": self.url, **env}, here=True)
-        done = operator.run(*arguments, code=expected)
+        done = self.operator(name, **env).run(*arguments, code=expected)
         self.output.append(done.stdout + done.stderr)
         return self.output[-1]
+
+    def crash(self, name: str, **env: str) -> None:
+        process = self.start(name, "sync", "-v", code=CRASH, GRAMHOUSE_API_KEY=f"{CANARY}-all", **env)
+        assert "planted" in self.end(process, 1)
+
+    def read(self, name: str) -> None:
+        self.run(name, "status", expected=3)
+        self.run(name, "quarantine")
+        self.run(name, "export", str(self.folder / name / "out"))
+
+    def check(self) -> None:
+        assert not [text for text in self.output if tells(text, CANARY)]
+        assert any("flows.cli" in title for title in self.seen)
+        assert not [title for title in self.seen if tells(title, CANARY)]
+        assert holding(self.folder, CANARY) == set()
+        assert {path.suffix for path in self.folder.rglob("*") if path.is_file()} >= {".duckdb", ".parquet", ".lock"}
 
 
 def _titles() -> Iterator[str]:
     """The command lines and titles of all processes, which every user of the machine can read."""
     for process in Path("/proc").glob("[0-9]*"):
-        try:
-            message = b" ".join((process / name).read_bytes() for name in ("cmdline", "comm", "status"))
-            yield message.decode(errors="replace")
-        except OSError:
-            continue
+        with suppress(OSError):
+            yield b" ".join((process / name).read_bytes() for name in ("cmdline", "comm", "status")).decode(
+                errors="replace"
+            )
 
 
 @pytest.fixture(scope="module")
@@ -177,113 +190,69 @@ def service() -> Iterator[Echoing]:
         yield served
 
 
-def test_the_key_is_written_nowhere_though_everything_fails(tmp_path: Path, service: Echoing) -> None:
-    rig = Rig(tmp_path / "rig", service.url)
+@pytest.fixture
+def rig(tmp_path: Path, service: Echoing) -> Rig:
+    return Rig(tmp_path / "rig", service.url)
+
+
+def test_the_key_is_written_nowhere_though_everything_fails(rig: Rig, tmp_path: Path, service: Echoing) -> None:
     key_file = tmp_path / "key"
     key_file.write_text(f"{CANARY}-all\n")
-    # All the ways in which a scan can fail in one run; slow ones are retried for seconds.
+    key_file.chmod(0o600)
     slow = rig.start("direct", "sync", "-v", GRAMHOUSE_API_KEY_FILE=str(key_file))
-    _direct(rig)
-    _ended(rig, slow)
-    _read(rig, "direct")
+    rig.end(rig.start("direct-401", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-401"), 1)
+    rig.run("direct-403", "sync", "-v", "--json", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
+    rig.run("direct-401", "doctor", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
+    # The snapshot cannot be written at the end.
+    (rig.folder / "unwritable" / ".analytics.duckdb.next").mkdir(parents=True)
+    output = rig.run("unwritable", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
+    assert "cannot publish" in output
+    rig.crash("crash")
+    output = rig.end(slow, 3)
+    assert ("api_forbidden" in output, "***" in output) == (True, True)
+    rig.read("direct")
     assert {*WAYS, "key", "scope"} <= set(service.done)
-    _check(rig)
+    rig.check()
 
 
 # tests/e2e/prefect finds no key in Prefect's files after runs that fail in other ways, and is quicker.
 @pytest.mark.long
-def test_prefect_stores_the_key_nowhere_though_everything_fails(tmp_path: Path, service: Echoing) -> None:
-    rig = Rig(tmp_path / "rig", service.url)
-    home = tmp_path / "prefect"
-    port = free_port()
-    with prefect(home, port, home.parent / "report.html") as server:
-        server.wait()
+def test_prefect_stores_the_key_nowhere_though_everything_fails(rig: Rig, tmp_path: Path) -> None:
+    home, port = tmp_path / "prefect", free_port()
+    with prefect(home, port, home.parent / "report.html"):
         tracker = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
         slow = rig.start("tracked", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker)
-        _tracked(rig, tracker)
-        _ended(rig, slow)
-        _crash(rig, "tracked-crash", **tracker)
-        _read(rig, "tracked")
-    _check(rig)
+        # The value of a block is passed on standard input; the address is no secret.
+        command = [sys.executable, "-c", SAVE_BLOCK, rig.url]
+        subprocess.run(command, input=f"{CANARY}-401", env={**os.environ, **tracker}, cwd=ROOT, text=True, check=True)
+        block = rig.start("tracked-block", "sync", "-v", GRAMHOUSE_CREDENTIALS="production", **tracker)
+        assert "***" in rig.end(block, 1)
+        output = rig.end(slow, 3)
+        assert ("api_forbidden" in output, "***" in output) == (True, True)
+        rig.crash("tracked-crash", **tracker)
+        rig.read("tracked")
+    rig.check()
     stored = [content for _, content in everything(home)]
     assert all(any(word in content for content in stored) for word in (b"Failed", b"api_forbidden"))
     assert holding(home, CANARY) == set()
 
 
-def _ended(rig: Rig, process: subprocess.Popen[str]) -> None:
-    output = rig.end(process, 3)
-    assert "api_forbidden" in output
-    assert "***" in output
-
-
-def _read(rig: Rig, name: str) -> None:
-    rig.run_here(name, "status", expected=3)
-    rig.run_here(name, "quarantine")
-    rig.run_here(name, "export", str(rig.folder / name / "out"))
-
-
-def _direct(rig: Rig) -> None:
-    rig.run("direct-401", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
-    rig.run_here("direct-403", "sync", "-v", "--json", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
-    rig.run_here("direct-401", "doctor", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
-    # The snapshot cannot be written at the end.
-    (rig.folder / "unwritable" / ".analytics.duckdb.next").mkdir(parents=True)
-    output = rig.run_here("unwritable", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
-    assert "cannot publish" in output
-    _crash(rig, "crash")
-
-
-def _crash(rig: Rig, name: str, **env: str) -> None:
-    output = rig.run(name, "sync", "-v", expected=1, code=CRASH, GRAMHOUSE_API_KEY=f"{CANARY}-all", **env)
-    assert "planted" in output
-
-
-def _tracked(rig: Rig, tracker: dict[str, str]) -> None:
-    # The value of a block is passed on standard input; the address is no secret.
-    subprocess.run(
-        [sys.executable, "-c", SAVE_BLOCK, rig.url],
-        input=f"{CANARY}-401",
-        env={**os.environ, **tracker},
-        cwd=Path(__file__).parents[2],
-        text=True,
-        check=True,
-    )
-    output = rig.run("tracked-block", "sync", "-v", expected=1, GRAMHOUSE_CREDENTIALS="production", **tracker)
-    assert "***" in output
-
-
-def _check(rig: Rig) -> None:
-    assert not [text for text in rig.output if tells(text, CANARY)]
-    assert any("flows.cli" in title for title in rig.seen)
-    assert not [title for title in rig.seen if tells(title, CANARY)]
-    assert holding(rig.folder, CANARY) == set()
-    assert {path.suffix for path in rig.folder.rglob("*") if path.is_file()} >= {".duckdb", ".parquet", ".lock"}
-
-
-def test_a_key_in_the_data_of_the_api_is_stored_only_as_data(tmp_path: Path, service: Echoing) -> None:
-    rig = Rig(tmp_path / "rig", service.url)
+def test_a_key_in_the_data_of_the_api_is_stored_only_as_data(rig: Rig, service: Echoing) -> None:
     # The status of an account is the key.
-    output = rig.run("data", "sync", "-v", expected=3, GRAMHOUSE_API_KEY=f"{CANARY}-data")
-    rig.run_here("data", "status", expected=3)
-    rig.run_here("data", "runs", "--json")
-    assert "unknown_status" in output
+    assert "unknown_status" in rig.run("data", "sync", "-v", expected=3, GRAMHOUSE_API_KEY=f"{CANARY}-data")
+    rig.run("data", "status", expected=3)
+    rig.run("data", "runs", "--json")
     assert service.done["data"]
     assert not [text for text in rig.output if tells(text, CANARY)]
     # Data is stored unchanged, for those who may read it.
-    assert {name.split(",")[0].split("/")[1] for name in holding(rig.folder, CANARY)} == {
-        "warehouse.duckdb",
-        "analytics.duckdb",
-        "raw",
-    }
+    found = {name.split(",")[0].split("/")[1] for name in holding(rig.folder, CANARY)}
+    assert found == {"warehouse.duckdb", "analytics.duckdb", "raw"}
 
 
-def test_a_signal_during_a_request_does_not_reveal_the_key(tmp_path: Path, service: Echoing) -> None:
-    rig = Rig(tmp_path / "rig", service.url)
-    process = rig.start("signal", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all")
-    until = time.monotonic() + TIMEOUT
+def test_a_signal_during_a_request_does_not_reveal_the_key(rig: Rig, service: Echoing) -> None:
     before = service.done["cut"]
-    while service.done["cut"] == before and time.monotonic() < until:
-        time.sleep(0.05)
+    process = rig.start("signal", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all")
+    wait_until(lambda: service.done["cut"] > before or process.poll() is not None, "a request")
     process.send_signal(signal.SIGTERM)
     rig.end(process, 128 + signal.SIGTERM)
     assert not tells(rig.output[0], CANARY)

@@ -14,6 +14,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import Held, hold, lock, lock_path
 from flows.cli.commands import doctor as checks
 from flows.cli.output.terminal import describe_check
+from flows.config.errors import ProcessError
 from flows.config.settings import Settings
 from flows.orchestration.processes import free_port, prefect
 from tests.warehouse.days import POSTS, account, opened_days
@@ -124,13 +125,12 @@ def test_a_link_in_the_locks_place_empties_no_other_file(tmp_path: Path, victim:
 
 def test_prefects_home_is_private(tmp_path: Path) -> None:
     home = tmp_path / "prefect"
-    before = os.umask(0o022)
-    try:
-        # It need not start successfully: its folder is created before.
-        with prefect(home, free_port(), tmp_path / "report.html"):
-            pass
-    finally:
-        os.umask(before)
+    home.mkdir()
+    home.chmod(0o755)
+    # It does not start, and its folder is made private before.
+    (home / "prefect.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(ProcessError), prefect(home, free_port(), tmp_path / "report.html"):
+        pass
     assert _rights(home) == 0o700
 
 

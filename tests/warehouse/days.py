@@ -1,26 +1,25 @@
 """Scans and runs at given hours, each scan a run of its own, and snapshots of them."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from sqlalchemy import create_engine
 
-from connectors.warehouse.merge.merge import merge_batch
+from connectors.state.published import read_published
 from connectors.warehouse.publish.publish import Publication, StateRows, publish
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.checkpoint import Checkpoint, ScanState
-from models.landing import Landing, cut_batch
-from models.mapping import BUILT_IN
-from models.mapping import Mapping as MediaMapping
+from models.landing import Landing
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
+from models.tables import STATE
 from tests.warehouse.rig import Rig, opened
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -31,29 +30,6 @@ STORIES = media(ANNA, "stories")
 
 Item = dict[str, Any]
 Row = tuple[Any, ...]
-
-_TIME = pa.timestamp("us", tz="UTC")
-RUNS = pa.schema(
-    [
-        ("run_id", pa.string()), ("seq", pa.int64()), ("kind", pa.string()), ("selection", pa.string()),
-        ("reason", pa.string()), ("state", pa.string()), ("started_at", _TIME), ("ended_at", _TIME),
-        ("resumes", pa.string()), ("error_code", pa.string()), ("detail", pa.string()), ("version", pa.string()),
-        ("published_at", _TIME),
-    ]
-)  # fmt: skip
-_WARNINGS = pa.schema(
-    [
-        ("run_id", pa.string()), ("code", pa.string()), ("count", pa.int64()), ("detail", pa.string()),
-        ("hint", pa.string()), ("makes_partial", pa.bool_()),
-    ]
-)  # fmt: skip
-_CHECKPOINTS = pa.schema(
-    [
-        ("account_id", pa.string()), ("surface", pa.string()), ("scan_id", pa.string()), ("run_id", pa.string()),
-        ("started_at", _TIME), ("cursor", pa.string()), ("pages", pa.int64()), ("read_to", _TIME),
-        ("began_seq", pa.int64()),
-    ]
-)  # fmt: skip
 
 
 def at(hours: float) -> datetime:
@@ -84,51 +60,22 @@ class Days:
     runs: list[Item] = field(default_factory=list)
     warnings: list[Item] = field(default_factory=list)
     checkpoints: list[Item] = field(default_factory=list)
-    mapping: MediaMapping = BUILT_IN
 
     def scan(self, partition: Partition, hour: float, *pages: Sequence[object], last: bool = True) -> None:
         """Merge a scan with one page a minute; it is complete unless `last` is false."""
-        self._scan(partition, hour, pages, last=last)
-        self.end_run()
-
-    def _scan(
-        self,
-        partition: Partition,
-        hour: float,
-        pages: Sequence[Sequence[object]],
-        *,
-        last: bool,
-        **end: Any,  # noqa: ANN401 - of Checkpoint
-    ) -> None:
-        rig = self.rig
-        began = rig.seq + 1
-        scan_id = f"scan-{began}"
+        scan = self.rig.scan(partition, at(hour))
         for number, items in enumerate(pages, 1):
-            rig.seq += 1
-            rig.now = minute(hour, number)
-            ends = last and number == len(pages)
-            body = json.dumps({"items": items, "next_cursor": None if ends else f"{scan_id}/{number}"})
-            count = sum(map(len, pages))
-            rig.inbox.append(
-                Landing(
-                    rig.seq, rig.run, rig.run_id, partition, scan_id, began, number, rig.now,
-                    f"{scan_id}-{number}", body.encode(),
-                    Checkpoint(
-                        partition, scan_id, rig.run_id, at(hour), rig.now,
-                        pages=len(pages), items=count, state=ScanState.COMPLETE, **end,
-                    )
-                    if ends
-                    else None,
-                )
-            )  # fmt: skip
+            self.rig.now = minute(hour, number)
+            scan.page(*items, state="complete" if last and number == len(pages) else None)
         if not last and partition.account_id:
             self.checkpoints.append(
                 {
-                    "account_id": partition.account_id, "surface": partition.surface, "scan_id": scan_id,
-                    "run_id": rig.run_id, "started_at": at(hour), "cursor": f"{scan_id}/{len(pages)}",
-                    "pages": len(pages), "read_to": None, "began_seq": began,
+                    "account_id": partition.account_id, "surface": partition.surface,
+                    "scan_id": f"scan-{scan.began_seq}", "run_id": self.rig.run_id, "started_at": at(hour),
+                    "cursor": "more", "pages": len(pages), "began_seq": scan.began_seq,
                 }
             )  # fmt: skip
+        self.end_run()
 
     def scan_twice(self, partition: Partition, hour: float, *pages: Sequence[object]) -> None:
         """Scan twice, 13 hours apart: what both miss is removed."""
@@ -146,7 +93,8 @@ class Days:
 
     def land(self, partition: Partition, hour: float, items: Sequence[object], **more: Any) -> None:  # noqa: ANN401
         """Land a scan of one page, received at this hour, in the run that is open."""
-        self._scan(partition, hour - 1 / 60, [items], last=True, **more)
+        self.rig.now = at(hour)
+        self.rig.scan(partition, at(hour - 1 / 60)).close(*items, **more)
 
     def run(
         self,
@@ -191,20 +139,14 @@ class Days:
 
     def end_run(self) -> None:
         """Merge, and decide the removals of the run."""
-        while batch := cut_batch(self.rig.inbox):
-            merge_batch(self.rig.db, batch, self.mapping, self.rig.folder / "raw")
-            del self.rig.inbox[: len(batch)]
         self.rig.end_run()
 
     def publish(self, snapshot: Path | None = None, hour: float = 500, **given: Any) -> Path:  # noqa: ANN401
         """Publish a snapshot; return its path."""
         rig = self.rig
         path = snapshot or rig.folder / "analytics.duckdb"
-        state = StateRows(
-            pa.Table.from_pylist(self.runs, RUNS),
-            pa.Table.from_pylist(self.warnings, _WARNINGS),
-            pa.Table.from_pylist(self.checkpoints, _CHECKPOINTS),
-        )
+        rows = self.runs, self.warnings, self.checkpoints
+        state = StateRows(*(pa.Table.from_pylist(*each) for each in zip(rows, state_schemas(), strict=True)))
         day = timedelta(days=1)
         publication = Publication(at(hour), "1", 1.5 * day, 7 * day, rig.folder / "raw", **given)
         publish(rig.db, rig.folder / "warehouse.duckdb", path, state, publication)
@@ -223,6 +165,14 @@ def ask(snapshot: Path, query: str, *, as_published: bool = False) -> list[Row]:
     """Query a snapshot."""
     with open_snapshot(snapshot, as_published=as_published) as opened_snapshot:
         return opened_snapshot.query(query).rows
+
+
+@cache
+def state_schemas() -> Sequence[pa.Schema]:
+    """Return the schemas of the runs, warnings and checkpoints that are published from the state."""
+    with create_engine("sqlite://").connect() as connection:
+        STATE.create_all(connection)
+        return [table.schema for table in read_published(connection)]
 
 
 @contextmanager

@@ -46,34 +46,34 @@ def item(media_id: object, **fields: object) -> Record:
 
 @dataclass(slots=True)
 class Scan:
-    """A scan that lands pages; `rig` gives them their numbers."""
+    """A scan that lands pages; `rig` gives them their numbers. By default it starts when its first page arrives."""
 
     rig: "Rig"
     partition: Partition
+    started_at: datetime | None = None
     pages: int = 0
     items: int = 0
     began_seq: int = 0
-    started_at: datetime = START
 
-    def page(self, *records: object, **end: Any) -> Landing:  # noqa: ANN401 - of Checkpoint
+    def page(self, *records: object, state: str | None = None, **end: Any) -> Landing:  # noqa: ANN401 - of Checkpoint
         """Land a page; with `state`, it closes the scan."""
-        self.rig.seq += 1
-        if not self.pages:
-            self.began_seq, self.started_at = self.rig.seq, self.rig.now
+        rig = self.rig
+        rig.seq += 1
+        self.began_seq = self.began_seq or rig.seq
+        self.started_at = self.started_at or rig.now
         self.pages += 1
         self.items += len(records)
-        closes = self.checkpoint(**end) if end else None
-        body = json.dumps({"items": records, "next_cursor": None if closes else "more"}).encode()
-        landed = self.rig.landing(self, body, closes)
-        self.rig.inbox.append(landed)
-        return landed
-
-    def checkpoint(self, *, state: str, **end: Any) -> Checkpoint:  # noqa: ANN401
-        """Return the checkpoint after the last page."""
-        return Checkpoint(
-            self.partition, f"scan-{self.began_seq}", self.rig.run_id, self.started_at, self.rig.now,
-            pages=self.pages, items=self.items, state=ScanState(state), **end,
+        of = self.partition, f"scan-{self.began_seq}"
+        end |= {"pages": self.pages, "items": self.items, "state": ScanState(state or "scanning")}
+        close = Checkpoint(*of, rig.run_id, self.started_at, rig.now, **end)
+        body = json.dumps({"items": records, "next_cursor": None if state else "more"}).encode()
+        rig.inbox.append(
+            Landing(
+                rig.seq, rig.run, rig.run_id, *of, self.began_seq, self.pages, rig.now, f"correlation-{rig.seq}", body,
+                close if state else None,
+            )
         )  # fmt: skip
+        return rig.inbox[-1]
 
     def close(self, *records: object, state: str = "complete", **end: Any) -> Landing:  # noqa: ANN401
         """Land the last page."""
@@ -93,16 +93,9 @@ class Rig:
     inbox: list[Landing] = field(default_factory=list)
     mapping: Mapping = BUILT_IN
 
-    def landing(self, scan: Scan, body: bytes, end: Checkpoint | None = None) -> Landing:
-        """Return the landing with the last number."""
-        return Landing(
-            self.seq, self.run, self.run_id, scan.partition, f"scan-{scan.began_seq}", scan.began_seq,
-            scan.pages, self.now, f"correlation-{self.seq}", body, end,
-        )  # fmt: skip
-
-    def scan(self, partition: Partition = POSTS) -> Scan:
-        """Begin a scan with its first page."""
-        return Scan(self, partition)
+    def scan(self, partition: Partition = POSTS, started_at: datetime | None = None) -> Scan:
+        """Begin a scan."""
+        return Scan(self, partition, started_at)
 
     def wait(self, hours: float) -> None:
         """Let time pass."""

@@ -81,7 +81,7 @@ with opened(Path(sys.argv[1])) as rig:
 """
 
 
-@pytest.mark.parametrize("statement", ["closing", "run_counts", "merged"])
+@pytest.mark.parametrize("statement", ["closing", "old_findings", "merged"])
 def test_a_kill_within_a_merge_leaves_what_was_there_and_a_part_that_is_deleted(tmp_path: Path, statement: str) -> None:
     process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), statement], check=False, cwd=Path.cwd())
     assert process.returncode == 9

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flows.orchestration.processes import answers, free_port
-from tests.operator import KEY, PROXIES, TIMEOUT, killed_on_exit, wait_until
+from tests.operator import KEY, PROXIES, ROOT, TIMEOUT, killed_on_exit, wait_until
 
-ROOT = Path(__file__).parents[2]
 PACKAGES = ("flows", "connectors", "models", "deployments")
 DATA = (".sql", ".yaml", ".j2")
 
@@ -84,42 +84,39 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.long
-def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path) -> None:
-    where = run(installed / "python", "-c", "import flows; print(flows.__file__)", cwd=project)
-    assert where.startswith(str(installed.parent))
-    assert "The snapshot holds 12 accounts" in run(installed / "gramhouse", "demo", cwd=project, **PROXIES)
+@pytest.fixture
+def sandbox(installed: Path, project: Path) -> Iterator[dict[str, str]]:
+    """The settings of a sandbox that is served from the wheel."""
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
     serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(port)], cwd=project, text=True)
     with killed_on_exit(serving):
         wait_until(lambda: answers(port, "/_sandbox/day"), "the sandbox")
-        for program in ([installed / "gramhouse"], [installed / "python", "-m", "flows.cli"]):
-            out = run(*program, "sync", cwd=project, GRAMHOUSE_BASE_URL=url, GRAMHOUSE_API_KEY=KEY)
-            assert "complete in" in out
+        yield {"GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{port}", "GRAMHOUSE_API_KEY": KEY}
+
+
+@pytest.mark.long
+def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path, sandbox: dict[str, str]) -> None:
+    where = run(installed / "python", "-c", "import flows; print(flows.__file__)", cwd=project)
+    assert where.startswith(str(installed.parent))
+    assert "The snapshot holds 12 accounts" in run(installed / "gramhouse", "demo", cwd=project, **PROXIES)
+    for program in ([installed / "gramhouse"], [installed / "python", "-m", "flows.cli"]):
+        assert "complete in" in run(*program, "sync", cwd=project, **sandbox)
     asked = "SELECT count(*) FROM post_performance"
     assert run(installed / "gramhouse", "query", "--format", "csv", asked, cwd=project)
     run(installed / "gramhouse", "report", cwd=project)
 
 
 @pytest.mark.long
-def test_the_deployments_run_from_the_wheel(installed: Path, project: Path) -> None:
-    sandbox, prefect = free_port(), free_port()
-    url = f"http://127.0.0.1:{sandbox}"
-    settings = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": KEY}
-    serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(sandbox)], cwd=project, text=True)
-    log = project / "up.log"
-    with killed_on_exit(serving), log.open("w") as output:
-        wait_until(lambda: answers(sandbox, "/_sandbox/day"), "the sandbox")
-        command = [str(installed / "gramhouse"), "up", "--port", str(prefect)]
-        up = subprocess.Popen(command, cwd=project, env=os.environ | settings, stdout=output, stderr=output, text=True)
-        with killed_on_exit(up):
-            wait_until(lambda: up.poll() is not None or "Stop with Ctrl-C" in log.read_text(), "gramhouse up")
-            api = f"http://127.0.0.1:{prefect}/api"
-            for deployment in ("sync/stories", "publish/publish"):
-                shown = run(
-                    installed / "prefect", "deployment", "run", deployment, "--watch", cwd=project, PREFECT_API_URL=api
-                )
-                assert "finished successfully" in shown
-            up.send_signal(signal.SIGINT)
-            assert up.wait(TIMEOUT) == 0, log.read_text()
+def test_the_deployments_run_from_the_wheel(installed: Path, project: Path, sandbox: dict[str, str]) -> None:
+    port, log = free_port(), project / "up.log"
+    command = [str(installed / "gramhouse"), "up", "--port", str(port)]
+    with log.open("w") as output:
+        up = subprocess.Popen(command, cwd=project, env=os.environ | sandbox, stdout=output, stderr=output, text=True)
+    with killed_on_exit(up):
+        wait_until(lambda: up.poll() is not None or "Stop with Ctrl-C" in log.read_text(), "gramhouse up")
+        api = f"http://127.0.0.1:{port}/api"
+        for deployment in ("sync/stories", "publish/publish"):
+            command = [str(installed / "prefect"), "deployment", "run", deployment, "--watch"]
+            assert "finished successfully" in run(*command, cwd=project, PREFECT_API_URL=api)
+        up.send_signal(signal.SIGINT)
+        assert up.wait(TIMEOUT) == 0, log.read_text()

@@ -8,7 +8,7 @@ the batch in the inbox, which the next opening deletes up to `merged_seq`.
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing as closed_at_end
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
 from zlib import crc32
@@ -21,7 +21,7 @@ from connectors.warehouse.merge.accounts import Account, begin_periods, is_repea
 from connectors.warehouse.merge.items import ReadItems, compare_items, find_sighted, write_items, write_raw
 from connectors.warehouse.merge.reading import ListedAccount, Records, Rejected, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
-from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.merge.run_counts import Counted, MergeStats, add_counts
 from connectors.warehouse.storage.connection import release_memory, transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
@@ -37,12 +37,9 @@ _SQL = statements(__name__)
 
 Row = dict[str, object]
 
-Counted = Counter[tuple[int, str]]
-"""Numbers by run and by the name of what was counted."""
-
-# The counts of core.run_counts.
-_COUNTS = (*(one.name for one in fields(MergeStats)), "pages", "items", "missed", "accounts_removed")
-
+# What of a page and of its checkpoint decides what its scan missed.
+_OF_PAGE = ("scan_id", "seq", "run_seq", "began_seq")
+_OF_END = ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")
 
 _FIGURES = {
     "confirm_after": CONFIRM_AFTER_HOURS,
@@ -123,14 +120,8 @@ def merge_pages(
         _write_outcomes(db, batch)
     if any(page.end for page in batch):
         counted.update(_close_scans(db, batch))
-    if any(counted.values()):
-        _offer_rows(db, "counted", _rows_of(counted, batch))
-        db.execute(_SQL["run_counts"])
     db.execute(_SQL["merged"], [batch[-1].seq, raw_seq, mapping.to_json(), CONTENT_RULE])
-    total = Counter[str]()
-    for (_, name), number in counted.items():
-        total[name] += number
-    return MergeStats(**{one.name: total[one.name] for one in fields(MergeStats)})
+    return add_counts(db, counted, {page.run_seq: page.run_id for page in batch})
 
 
 def _offer_rows(db: DuckDBPyConnection, name: str, rows: Sequence[Mapping[str, object]], **types: pa.DataType) -> None:
@@ -159,15 +150,6 @@ def _count(records: Records, arrived: pa.Table, read: ReadItems, sighted: pa.Tab
         for run_seq, number in Counter(arrived["run_seq"].take(numbers).to_pylist()).items():
             counted[run_seq, name] += number
     return counted
-
-
-def _rows_of(counted: Counted, batch: Sequence[Landing]) -> Sequence[Row]:
-    names = {page.run_seq: page.run_id for page in batch}
-    return [
-        {"run_seq": run_seq, "run_id": run_id, **{name: counted[run_seq, name] for name in _COUNTS}}
-        for run_seq, run_id in names.items()
-        if any(counted[run_seq, name] for name in _COUNTS)
-    ]
 
 
 def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
@@ -248,18 +230,10 @@ def _end(page: Landing, end: Checkpoint) -> Row:
     account_id, lifetime = page.partition.account_id, LIFETIMES.get(page.partition.surface)
     return {
         **asdict(page.partition),
-        "scan_id": page.scan_id,
-        "seq": page.seq,
-        "run_seq": page.run_seq,
-        "began_seq": page.began_seq,
-        "started_at": end.started_at,
+        **{name: getattr(page, name) for name in _OF_PAGE},
+        **{name: getattr(end, name) for name in _OF_END},
         "closed_at": page.received_at,
         "is_recent": end.state is ScanState.RECENT,
-        "read_to": end.read_to,
-        "order_broken_by": end.order_broken_by,
-        "had_expired_token": end.had_expired_token,
-        "pages": end.pages,
-        "items": end.items,
         "full_share": _share_of(account_id) if end.full_share is None else end.full_share,
         "lifetime": lifetime and int(lifetime.total_seconds()),
     }

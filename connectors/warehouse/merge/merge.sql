@@ -149,18 +149,6 @@ DELETE FROM core.scan_findings AS f
 USING closing AS c
 WHERE f.resource = c.resource AND f.account_id = c.account_id AND f.surface = c.surface AND f.seq < c.began_seq
 
--- name: run_counts
--- Adds the changes of the batch to the counts of its runs. Writes core.run_counts.
-MERGE INTO core.run_counts AS c
-USING counted AS n
-ON c.run_seq = n.run_seq
-WHEN MATCHED THEN UPDATE SET
-    pages = c.pages + n.pages, items = c.items + n.items, added = c.added + n.added, changed = c.changed + n.changed,
-    returned = c.returned + n.returned, missed = c.missed + n.missed, removed = c.removed + n.removed,
-    expired = c.expired + n.expired, accounts_removed = c.accounts_removed + n.accounts_removed,
-    quarantined = c.quarantined + n.quarantined
-WHEN NOT MATCHED THEN INSERT BY NAME
-
 -- name: merged
 -- Everything up to this landing is merged. The first mapping stays in force until a rebuild. Writes core.warehouse.
 UPDATE core.warehouse SET

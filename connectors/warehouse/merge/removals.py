@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.statements import statements
 
@@ -85,8 +86,8 @@ def remove_missing(db: DuckDBPyConnection, run_seq: int, run_id: str, *, accept_
             db.execute(_SQL["ended_periods"])
             db.execute(_SQL["removed_periods"], [run_seq])
             db.execute(_SQL["removed_accounts"], [run_seq])
-        if removed or gone:
-            db.execute(_SQL["removed_counts"], [run_seq, run_id, removed, gone])
+        counted = Counted({(run_seq, "removed"): removed, (run_seq, "accounts_removed"): gone})
+        add_counts(db, counted, {run_seq: run_id})
     left = {key: number - removed_of[key] for key, number in missed.items()}
     missing_accounts = max(missed_accounts - gone, 0)
     return Removals(

@@ -4,14 +4,21 @@ The sums over all rows include everything ever merged, regardless of kills, resu
 the number of rows of media. An event is counted once, however the pages were divided into merges.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.storage.statements import statements
 from models.checkpoint import RunKind
 from models.runs import RunState
+
+_SQL = statements(__name__)
+
+Counted = Counter[tuple[int, str]]
+"""Numbers by run, and by the column of core.run_counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +50,24 @@ class RunCounts:
     media: MergeStats = MergeStats()
 
 
+_OF_MEDIA = tuple(one.name for one in fields(MergeStats))
+_NOTHING = dict.fromkeys((*_OF_MEDIA, "pages", "items", "missed", "accounts_removed"), 0)
+
 # The columns of core.run_counts that a report of a run has.
-_NAMES = ", ".join(("run_id", "pages", "items", "accounts_removed", *(one.name for one in fields(MergeStats))))
+_NAMES = ", ".join(("run_id", "pages", "items", "accounts_removed", *_OF_MEDIA))
+
+
+def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, str]) -> MergeStats:
+    """Add numbers to core.run_counts, in the open transaction; return those of all runs. `run_ids` are by number."""
+    of_runs: dict[int, dict[str, object]] = {}
+    total = Counter[str]()
+    for (run_seq, name), number in counted.items():
+        total[name] += number
+        if number:
+            of_runs.setdefault(run_seq, {"run_seq": run_seq, "run_id": run_ids[run_seq], **_NOTHING})[name] = number
+    if of_runs:
+        db.execute(_SQL["counted"], [[*of_runs.values()]])
+    return MergeStats(*(total[name] for name in _OF_MEDIA))
 
 
 def read_counts(db: DuckDBPyConnection, run_ids: Collection[str]) -> Mapping[str, tuple[int, int, int, MergeStats]]:

@@ -1,25 +1,23 @@
 """A feed that is added to models/feeds.py is scanned, merged and published."""
 
+import asyncio
 import html
 import json
 import shlex
 import shutil
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
-from tests.http_server import http_server, send
+from connectors.sandbox.http.replies import Reply
+from connectors.sandbox.settings import SandboxSettings
+from tests.api.server import Api
 from tests.operator import COMMAND_LINE, KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
-
-ACCOUNT = "11111111-1111-4111-8111-111111111111"
-
 
 ANSWERS = 'Feed("answers", "answer", "answers.list", "/api/v1/accounts/{account_id}/answers"),\n'
 # Commands in one process, each at a time that is some hours ahead; it prints their outputs.
@@ -43,53 +41,35 @@ print(json.dumps(outputs))
 """
 
 
-@dataclass
-class Service:
-    """An API with one account, which has two posts, and a feed of this name with two items on a page.
+class Service(Api):
+    """A sandbox with one account, and a feed of four items, two on a page. Its second page can be held back."""
 
-    The post 8 is removed together with the item 2. The answer to the feed's second page can be held.
-    """
+    def __init__(self) -> None:
+        super().__init__(SandboxSettings(accounts=1, posts=2, stories=1, change_every=0), shape="graph")
+        self.items = ["1", "2", "3", "4"]
+        self.text, self.likes = "Nice", 1
+        self.asked: list[str] = []
+        self.held = 0.0
 
-    feed: str
-    items: list[str] = field(default_factory=lambda: ["1", "2", "3", "4"])
-    likes: int = 1
-    text: str = "Nice"
-    asked: list[str] = field(default_factory=list)
-    holds: bool = False
-    is_held: threading.Event = field(default_factory=threading.Event)
-    url: str = ""
-
-    def answer(self, path: str, cursor: str | None) -> object:
-        if path == "/api/v1/accounts":
-            account = {"id": ACCOUNT, "public_id": "annaannaanna", "ig_username": "anna", "status": "active"}
-            return {"items": [account], "next_cursor": None}
-        if path != f"/api/v1/accounts/{ACCOUNT}/{self.feed}":
-            kept = "89" if "2" in self.items else "9"
-            return {"items": [{"id": one, "caption": "A post"} for one in kept], "next_cursor": None}
-        self.asked.append(cursor or "")
-        if self.holds and cursor:
-            self.is_held.set()
-            threading.Event().wait(TIMEOUT)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer for the feed; the sandbox answers for everything else."""
+        if not scope["path"].endswith("/answers"):
+            await super().__call__(scope, receive, send)
+            return
+        cursor = parse_qs(scope["query_string"].decode()).get("cursor", [""])[0]
+        self.asked.append(cursor)
+        await asyncio.sleep(self.held if cursor else 0)
         at = int(cursor or 0)
-        cursor = str(at + 2) if at + 2 < len(self.items) else None
         more = {"text": self.text, "likes": self.likes, "user": {"name": "ben"}, "replies": [{"text": "Thanks"}]}
-        return {"items": [{"id": one, **more} for one in self.items[at:][:2]], "next_cursor": cursor}
+        following = str(at + 2) if at + 2 < len(self.items) else None
+        page = {"items": [{"id": one, **more} for one in self.items[at:][:2]], "next_cursor": following}
+        await Reply(200, json.dumps(page).encode()).send(f"{len(self.asked):026d}", receive, send)
 
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    service = Service("answers")
-
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        target = urlsplit(request.path)
-        send(
-            request,
-            200,
-            json.dumps(service.answer(target.path, parse_qs(target.query).get("cursor", [None])[0])).encode(),
-        )
-
-    with http_server(answer) as service.url:
-        yield service
+    with Service().serve() as served:
+        yield served
 
 
 @pytest.fixture
@@ -118,11 +98,11 @@ def _run(there: Operator, code: Path, *lines: str) -> list[str]:
 
 
 def _killed_and_resumed(there: Operator, code: Path, service: Service) -> None:
-    service.holds = True
+    service.held = TIMEOUT
     with killed_on_exit(there.start_python(*COMMAND_LINE, "sync", cwd=code, env={})) as process:
-        wait_until(lambda: service.is_held.is_set() or process.poll() is not None, "the second page")
+        wait_until(lambda: "2" in service.asked or process.poll() is not None, "the second page")
         assert process.poll() is None, process.communicate()
-    service.holds = False
+    service.held = 0
     _run(there, code, "0 sync")
     # The first page had landed before the kill.
     assert service.asked == ["", "2", "2"]
@@ -156,7 +136,7 @@ def test_a_feed_is_scanned_resumed_merged_removed_rebuilt_and_published(
         assert there.ask("SELECT media_id, text FROM media_replies ORDER BY ALL") == [(one, "Thanks") for one in "1234"]
 
     check()
-    assert kept.split() == ["surface,items", "answers,4", "posts,2", "stories,2"]
+    assert kept.split() == ["surface,items", "answers,4", "posts,2"]
     assert json.loads(status)["totals"]["answers"] == 3
     assert json.loads(accounts)["accounts"][0]["answers"] == 3
     [*_, answer] = json.loads(explained)["found"]
@@ -168,7 +148,7 @@ def test_a_feed_is_scanned_resumed_merged_removed_rebuilt_and_published(
     ]
     assert "Removed: not listed by the full " in removal
     page = html.unescape((code / "page.html").read_text(encoding="utf-8"))
-    assert "<b>5</b><span>3 answers, 1 posts, 1 stories</span>" in page
+    assert "<b>5</b><span>3 answers, 2 posts" in page
     fresh = "SELECT surface, complete_at IS NOT NULL FROM freshness ORDER BY ALL"
     assert there.ask(fresh) == [("answers", True), ("posts", True), ("stories", True)]
     _run(there, code, "6 rebuild", "6 compact")

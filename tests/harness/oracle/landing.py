@@ -118,9 +118,7 @@ class Warehouse:
         count, closed = self.counts.setdefault(process, Counter()), self.media.closed.get(CATALOGUE)
         removed, self.lacks_many = self.media.remove(accepts=accepts)
         count["removed"] += removed
-        count["accounts_removed"] += self.accounts.remove(
-            self.landed, closed.complete_at if closed else None, accepts=accepts
-        )
+        count["accounts_removed"] += self.accounts.remove(closed.complete_at if closed else None, accepts=accepts)
         self.lacks_many |= (lists and self.accounts.lacks_many) or self.media.contradicts_itself
 
     def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON

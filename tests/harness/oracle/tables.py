@@ -116,7 +116,7 @@ class Account(Listed):
 
 @dataclass
 class Accounts:
-    """All accounts ever listed. `periods` are rows of account, status, from, to and the page that began them.
+    """All accounts ever listed. `periods` are rows of account, status, from and to.
 
     The last complete catalogue began with page `began`, and had so many `items`.
     """
@@ -127,25 +127,19 @@ class Accounts:
     items: int | None = None
 
     def see(self, account_id: str, item: dict[str, Any], scan: Scan, landed: int, at: datetime) -> None:
-        """Process a listed account. An unknown status is kept; of several records in one catalogue the last counts."""
-        known, status = self.rows.get(account_id), item["status"]
-        if known is None:
-            self._begin(account_id, status, at, landed)
-            names: dict[str, Any] = {name: item[name] for name in ("ig_username", "public_id", "status")}
+        """Process a listed account. An unknown status is kept; of several records in one catalogue the first counts."""
+        row, names = self.rows.get(account_id), {name: item[name] for name in ("ig_username", "public_id", "status")}
+        if row is None:
             first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed, "present": landed}
             self.rows[account_id] = Account(**names, **first, since=at, scan=scan)
+            self._begin(account_id, item["status"], at)
             return
-        if known.see(landed, at) or known.status != status:
-            own = [each for each in self.periods if each[0] == account_id]
-            if own[-1][4] >= scan.began and own[-1][1] != "removed":
-                self.periods.remove(own.pop())
-                if own:
-                    self.periods[self.periods.index(own[-1])] = own[-1] = (*own[-1][:3], None, own[-1][4])
-            if not own or own[-1][1] != status:
-                self._begin(account_id, status, at, landed)
-        known.since = next(each[2] for each in self.periods if (each[0], each[3]) == (account_id, None))
-        known.ig_username, known.public_id = item["ig_username"], item["public_id"]
-        known.status, known.scan = status, scan
+        row.scan, before, is_repeated = scan, row.status, row.seen >= scan.began
+        if not is_repeated:
+            vars(row).update(names)
+        if row.see(landed, at) or row.status != before:
+            row.since = at
+            self._begin(account_id, row.status, at)
 
     def _present(self) -> list[Account]:
         return [row for row in self.rows.values() if row.removed_at is None]
@@ -162,11 +156,11 @@ class Accounts:
         """Return the accounts that are not removed, with their status."""
         return {one: row.status for one, row in self.rows.items() if row.removed_at is None}
 
-    def _begin(self, account_id: str, status: str, at: datetime | None, landed: int) -> None:
-        self.periods = [
-            (*each[:3], at, each[4]) if (each[0], each[3]) == (account_id, None) else each for each in self.periods
-        ]
-        self.periods.append((account_id, status, at, None, landed))
+    def _begin(self, account_id: str, status: str, at: datetime | None) -> None:
+        """End an account's period, and begin another one."""
+        last = (account_id, None)
+        self.periods = [(*each[:3], at) if (each[0], each[3]) == last else each for each in self.periods]
+        self.periods.append((account_id, status, at, None))
 
     def end(self, scan: Scan, at: datetime) -> None:
         """Complete a scan. An empty catalogue decides nothing."""
@@ -176,7 +170,7 @@ class Accounts:
                 if row.seen < scan.began:
                     _miss(row, scan, at, _CONFIRM_ACCOUNT)
 
-    def remove(self, landed: int, at: datetime | None, *, accepts: bool) -> int:
+    def remove(self, at: datetime | None, *, accepts: bool) -> int:
         """End a run; return how many accounts it removed. With `accepts`, all that the last catalogue did not list."""
         rows = self._present()
         if accepts and self.items is not None:
@@ -187,7 +181,7 @@ class Accounts:
             return 0
         for one, row in self.rows.items():
             if row.removed_at is None and row.is_confirmed:
-                self._begin(one, "removed", row.missed_at, landed)
+                self._begin(one, "removed", row.missed_at)
         return _remove(rows)
 
 

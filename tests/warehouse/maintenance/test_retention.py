@@ -7,7 +7,7 @@ from connectors.warehouse.maintenance.retention import delete_old_runs, delete_r
 from connectors.warehouse.storage.connection import transaction
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
-from tests.warehouse.days import ANNA, BEN, POSTS, RUNS, STORIES, Days, Row, account, ask, at
+from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, Days, Row, account, ask, at, state_schemas
 
 CUT, GOOD = RunState.INTERRUPTED, OutcomeKind.COMPLETE
 
@@ -15,7 +15,7 @@ CUT, GOOD = RunState.INTERRUPTED, OutcomeKind.COMPLETE
 def bring(days: Days) -> None:
     """Bring the runs of the state, as a publication does."""
     days.rig.db.execute("DELETE FROM core.runs")
-    days.rig.db.register("brought", pa.Table.from_pylist(days.runs, RUNS))
+    days.rig.db.register("brought", pa.Table.from_pylist(days.runs, state_schemas()[0]))
     days.rig.db.execute("INSERT INTO core.runs BY NAME FROM brought")
 
 

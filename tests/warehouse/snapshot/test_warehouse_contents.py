@@ -43,7 +43,7 @@ def test_columns_follow_in_the_order_in_which_they_were_found(days: Days, snapsh
 
 
 def test_mapped_columns_come_first_and_elements_of_lists_have_views(days: Days, snapshot: Path) -> None:
-    days.mapping = MAPPED
+    days.rig.mapping = MAPPED
     children = [{"id": "7", "media_type": "IMAGE", "alt": "a", "w": 1}, {"id": 8, "size": {"width": 5}}]
     tags = [{"a": 1}, {"a": 2}]
     items: list[Item] = [

@@ -171,7 +171,7 @@ def test_a_column_whose_name_has_a_number_and_a_list_that_cannot_be_hashed_are_l
 
 def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(days: Days, snapshot: Path) -> None:
     mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("views", Reading.TEXT, ("/shown",))))
-    days.mapping = mapping
+    days.rig.mapping = mapping
     days.scan(POSTS, 0, [{"id": "1", "shown": "a text", "views": 77}, {"id": "2", "views": "many"}])
     counts = "SELECT metric, value FROM media_metrics"
     assert ask(put(days, snapshot), counts) == [("views_2", 77)]
