@@ -13,13 +13,13 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from random import SystemRandom
 from typing import Any
 
-from connectors.source.base_url import normalized
+from connectors.source.base_url import normalize_base_url
 from connectors.source.client import ApiClient
 from connectors.source.errors import Failure
 from connectors.source.request_rate import RequestRate
@@ -150,7 +150,7 @@ def describe_terms(settings: Settings, salt: str) -> dict[str, str]:
     return {
         "gramhouse": release(),
         "Python": f"{sys.version_info.major}.{sys.version_info.minor}",
-        "the address": normalized(settings.address()),
+        "the address": normalize_base_url(settings.address()),
         "an API key with the fingerprint": hashlib.blake2b(key, key=salt.encode(), digest_size=8).hexdigest(),
     }
 
@@ -220,7 +220,7 @@ class Workers:
         self._salt = new_id()
         self._terms = describe_terms(settings, self._salt)
         self._rate: RequestRate | None = None
-        self._waiting: list[tuple[AccountScan, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[AccountScan, asyncio.Future[bool]]] = []
 
     async def scan_account(self, run: Run, account: AccountScan) -> None:
         """Scan what is left of an account in as many pieces as it takes; see `flows.engine.pages.scan_account`.
@@ -228,9 +228,7 @@ class Workers:
         Raises StopRun, ClusterLost, and SettingsError of a worker.
         """
         while account.left:
-            try:
-                await self._scan_with_others(run, account)
-            except WorkerLost:
+            if not await self._scan_with_others(run, account):
                 await scan_account(run.scanning, account)
             if account.pause:
                 began = run.clock.monotonic()
@@ -238,29 +236,29 @@ class Workers:
                 account.budget.waited += run.clock.monotonic() - began
                 account.pause = 0.0
 
-    async def _scan_with_others(self, run: Run, account: AccountScan) -> None:
-        """Wait until a piece has scanned the account; each account that waits sends one piece of those that wait."""
-        scanned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def _scan_with_others(self, run: Run, account: AccountScan) -> bool:
+        """Wait until a piece has scanned the account; return whether it was returned.
+
+        Each account that waits sends one piece of those that wait. If that raises, all others are cancelled.
+        """
+        scanned: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((account, scanned))
         # After others that come at the same time.
         await asyncio.sleep(0)
         async with self._pieces:
             most = min(self._most_accounts, -(-len(self._waiting) // self._threads))
             taken, self._waiting = self._waiting[:most], self._waiting[most:]
-            failure: Exception | None = None
+            is_returned = True
             try:
                 if taken:
                     await self._scan_piece(run, [each for each, _ in taken])
             except WorkerLost as lost:
                 notices.warning(f"Workers lost {count(len(taken), 'account')}, which the run scans itself: {lost}.")
-                failure = lost
-            except Exception as error:  # noqa: BLE001 - all of them raise it
-                failure = error
+                is_returned = False
             for _, waiting in taken:
-                # Some may be cancelled meanwhile.
-                with suppress(asyncio.InvalidStateError):
-                    waiting.set_exception(failure) if failure else waiting.set_result(None)
-        await scanned
+                if not waiting.done():
+                    waiting.set_result(is_returned)
+        return await scanned
 
     async def _scan_piece(self, run: Run, accounts: list[AccountScan]) -> None:
         """Let a worker scan accounts until it returns them, land what it did, and update them."""

@@ -223,6 +223,14 @@ def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: Api, cluste
     assert_matches_api(there.ask, many)
 
 
+@pytest.mark.long
+def test_what_workers_cannot_scan_the_run_scans_itself(there: Operator, many: Api, cluster: Cluster) -> None:
+    cluster.start_worker("scale.scan_piece = None")
+    done = there.run("sync", code=0)
+    assert "which the run scans itself: a worker failed (TypeError" in done.stderr
+    assert_matches_api(there.ask, many)
+
+
 @pytest.mark.parametrize(
     ("scheduler", "why"),
     [("tcp://10.0.0.1:8786", "needs TLS"), ("scheduler:8786", "not the address of a Dask scheduler")],
