@@ -23,9 +23,8 @@ def prefect_server(home: Path) -> Iterator[str]:
     port = free_port()
     with (
         patch.dict(os.environ, {"PREFECT_SERVER_UI_API_URL": f"{PUBLIC}/api"}),
-        prefect(home, port, home.parent / "report.html") as server,
+        prefect(home, port, home.parent / "report.html"),
     ):
-        server.wait()
         yield f"http://127.0.0.1:{port}/api"
 
 

@@ -32,9 +32,8 @@ def main() -> None:
     with (
         temporary_folder(args) as folder,
         start_server(accounts, posts, style=args.style) as server,
-        prefect(folder / "prefect", port, folder / "report.html") as tracker,
+        prefect(folder / "prefect", port, folder / "report.html"),
     ):
-        tracker.wait()
 
         def sync(name: str, settings: dict[str, str], round_number: int) -> Sample:
             run_folder, items = folder / f"{name}-{round_number}", accounts + accounts * posts

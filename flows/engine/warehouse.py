@@ -6,8 +6,6 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, closing
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from connectors.state.database import SqlConnection
@@ -40,27 +38,6 @@ _LOG_BYTES = 96 * 1024 * 1024
 _LOOK_EVERY = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Worker:
-    """Runs functions with a connection to the file at `path`, one after the other, on a thread."""
-
-    path: Path
-    db: Database
-    thread: Executor
-
-    async def do(self, work: Callable[[Database], T]) -> T:
-        """Run `work` on the worker's thread. Raises WarehouseError when DuckDB fails, and what `work` raises.
-
-        If the caller is cancelled, submitted work still runs to its end.
-        """
-
-        def run() -> T:
-            with explained(self.path), explained_state():
-                return work(self.db)
-
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
-
-
 class Warehouse:
     """The warehouse with its state, open for writing by two threads: one lands pages, the other merges them meanwhile.
 
@@ -68,10 +45,12 @@ class Warehouse:
     when the disk or DuckDB fails; committed data is kept.
     """
 
-    def __init__(self, files: Files, landing: _Worker, merging: _Worker) -> None:
+    def __init__(self, files: Files, landing: Executor, merging: Executor, sibling: Database) -> None:
+        """Use open files on a thread that lands, and a `sibling` of their connection on one that merges."""
         self.files = files
         self._landing = landing
         self._merging = merging
+        self._sibling = sibling
         # What the next transaction lands; it begins when the one before has ended.
         self._arrived: list[PageCommit] = []
         self._next_landing: asyncio.Task[None] | None = None
@@ -80,6 +59,18 @@ class Warehouse:
         self._last_merge: asyncio.Task[None] | None = None
         self._unmerged = 0
         self._merged = MergeStats()
+
+    async def _do(self, thread: Executor, work: Callable[[], T]) -> T:
+        """Run `work` on a thread. Raises WarehouseUnusable when DuckDB or SQLite fails, and what `work` raises.
+
+        If the caller is cancelled, submitted work still runs to its end.
+        """
+
+        def run() -> T:
+            with explained(self.files.path), explained_state():
+                return work()
+
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(thread, run))
 
     async def land(self, commit: PageCommit) -> None:
         """Return when the page commit is durable. Those that arrive during a transaction share the next one."""
@@ -95,7 +86,7 @@ class Warehouse:
             if not self._is_merging or self._unmerged >= _MERGE_BYTES:
                 # If a full batch has landed during the merge, so that a slow disk slows down the scans.
                 await self._wait_for_merge()
-            await self._landing.do(lambda _: self.files.inbox.land(arrived))
+            await self._do(self._landing, lambda: self.files.inbox.land(arrived))
             for commit in arrived:
                 self._unmerged += len(commit.page.body) if commit.page else 0
                 self._unmerged += OUTCOME_BYTES * len(commit.outcomes)
@@ -108,11 +99,11 @@ class Warehouse:
 
     async def _merge_landed(self) -> None:
         self._unmerged = 0
-        self._merged += await self._merging.do(self.files.merge)
+        self._merged += await self._do(self._merging, lambda: self.files.merge(self._sibling))
         log = self.files.path.with_name(f"{self.files.path.name}.wal")
         if log.exists() and log.stat().st_size >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
-            await self._landing.do(checkpoint)
+            await self._do(self._landing, lambda: checkpoint(self.files.db))
 
     async def _wait_for_merge(self) -> None:
         """Wait for the running merge, if any. Raises the exception of the last one."""
@@ -131,11 +122,11 @@ class Warehouse:
     async def read(self, work: _OnWarehouse[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(db, ...)` on merged data in its own transaction, without waiting for the running merge."""
 
-        def run(db: Database) -> T:
-            with transaction(db):
-                return work(db, *args, **kwargs)
+        def run() -> T:
+            with transaction(self.files.db):
+                return work(self.files.db, *args, **kwargs)
 
-        return await self._landing.do(run)
+        return await self._do(self._landing, run)
 
     async def write(self, work: _OnWarehouse[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(db, ...)` on merged data in its own transaction, while no merge runs."""
@@ -145,15 +136,15 @@ class Warehouse:
     async def alone(self, work: _OnWarehouse[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(db, ...)`, which begins its own transactions, while no merge runs."""
         await self._wait_for_merge()
-        return await self._landing.do(lambda db: work(db, *args, **kwargs))
+        return await self._do(self._landing, lambda: work(self.files.db, *args, **kwargs))
 
     async def read_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction that reads the state."""
-        return await self._landing.do(lambda _: self.files.state.read(work, *args, **kwargs))
+        return await self._do(self._landing, lambda: self.files.state.read(work, *args, **kwargs))
 
     async def write_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction that writes the state."""
-        return await self._landing.do(lambda _: self.files.state.write(work, *args, **kwargs))
+        return await self._do(self._landing, lambda: self.files.state.write(work, *args, **kwargs))
 
     async def wait_until_idle(self) -> None:
         """Wait until what has arrived is durable, and no merge is running."""
@@ -187,8 +178,7 @@ async def open_warehouse(
                 lambda: loop.run_in_executor(landing, enter), settings.busy_wait, clock
             )
             with ThreadPoolExecutor(1, "merging") as merging:
-                path = files.path
-                warehouse = Warehouse(files, _Worker(path, files.db, landing), _Worker(path, sibling, merging))
+                warehouse = Warehouse(files, landing, merging, sibling)
                 try:
                     yield warehouse
                 finally:

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -26,7 +25,7 @@ from models.text import one_line
 # The path at which the server shows the HTML report.
 REPORT_PATH = "/gramhouse/report"
 
-_PATIENCE = 90.0
+_PATIENCE = 180.0
 _PAUSE = 0.2
 _GRACE = 10.0
 
@@ -155,35 +154,18 @@ def check_database(file: Path) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PrefectServer:
-    """A started server; its output is in `log`."""
-
-    port: int
-    log: Path
-    process: subprocess.Popen[bytes]
-
-    def wait(self) -> None:
-        """Wait until it is up. Raises ProcessError if it ended or takes too long."""
-        until = time.monotonic() + _PATIENCE
-        while not answers(self.port, "/api/health"):
-            if self.process.poll() is not None or time.monotonic() > until:
-                raise self.error("did not start")
-            time.sleep(_PAUSE)
-
-    def error(self, what: str) -> ProcessError:
-        """Return an exception with the last lines of the log."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
-        output = " / ".join([line.strip() for line in lines if line.strip()][-3:]) or "nothing"
-        return ProcessError(f"Prefect's server {what}. The end of {self.log}: {output}")
+def _fail(what: str, log: Path) -> ProcessError:
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    output = " / ".join([line.strip() for line in lines if line.strip()][-3:]) or "nothing"
+    return ProcessError(f"Prefect's server {what}. The end of {log}: {output}")
 
 
 @contextmanager
-def prefect(home: Path, port: int, report: Path) -> Iterator[PrefectServer]:
-    """Start a Prefect server on a port, with its data in a folder, and stop it when the block ends.
+def prefect(home: Path, port: int, report: Path) -> Iterator[None]:
+    """Run a Prefect server on a port, with its data in a folder, during the block; it also shows the HTML report.
 
-    It also shows the HTML report, and ends with this process, even if this process is killed. This does not wait until
-    the server is up, so that other processes can start concurrently. Raises ProcessError if its database is damaged.
+    It ends with this process, even if this process is killed. Raises ProcessError, with the end of its log, if its
+    database is damaged, if it does not start, and if it has ended when the block fails.
     """
     private(home)
     check_database(home / "prefect.db")
@@ -206,4 +188,14 @@ def prefect(home: Path, port: int, report: Path) -> Iterator[PrefectServer]:
             start_new_session=True,
         ) as process,
     ):
-        yield PrefectServer(port, log, process)
+        until = time.monotonic() + _PATIENCE
+        while not answers(port, "/api/health"):
+            if process.poll() is not None or time.monotonic() > until:
+                raise _fail("did not start", log)
+            time.sleep(_PAUSE)
+        try:
+            yield
+        except Exception as error:
+            if process.poll() is None:
+                raise
+            raise _fail("no longer answers", log) from error

@@ -219,8 +219,7 @@ def test_the_key_is_written_nowhere_though_everything_fails(rig: Rig, tmp_path: 
 @pytest.mark.long
 def test_prefect_stores_the_key_nowhere_though_everything_fails(rig: Rig, tmp_path: Path) -> None:
     home, port = tmp_path / "prefect", free_port()
-    with prefect(home, port, home.parent / "report.html") as server:
-        server.wait()
+    with prefect(home, port, home.parent / "report.html"):
         tracker = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
         slow = rig.start("tracked", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker)
         # The value of a block is passed on standard input; the address is no secret.

@@ -52,9 +52,16 @@ def accounts(
         out.print("No token is expired." if expired else "No accounts yet.")
         return
     now = SystemClock().now()
-    shown = [row | {"media": _age(row["media_as_of"], now), "state": _state(row, now)} for row in rows]
     columns = {"account": "ig_username", "account id": "account_id", **{each: each for each in _SURFACES}}
-    print_rows(shown, {**columns, "media": "media", "state": "state"}, prose=("account",))
+    print_rows(
+        [row | {"media": _age(row["media_as_of"], now)} for row in rows],
+        columns | {"media": "media"},
+        prose=("account",),
+    )
+    # Below the table: a narrow terminal has no room for another column.
+    for row in rows:
+        if state := _state(row, now):
+            print_row(f"[bold]{clean(row['ig_username'] or row['account_id'])}[/]:", clean(state))
     if removed:
         out.print(f"[dim]{count(removed, 'account')} marked as removed and not shown.[/]")
 

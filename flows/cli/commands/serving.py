@@ -4,6 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,19 +95,15 @@ def _run(settings: Settings, api: str | None) -> None:
     def ready(served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
         _greet(settings, api, served, notes)
 
+    _check_key(settings)
     if api is not None:
-        _check_key(settings)
         asyncio.run(check_tracker())
         asyncio.run(serve(settings, ready))
         return
-    with prefect(settings.prefect_home, settings.prefect_port, settings.report_file()) as server:
-        _check_key(settings)
+    with ExitStack() as stack:
         with err.status("[dim]starting Prefect …[/]"):
-            server.wait()
-        try:
-            asyncio.run(serve(settings, ready))
-        except Exception as error:
-            raise server.error("no longer answers") from error
+            stack.enter_context(prefect(settings.prefect_home, settings.prefect_port, settings.report_file()))
+        asyncio.run(serve(settings, ready))
         err.print("Stopping Prefect's server.")
 
 

@@ -216,8 +216,7 @@ def test_sigterm_ends_all_processes_and_no_file_of_prefect_contains_the_key(up: 
 def test_after_a_stop_one_missed_run_starts_and_what_was_paused_stays_so(up: Up) -> None:
     up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
     assert up.end(signal.SIGTERM) == 0
-    with prefect(up.home, up.port, up.operator.folder / "report.html") as server:
-        server.wait()
+    with prefect(up.home, up.port, up.operator.folder / "report.html"):
         now = datetime.now(UTC)
         window = {"start_time": str(now - timedelta(days=9)), "end_time": str(now - timedelta(days=4)), "min_runs": 4}
         up.ask(f"/deployments/{up.deployments()['nightly']['id']}/schedule", window)

@@ -1,10 +1,10 @@
 """`gramhouse doctor` detects a key that cannot list media, and honours every Retry-After."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -30,50 +30,56 @@ from tests.operator import Cli
 from tests.warehouse.rig import account
 
 
-@contextmanager
-def served(
-    monkeypatch: pytest.MonkeyPatch,
-    key: str,
-    *rules: Rule,
-    **settings: Any,  # noqa: ANN401
-) -> Iterator[Sandbox]:
-    chosen = SandboxSettings(**({"accounts": 4, "posts": 5, "seed": 11} | settings))
-    sandbox = Api(chosen, rules) if rules else Sandbox(chosen)
-    with in_thread(sandbox) as url:
-        monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
-        monkeypatch.setenv("GRAMHOUSE_API_KEY", key)
-        yield sandbox
+@dataclass
+class Doctor:
+    """What `gramhouse doctor` finds, by check, while a sandbox serves the API."""
+
+    run_cli: Cli
+    monkeypatch: pytest.MonkeyPatch
+
+    @contextmanager
+    def of(self, *rules: Rule, key: str = DEMO_KEY, **settings: Any) -> Iterator[str]:  # noqa: ANN401
+        """Serve the API at the address of the settings; yield it."""
+        chosen = SandboxSettings(**({"accounts": 4, "posts": 5, "seed": 11} | settings))
+        with in_thread(Api(chosen, rules) if rules else Sandbox(chosen)) as url:
+            self.monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
+            self.monkeypatch.setenv("GRAMHOUSE_API_KEY", key)
+            yield url
+
+    def find(self, code: int) -> dict[str, tuple[str, str]]:
+        exit_code, out, _ = self.run_cli("doctor", "--json")
+        found = {finding["check"]: (finding["verdict"], finding["message"]) for finding in json.loads(out)["findings"]}
+        assert exit_code == code, found
+        return found
 
 
-def _found(run_cli: Cli, code: int) -> dict[str, tuple[str, str]]:
-    exit_code, out, _ = run_cli("doctor", "--json")
-    assert exit_code == code
-    return {finding["check"]: (finding["verdict"], finding["message"]) for finding in json.loads(out)["findings"]}
+@pytest.fixture
+def doctor(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    return Doctor(run_cli, monkeypatch)
 
 
-def test_a_key_without_the_scope_is_found_before_the_nightly_run(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(monkeypatch, NO_SCOPE_KEY):
-        found = _found(run_cli, 1)
-        code, out, _ = run_cli("doctor")
-    assert found["API"][0] == "ok"
-    assert found["media"][0] == "bad"
-    [line] = [line for line in out.splitlines() if " media " in line]
-    assert code == 1
-    assert "api_scope_denied" in line
-    assert "automations:read" in line
+MALFORMED = Rule(Action("malformed_account"))
 
 
-@pytest.mark.parametrize(("accounts", "code", "verdict"), [(4, 0, "note"), (0, 1, "bad")])
-def test_malformed_accounts_are_not_counted_as_reached(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, accounts: int, code: int, verdict: str
-) -> None:
-    with served(monkeypatch, DEMO_KEY, Rule(Action("malformed_account")), accounts=accounts):
-        found = _found(run_cli, code)
-    assert f"the key reaches {accounts} accounts" in found["API"][1]
-    assert (found["accounts"][0], f"1 of {accounts + 1} record" in found["accounts"][1]) == (verdict, True)
+# How the service is served, the exit code, the number of accounts that the key reaches, and what another check finds.
+ANSWERS: list[tuple[dict[str, Any], tuple[Rule, ...], int, int, tuple[str, str, str]]] = [
+    ({"key": NO_SCOPE_KEY}, (), 1, 4, ("media", "bad", "api_scope_denied")),
+    # Malformed accounts are not counted as reached.
+    ({}, (MALFORMED,), 0, 4, ("accounts", "note", "1 of 5 records")),
+    ({"accounts": 0}, (MALFORMED,), 1, 0, ("accounts", "bad", "1 of 1 record")),
+]
 
 
-def test_media_are_read_as_syncs_read_them(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_service_answers_is_judged_before_the_nightly_run(doctor: Doctor) -> None:
+    for serving, rules, code, reached, (check, verdict, text) in ANSWERS:
+        with doctor.of(*rules, **serving):
+            found = doctor.find(code)
+            assert (found["API"][0], f"the key reaches {reached} accounts" in found["API"][1]) == ("ok", True)
+            assert (found[check][0], text in found[check][1]) == (verdict, True)
+            assert text in doctor.run_cli("doctor")[1]
+
+
+def test_media_are_read_as_syncs_read_them(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(request: BaseHTTPRequestHandler) -> None:
         is_media = "/media" in request.path
         items = '"result":{"media":[]}' if is_media else f'"items":[{json.dumps(account(1))}]'
@@ -83,56 +89,44 @@ def test_media_are_read_as_syncs_read_them(run_cli: Cli, monkeypatch: pytest.Mon
     with http_server(answer) as url:
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
         monkeypatch.setenv("GRAMHOUSE_API_KEY", DEMO_KEY)
-        assert _found(run_cli, 0)["media"][0] == "ok"
+        assert doctor.find(0)["media"][0] == "ok"
 
 
-def test_a_rate_limit_is_a_note_and_is_not_requested_again(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(monkeypatch, "sandbox-demo-key", selected_account=RateLimit(1, 3600)):
-        found = _found(run_cli, 0)
-        assert (found["API"][0], found["media"][0], "4 accounts" in found["API"][1]) == ("ok", "ok", True)
-        verdict, message = _found(run_cli, 0)["media"]
-    assert verdict == "note"
-    assert "rate_limited" in message
-    assert "not retried" in message
+def test_a_rate_limit_is_a_note_and_is_not_requested_again(doctor: Doctor) -> None:
+    with doctor.of(selected_account=RateLimit(1, 3600)):
+        assert doctor.find(0)["media"][0] == "ok"
+        verdict, message = doctor.find(0)["media"]
+    assert (verdict, "rate_limited" in message, "not retried" in message) == ("note", True, True)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3600, "1 h"), (10**13, "115740740 d 17 h")])
-def test_a_rate_limit_is_kept_for_the_next_command_if_there_is_a_warehouse(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, seconds: int, text: str
+def test_a_rate_limit_is_kept_for_the_next_command_if_the_warehouse_is_that_of_the_service(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, seconds: int, text: str
 ) -> None:
-    limit = Rule(Action("error", code="rate_limited", retry_after=seconds), "accounts", nth=2)
-    with served(monkeypatch, "sandbox-demo-key", limit):
-        assert run_cli("sync")[0] == 0
-        assert _found(run_cli, 0)["API"][1].endswith(f"Rate-limited for {text}; not retried. Syncs wait as long")
-        code, out, _ = run_cli("doctor")
-    assert (code, "the account catalogue is rate-limited until" in out) == (int(seconds > 86_400), True)
-
-
-def test_a_rate_limit_of_another_service_is_not_kept(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(monkeypatch, "sandbox-demo-key"):
-        assert run_cli("sync")[0] == 0
-        right = os.environ["GRAMHOUSE_BASE_URL"]
-        limit = Rule(Action("error", code="rate_limited", retry_after=3600), "accounts")
-        with served(monkeypatch, "sandbox-demo-key", limit):
-            assert "this wait could not be stored" in _found(run_cli, 1)["API"][1]
+    limited = Action("error", code="rate_limited", retry_after=seconds)
+    with doctor.of(Rule(limited, "accounts", nth=2)) as right:
+        assert doctor.run_cli("sync")[0] == 0
+        with doctor.of(Rule(limited, "accounts")):
+            assert "this wait could not be stored" in doctor.find(1)["API"][1]
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", right)
-        assert _found(run_cli, 0)["API"][0] == "ok"
+        assert doctor.find(0)["API"][1].endswith(f"Rate-limited for {text}; not retried. Syncs wait as long")
+        assert "the account catalogue is rate-limited until" in doctor.find(int(seconds > 86_400))["API"][1]
 
 
-def test_address_and_key_of_a_block_are_not_missing(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_and_key_of_a_block_are_not_missing(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "production")
-    found = _found(run_cli, 0)
+    found = doctor.find(0)
     assert found["address"] == found["key"] == ("note", "not checked: it is that of the Prefect block production")
     assert found["API"] == ("note", "not checked: see address, key and network above")
 
 
-def test_the_checks_go_on_after_a_file_that_cannot_be_read(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checks_go_on_after_a_file_that_cannot_be_read(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_: Path) -> None:
         raise PermissionError(13, "Permission denied", "data/warehouse.duckdb")
 
     monkeypatch.setattr(checks, "holder", refused)
-    with served(monkeypatch, DEMO_KEY):
-        found = _found(run_cli, 1)
+    with doctor.of():
+        found = doctor.find(1)
     assert found["warehouse"] == (
         "bad",
         "data/warehouse.duckdb: Permission denied. Fix: check path, permissions and disk.",
@@ -141,10 +135,10 @@ def test_the_checks_go_on_after_a_file_that_cannot_be_read(run_cli: Cli, monkeyp
 
 
 def test_a_full_disk_a_damaged_database_and_a_running_up_are_found(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with served(monkeypatch, DEMO_KEY):
-        found = _found(run_cli, 0)
+    with doctor.of():
+        found = doctor.find(0)
         assert (found["disk"][0], "are free in" in found["disk"][1]) == ("ok", True)
         assert "`gramhouse up` is not running on this machine" in found["schedules"][1]
         Path("data/prefect").mkdir(parents=True)
@@ -152,7 +146,7 @@ def test_a_full_disk_a_damaged_database_and_a_running_up_are_found(
         usage = shutil.disk_usage(".")
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
         with hold(Path("data/prefect/up"), "gramhouse up", since="noon", pause=lambda _: None):
-            found = _found(run_cli, 1)
+            found = doctor.find(1)
     assert found["disk"][1].startswith("1.0 kB are free in")
     assert "prefect.db is damaged (file is not a database). Fix: move it" in found["Prefect"][1]
     assert found["schedules"][1].startswith("gramhouse up (process ")
@@ -163,20 +157,18 @@ def _hold(scope: str, until: datetime) -> None:
         Inbox(state).land([PageCommit(cooldown=ScopeCooldown(scope, until))])
 
 
-def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with served(monkeypatch, "sandbox-demo-key"):
-        assert run_cli("sync")[0] == 0
+def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(doctor: Doctor) -> None:
+    with doctor.of():
+        assert doctor.run_cli("sync")[0] == 0
         later = datetime.now(UTC) + timedelta(hours=2)
-        for row in json.loads(run_cli("accounts", "--json")[1])["accounts"]:
+        for row in json.loads(doctor.run_cli("accounts", "--json")[1])["accounts"]:
             _hold(f"selected_account:{row['account_id']}", later)
-        verdict, message = _found(run_cli, 0)["media"]
+        verdict, message = doctor.find(0)["media"]
         assert (verdict, message.startswith("not checked")) == ("note", True)
         _hold("account_catalog", later)
-        assert "limited until" in _found(run_cli, 0)["API"][1]
+        assert "limited until" in doctor.find(0)["API"][1]
         with hold(Path("data/warehouse.duckdb"), "a sync", since="now", pause=lambda _: None):
-            verdict, message = _found(run_cli, 0)["API"]
+            verdict, message = doctor.find(0)["API"]
         assert (verdict, "cooldowns are in the warehouse" in message) == ("note", True)
 
 
@@ -192,7 +184,7 @@ def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
     ],
 )
 def test_a_long_cooldown_is_lifted_when_a_person_agrees(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str], answer: str | None, *, lifted: bool
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, arguments: list[str], answer: str | None, *, lifted: bool
 ) -> None:
     def reply() -> str:
         if answer is None:
@@ -200,37 +192,29 @@ def test_a_long_cooldown_is_lifted_when_a_person_agrees(
         return answer
 
     monkeypatch.setattr("builtins.input", reply)
-    with served(monkeypatch, "sandbox-demo-key"):
-        assert run_cli("sync")[0] == 0
+    with doctor.of():
+        assert doctor.run_cli("sync")[0] == 0
         soon = datetime.now(UTC) + timedelta(hours=23)
         _hold("account_catalog", datetime(2082, 1, 2, tzinfo=UTC))
         _hold("selected_account:other", soon)
-        assert _found(run_cli, 1)["cooldown"][1].startswith("no requests for the account catalogue until 2082-01-02")
-        code, _, err = run_cli("doctor", "--repair", *arguments)
+        assert doctor.find(1)["cooldown"][1].startswith("no requests for the account catalogue until 2082-01-02")
+        code, _, err = doctor.run_cli("doctor", "--repair", *arguments)
         assert code == (0 if lifted else 1)
         assert err.count("so that the next sync sends requests again? [y/N]") == (not arguments)
-        assert ("cooldown" not in _found(run_cli, 0 if lifted else 1)) is lifted
+        assert ("cooldown" not in doctor.find(0 if lifted else 1)) is lifted
     with open_state_read_only(state_path(Path("data/warehouse.duckdb"))) as state:
         assert state is not None
         assert state.read(read_cooldowns, now=datetime.now(UTC))["selected_account:other"] == soon
 
 
-def test_the_address_that_a_warehouse_belongs_to_is_shown(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(monkeypatch, "sandbox-demo-key"):
-        assert run_cli("sync")[0] == 0
-        address = os.environ["GRAMHOUSE_BASE_URL"]
-        assert _found(run_cli, 0)["warehouse"][1].endswith(f"; filled from {address}")
-        monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://other.example.com")
-        assert f"filled from {address}" in _found(run_cli, 1)["warehouse"][1]
-
-
-def test_an_empty_database_is_a_warehouse_that_a_sync_fills(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_database_is_a_warehouse_that_a_sync_fills(doctor: Doctor) -> None:
     Path("data").mkdir()
     duckdb.connect("data/warehouse.duckdb").close()
-    with served(monkeypatch, "sandbox-demo-key"):
-        found = _found(run_cli, 0)
+    with doctor.of() as address:
+        found = doctor.find(0)
         assert (found["API"][0], found["warehouse"][0]) == ("ok", "ok")
-        assert run_cli("sync")[0] == 0
+        assert doctor.run_cli("sync")[0] == 0
+        assert doctor.find(0)["warehouse"][1].endswith(f"; filled from {address}")
 
 
 def _cut(part: Path) -> None:
@@ -269,9 +253,9 @@ UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]]
 }
 
 
-def test_what_makes_every_command_that_writes_fail_is_found(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(monkeypatch, "sandbox-demo-key"):
-        assert run_cli("sync")[0] == 0
+def test_what_makes_every_command_that_writes_fail_is_found(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    with doctor.of():
+        assert doctor.run_cli("sync")[0] == 0
         Path("notes.txt").write_text("notes", encoding="utf-8")
         shutil.copytree("data", "whole")
         for name, (damage, settings, check, message) in UNWRITABLE.items():
@@ -281,8 +265,8 @@ def test_what_makes_every_command_that_writes_fail_is_found(run_cli: Cli, monkey
             with monkeypatch.context() as wrong:
                 for variable, value in settings.items():
                     wrong.setenv(variable, value)
-                code, out, _ = run_cli("doctor", "--json")
+                code, out, _ = doctor.run_cli("doctor", "--json")
                 findings = json.loads(out)["findings"]
                 bad = [one["message"] for one in findings if (one["check"], one["verdict"]) == (check, "bad")]
                 assert (code in {1, 2}, any(message in text for text in bad)) == (True, True), (name, bad)
-                assert run_cli("sync")[0] in {1, 2, 3}, name
+                assert doctor.run_cli("sync")[0] in {1, 2, 3}, name
