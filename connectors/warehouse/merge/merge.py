@@ -37,10 +37,6 @@ _SQL = statements(__name__)
 
 Row = dict[str, object]
 
-# What of a page and of its checkpoint decides what its scan missed.
-_OF_PAGE = ("scan_id", "seq", "run_seq", "began_seq")
-_OF_END = ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")
-
 _FIGURES = {
     "confirm_after": CONFIRM_AFTER_HOURS,
     "confirm_accounts_after": ACCOUNTS_CONFIRM_AFTER_HOURS,
@@ -184,19 +180,12 @@ def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected]) -> C
     rows: dict[tuple[object, ...], Row] = {}
     for one in rejected:
         page = one.page
-        row: Row = {
-            "reason": one.reason,
-            **asdict(page.partition),
-            "page": page.page,
-            "position": one.position,
-            "payload": one.payload,
-            "run_id": page.run_id,
-            "correlation_id": page.correlation_id,
-            "seen_at": page.received_at,
-            "digest": one.digest,
+        said = {
+            **_pick(page, ("page", "run_id", "correlation_id")),
+            **_pick(one, ("reason", "position", "payload", "digest")),
         }
-        first = rows.setdefault((page.partition, one.reason, one.digest), row)
-        first["last_seen_at"] = page.received_at
+        first = {**asdict(page.partition), **said, "seen_at": page.received_at}
+        rows.setdefault((page.partition, one.reason, one.digest), first)["last_seen_at"] = page.received_at
     _offer_rows(db, "quarantined", list(rows.values()), digest=pa.uint64())
     run_seqs = {one.page.run_id: one.page.run_seq for one in rejected}
     written = db.execute(_SQL["quarantine"]).fetchall()
@@ -230,13 +219,17 @@ def _end(page: Landing, end: Checkpoint) -> Row:
     account_id, lifetime = page.partition.account_id, LIFETIMES.get(page.partition.surface)
     return {
         **asdict(page.partition),
-        **{name: getattr(page, name) for name in _OF_PAGE},
-        **{name: getattr(end, name) for name in _OF_END},
+        **_pick(page, ("scan_id", "seq", "run_seq", "began_seq")),
+        **_pick(end, ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")),
         "closed_at": page.received_at,
         "is_recent": end.state is ScanState.RECENT,
         "full_share": _share_of(account_id) if end.full_share is None else end.full_share,
         "lifetime": lifetime and int(lifetime.total_seconds()),
     }
+
+
+def _pick(values: object, names: Sequence[str]) -> Row:
+    return {name: getattr(values, name) for name in names}
 
 
 def _share_of(account_id: str) -> float:
