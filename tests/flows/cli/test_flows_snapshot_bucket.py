@@ -1,8 +1,8 @@
 """The snapshot in a bucket: commands publish it, and read it on the writer's machine and on another."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import pytest
@@ -12,10 +12,10 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.buckets.s3 import s3_server
-from tests.operator import Cli, run_here
+from tests.operator import KEY, Operator
 from tests.security.canary import holding
 
-COUNT = "SELECT count(*) AS n FROM accounts"
+Machines = Callable[[str], Operator]
 
 
 @pytest.fixture(scope="module")
@@ -25,151 +25,113 @@ def s3() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], tmp_path: Path) -> Iterator[Cli]:
-    for name, value in s3.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", f"s3://bucket/{tmp_path.name}/analytics.duckdb")
+def on(s3: dict[str, str], tmp_path: Path) -> Iterator[Machines]:
+    """A function that returns the operator of a machine with a folder of its own; all have one snapshot in a bucket."""
     with in_thread(Sandbox(SandboxSettings(accounts=4, posts=3))) as url:
-        monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
-        yield run_here
+        snapshot = f"s3://bucket/{tmp_path.name}/analytics.duckdb"
+        service = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": KEY, "GRAMHOUSE_SNAPSHOT": snapshot}
+
+        def machine(name: str) -> Operator:
+            (tmp_path / name).mkdir(exist_ok=True)
+            return Operator(tmp_path / name, s3 | service, here=True, cwd=tmp_path / name)
+
+        yield machine
 
 
-def _at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Switch to the folder and environment of another machine."""
-    folder.mkdir(exist_ok=True)
-    monkeypatch.chdir(folder)
-    return folder
+def accounts(operator: Operator) -> int:
+    rows = operator.run("query", "SELECT count(*) AS n FROM accounts", "--json").json()["rows"]
+    return int(rows[0]["n"])
 
 
-def _json(run_cli: Cli, *arguments: str, code: int = 0) -> Any:  # noqa: ANN401 - JSON is anything
-    done = run_cli(*arguments, "--json")
-    assert done.code == code, done.stderr
-    return done.json()
+def bucket_check(operator: Operator) -> str:
+    [found] = [each for each in operator.run("doctor", "--json").json()["findings"] if each["check"] == "bucket"]
+    return str(found["message"])
 
 
-def test_it_is_published_and_read_here_and_on_another_machine(
-    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = f"s3://bucket/{tmp_path.name}/analytics.duckdb"
-    analyst = _at(tmp_path / "analyst", monkeypatch)
-    for command in (["query", COUNT], ["status"]):
-        code, _, err = run_cli(*command)
-        assert (code, len(err.splitlines())) == (1, 1)
-        assert f"There is no snapshot at {url}. Fix: run `gramhouse sync` where the warehouse is, or correct" in err
+def test_it_is_published_and_read_here_and_on_another_machine(on: Machines) -> None:
+    writer, analyst = on("writer"), on("analyst")
+    url = writer.env["GRAMHOUSE_SNAPSHOT"]
+    for command in (["query", "SELECT 1"], ["status"]):
+        [line] = analyst.run(*command, code=1).stderr.splitlines()
+        assert f"There is no snapshot at {url}. Fix: run `gramhouse sync` where the warehouse is, or correct" in line
 
-    operator = _at(tmp_path / "operator", monkeypatch)
-    assert _json(run_cli, "sync")["snapshot"] == url
-    found = {one["check"]: one["message"] for one in _json(run_cli, "doctor")["findings"]}
-    assert found["bucket"] == f"{url} can be written"
-    with monkeypatch.context() as away:
-        # On the writer's machine, readers do not need the bucket.
-        away.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-        assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
+    assert writer.sync()["snapshot"] == url
+    assert bucket_check(writer) == f"{url} can be written"
+    # On the writer's machine, readers do not need the bucket.
+    assert accounts(Operator(writer.folder, writer.env | {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"})) == 4
 
-    _at(analyst, monkeypatch)
-    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
-    assert _json(run_cli, "status")["status_file"] is None
-    assert _json(run_cli, "report")["report"] == "data/report.html"
-    assert len(_json(run_cli, "runs")["runs"]) == 1
-    found = {one["check"]: one["message"] for one in _json(run_cli, "doctor")["findings"]}
-    assert found["bucket"] == f"{url} can be read; a copy is at data/analytics.duckdb"
-    copy = analyst / "data" / "analytics.duckdb"
-    assert copy.read_bytes() == (operator / "data" / "analytics.duckdb").read_bytes()
-    assert copy.stat().st_mode & 0o777 == 0o444
-
-    before = copy.read_bytes()
-    with copy.open("rb") as reader:
-        _at(operator, monkeypatch)
-        code, out, _ = run_cli("publish")
-        assert (code, out.startswith(f"Published {url} (")) == (0, True)
-        _at(analyst, monkeypatch)
-        assert _json(run_cli, "query", "SELECT count(*) AS n FROM published")["rows"] == [{"n": 1}]
-        assert copy.read_bytes() == (operator / "data" / "analytics.duckdb").read_bytes()
-        assert copy.read_bytes() != before
+    assert accounts(analyst) == 4
+    assert analyst.run("status", "--json").json()["status_file"] is None
+    assert analyst.run("report", "--json").json()["report"] == str(analyst.folder / "report.html")
+    assert len(analyst.run("runs", "--json").json()["runs"]) == 1
+    assert bucket_check(analyst) == f"{url} can be read; a copy is at {analyst.snapshot}"
+    before = analyst.snapshot.read_bytes()
+    assert (before, analyst.snapshot.stat().st_mode & 0o777) == (writer.snapshot.read_bytes(), 0o444)
+    with analyst.snapshot.open("rb") as reader:
+        assert writer.run("publish").stdout.startswith(f"Published {url} (")
+        assert accounts(analyst) == 4
+        assert analyst.snapshot.read_bytes() == writer.snapshot.read_bytes() != before
         assert reader.read() == before
 
 
-def test_an_unusable_bucket_is_reported_in_one_line_before_any_request(
-    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _at(tmp_path / "operator", monkeypatch)
-    code, _, err = run_cli("sync", "--snapshot", "s3://none/s.duckdb")
-    last = err.splitlines()[-1]
-    assert (code, "the bucket s3://none cannot be used" in last) == (1, True)
+def test_an_unusable_bucket_is_reported_before_any_request(on: Machines) -> None:
+    writer = on("writer")
+    last = writer.run("sync", "--snapshot", "s3://none/s.duckdb", code=1).stderr.splitlines()[-1]
+    assert "the bucket s3://none cannot be used" in last
     assert "Fix: check the bucket's name" in last
-    assert not (tmp_path / "operator" / "data" / "warehouse.duckdb").exists()
+    assert not writer.warehouse.exists()
 
 
-def test_a_run_whose_upload_failed_is_interrupted_and_carried_on(
-    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_upload_failed_is_interrupted_and_carried_on(on: Machines) -> None:
     async def fail(*_: object, **__: object) -> None:
         raise BucketError("the upload failed.")
 
-    _at(tmp_path / "operator", monkeypatch)
-    with monkeypatch.context() as broken:
-        broken.setattr("connectors.buckets.snapshot_bucket.SnapshotBucket.publish", fail)
-        assert _json(run_cli, "sync", code=1)["message"] == "the upload failed."
-    found = _json(run_cli, "status", code=3)
+    writer = on("writer")
+    with patch("connectors.buckets.snapshot_bucket.SnapshotBucket.publish", fail):
+        assert writer.sync(code=1)["message"] == "the upload failed."
+    found = writer.run("status", "--json", code=3).json()
     last = found["last_run"]
     assert found["attention"] == ["interrupted"]
     assert (last["state"], last["error_code"], last["detail"]) == ("interrupted", None, "the upload failed")
-    [run] = _json(run_cli, "runs")["runs"]
+    [run] = writer.run("runs", "--json").json()["runs"]
     assert (run["state"], run["accounts"]) == ("interrupted", 4)
-    after = _json(run_cli, "sync")
+    after = writer.sync()
     assert (after["requests"], after["resumed_runs"]) == (0, [run["run_id"]])
-    assert _json(run_cli, "status")["attention"] == []
-    _at(tmp_path / "analyst", monkeypatch)
-    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
+    assert writer.run("status", "--json").json()["attention"] == []
+    assert accounts(on("analyst")) == 4
 
 
-def test_a_warehouse_leaves_the_bucket_of_another_one(
-    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _at(tmp_path / "operator", monkeypatch)
-    _json(run_cli, "sync")
-    _at(tmp_path / "other", monkeypatch)
-    warnings = _json(run_cli, "sync", code=3)["findings"]
-    assert [warning["code"] for warning in warnings] == ["snapshot_not_replaced"]
-    code, _, err = run_cli("publish")
-    assert (code, len(err.splitlines())) == (1, 1)
-    assert "is the snapshot of another warehouse and is not replaced" in err
-    _at(tmp_path / "analyst", monkeypatch)
-    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
+def test_a_warehouse_leaves_the_bucket_of_another_one(on: Machines) -> None:
+    on("writer").sync()
+    other = on("other")
+    assert [warning["code"] for warning in other.sync(code=3)["findings"]] == ["snapshot_not_replaced"]
+    [line] = other.run("publish", code=1).stderr.splitlines()
+    assert "is the snapshot of another warehouse and is not replaced" in line
+    assert accounts(on("analyst")) == 4
 
 
-@pytest.mark.parametrize("name", ["notes.txt", pytest.param("sales.duckdb", marks=pytest.mark.long)])
-def test_a_download_replaces_no_other_file(
-    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", f"s3://bucket/{name}")
-    _at(tmp_path / "operator", monkeypatch)
-    _json(run_cli, "sync")
-    _at(tmp_path / "analyst", monkeypatch)
-    file = tmp_path / "analyst" / "data" / name
-    file.parent.mkdir()
-    if name == "notes.txt":
-        file.write_text("mine")
-    else:
-        with duckdb.connect(file) as db:
+@pytest.mark.parametrize("is_database", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_download_replaces_no_other_file(on: Machines, *, is_database: bool) -> None:
+    on("writer").sync()
+    analyst = on("analyst")
+    if is_database:
+        with duckdb.connect(analyst.snapshot) as db:
             db.execute("CREATE TABLE sales AS SELECT 1")
-    before = file.read_bytes()
-    code, _, err = run_cli("query", COUNT)
-    assert (code, len(err.splitlines())) == (1, 1)
-    assert "and is not replaced. Fix: " in err
-    assert file.read_bytes() == before
-    file.unlink()
-    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
+    else:
+        analyst.snapshot.write_text("mine")
+    before = analyst.snapshot.read_bytes()
+    [line] = analyst.run("query", "SELECT 1", code=1).stderr.splitlines()
+    assert "and is not replaced. Fix: " in line
+    assert analyst.snapshot.read_bytes() == before
+    analyst.snapshot.unlink()
+    assert accounts(analyst) == 4
 
 
-def test_a_forgotten_account_is_in_no_object(run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", str(tmp_path / "w.duckdb"))
+def test_a_forgotten_account_is_in_no_object(on: Machines) -> None:
+    writer, analyst = on("writer"), on("analyst")
     for command in ("sync", "publish", "publish"):
-        assert run_cli(command)[0] == 0
-    query = "SELECT account_id, ig_username FROM accounts ORDER BY ALL LIMIT 1"
-    [row] = _json(run_cli, "query", query)["rows"]
-    _json(run_cli, "forget", row["account_id"], "--yes")
-    _at(tmp_path / "analyst", monkeypatch)
-    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 3}]
-    assert not holding(tmp_path / "analyst", row["account_id"]) | holding(tmp_path / "analyst", row["ig_username"])
+        writer.run(command)
+    [(account, name)] = writer.ask("SELECT account_id, ig_username FROM accounts ORDER BY ALL LIMIT 1")
+    writer.run("forget", account, "--yes")
+    assert accounts(analyst) == 3
+    assert not holding(analyst.folder, account) | holding(analyst.folder, name)
