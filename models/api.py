@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json, to_json
 
-from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, cursor_of, located
+from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, locate_items, read_cursor
 from models.page_commit import RejectedRecord
 from models.partial_json import Unreadable, checked_members, count_elements, elements, repair
 from models.text import one_line
@@ -124,7 +124,7 @@ def read_account_page(body: bytes, hide: Hide = bytes) -> AccountPage:
     page = checked_members(text)
     if missing := {"items", "next_cursor"} - page.keys():
         raise Unreadable(f"it has no {min(missing)}")
-    cursor = cursor_of(page["next_cursor"])
+    cursor = read_cursor(page["next_cursor"])
     if isinstance(cursor, CursorFault):
         raise Unreadable(cursor.message)
     raw = elements(page["items"])
@@ -156,7 +156,7 @@ def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide = 
     list of items is not found.
     """
     text = body.removeprefix(_BYTE_ORDER_MARK)
-    items, found, _ = located(text, paths)
+    items, found, _ = locate_items(text, paths)
     cursor, fault = (None, found) if isinstance(found, CursorFault) else (found, None)
     page = '{"items":' + _readable(items) + ',"next_cursor":' + to_json(cursor).decode() + "}"
     return MediaPage(count_elements(items), cursor, _received(text, items, hide), page, fault)

@@ -36,7 +36,7 @@ from xxhash import xxh3_64_intdigest
 from models.fields import FieldType
 from models.mapping import ADDRESSES, ColumnMapping, Keys, Mapping, Reading, to_keys, to_pointer
 from models.record import BIGINT, READ, RejectedItem, Scalar, as_count, as_text, decode_record, exact
-from models.times import is_instant
+from models.times import is_instant, time_of
 
 # The number of the rules above; it is part of every content hash, and stored in the warehouse.
 CONTENT_RULE = 1
@@ -139,7 +139,7 @@ def find_ids_and_times(records: Iterable[object], mapping: Mapping) -> Iterator[
             media_id = rules.id_of(record)[0]
         except RejectedItem:
             media_id = None
-        yield media_id, rules.first(record, "published_at")
+        yield media_id, rules.time_of(record)
 
 
 def is_ignored(column: ColumnMapping, mapping: Mapping) -> bool:
@@ -185,10 +185,8 @@ class _Rules:
 
     def __init__(self, mapping: Mapping) -> None:
         self._ids = [(to_keys(path), path) for path in mapping.media_id]
-        self._paths = {
-            column.column: [(to_keys(path), READ[column.reading]) for path in column.paths]
-            for column in mapping.columns
-        }
+        times = [column.paths for column in mapping.columns if column.column == "published_at"]
+        self._times = [to_keys(path) for paths in times for path in paths]
         self.count_key = re.compile(mapping.count_key_pattern)
         self.ignored, self.content = _pattern(mapping.ignore), _pattern(mapping.content)
         self.record = _Place(self)
@@ -206,10 +204,10 @@ class _Rules:
                 raise RejectedItem("inexact_id")
         raise RejectedItem("no_id")
 
-    def first(self, record: object, column: str) -> Any:  # noqa: ANN401 - as the column is read
-        """Return the value of a mapped column; None if the record has none that can be read."""
-        for keys, read in self._paths.get(column, ()):
-            if (found := read(_at(record, keys))) is not None:
+    def time_of(self, record: object) -> datetime | None:
+        """Return when a record says that it was published."""
+        for keys in self._times:
+            if (found := time_of(_at(record, keys))) is not None:
                 return found
         return None
 

@@ -94,7 +94,7 @@ def _has_cursor(raw: bytes) -> bool:
         return False
 
 
-def located(body: bytes, paths: PagePaths) -> tuple[bytes, str | CursorFault | None, frozenset[str]]:
+def locate_items(body: bytes, paths: PagePaths) -> tuple[bytes, str | CursorFault | None, frozenset[str]]:
     """Return the list of items of a page, its cursor, and the page's other keys.
 
     The list is the first found of: the paths of `paths`, `items`, the only top-level list of objects, and, if there is
@@ -117,13 +117,13 @@ def located(body: bytes, paths: PagePaths) -> tuple[bytes, str | CursorFault | N
     others = frozenset(page) - {"items", "next_cursor"}
     if cursor is not None:
         ends = cursor == b'""' and paths.empty_cursor == "ends"
-        return items, None if ends else cursor_of(cursor), others
+        return items, None if ends else read_cursor(cursor), others
     if nested:
         return items, CursorFault("cursor_invalid", "several objects of the page have a next_cursor"), others
     return items, _no_cursor(body.replace(items, b""), paths), others
 
 
-def cursor_of(raw: bytes) -> str | CursorFault | None:
+def read_cursor(raw: bytes) -> str | CursorFault | None:
     """Return the value of a page's `next_cursor`, or why it is no cursor."""
     try:
         cursor = msgspec.json.decode(raw)

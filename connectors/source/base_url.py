@@ -44,7 +44,7 @@ def check_api_key(api_key: SecretStr) -> None:
         )
 
 
-def normalized(base_url: str) -> str:
+def normalize_base_url(base_url: str) -> str:
     """Return a base URL in its normalized spelling, so that two can be compared.
 
     The case of scheme and host, a dot at the end of the host, the scheme's default port, a trailing slash and `/api/v1`

@@ -82,7 +82,9 @@ class ApiClient:
         )
         self._redaction = Redaction(api_key)
         self._clock = clock
-        self._timeout = timeout or Timeouts()
+        limits = timeout or Timeouts()
+        self._seconds = limits.total
+        self._extensions = {"timeout": httpx.Timeout(limits.read, connect=limits.connect, pool=None).as_dict()}
         self._paths = paths
         self._network = network or Network()
         self._transport = transport or Transport(
@@ -113,13 +115,11 @@ class ApiClient:
 
     async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes] | ApiError:
         query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
-        limits = httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None)
-        url, extensions = f"{self._base}{request.path}?{query}", {"timeout": limits.as_dict()}
-        answer = None
+        url, answer = f"{self._base}{request.path}?{query}", None
         try:
             # A slow trickle of bytes never reaches the read timeout, so the whole attempt is limited too.
-            async with asyncio.timeout(self._timeout.total):
-                sent = httpx.Request("GET", url, headers=self._headers, extensions=extensions)
+            async with asyncio.timeout(self._seconds):
+                sent = httpx.Request("GET", url, headers=self._headers, extensions=self._extensions)
                 answer = await self._transport.handle_async_request(sent)
                 try:
                     return answer, await self._read_body(answer)

@@ -41,16 +41,14 @@ class Outage:
         """Return what is known after the end of a request of a rate-limit scope; `error` None: it got a page."""
         if error is None or not _is_absence(error):
             return Outage(answered_at=now)
-        if self.is_on:
+        if self.is_on and now < self.next_at:
             # What was sent before the outage was noticed says nothing new.
-            return self if now < self.next_at else _paused(self, min(2 * self.pause, _LONGEST), now)
+            return self
         seen = replace(self, failed=self.failed | {scope})
-        is_everywhere = len(seen.failed) >= _SCOPES and now - self.answered_at >= _LEAST
-        return _paused(seen, _FIRST, now) if is_everywhere else seen
-
-
-def _paused(outage: Outage, pause: float, now: float) -> Outage:
-    return replace(outage, pause=pause, next_at=now + pause)
+        if not self.is_on and (len(seen.failed) < _SCOPES or now - self.answered_at < _LEAST):
+            return seen
+        pause = min(2 * self.pause, _LONGEST) or _FIRST
+        return replace(seen, pause=pause, next_at=now + pause)
 
 
 def _is_absence(error: ApiError) -> bool:

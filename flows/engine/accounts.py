@@ -12,13 +12,14 @@ from flows.engine.batches import Batch
 from flows.engine.pages import scan_account
 from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
-from flows.engine.scan import AccountScan, ListedAccount, Scan, begin_scan
+from flows.engine.scan import AccountScan, Scan, begin_scan
 from flows.engine.scans import fail_fast_group
 from models.forgotten import FORGOTTEN
 from models.incremental import FullReason, why_full
 from models.page_commit import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind
+from models.selection import ChosenAccount
 
 # Accounts whose progress and known items are read at once. Those of later accounts would only take memory.
 _AT_ONCE = 50
@@ -30,7 +31,7 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
     are skipped, unless a setting lets them be scanned. Forgotten accounts are always skipped.
     """
-    done, now, due, skipped = Counter[str](), run.clock.now(), list[ListedAccount](), list[Outcome]()
+    done, now, due, skipped = Counter[str](), run.clock.now(), list[ChosenAccount](), list[Outcome]()
     for account in batch.accounts:
         if (why := why_skipped(account, scan_expired=run.request.settings.scan_expired)) is None:
             due.append(account)
@@ -64,7 +65,7 @@ async def _scan_account(run: Run, account: AccountScan, done: Counter[str]) -> N
             run.progress.accounts_done += 1
 
 
-def why_skipped(account: ListedAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
+def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
     """Return outcome, error code and detail of an account that is not scanned, or None."""
     if account.is_forgotten:
         return OutcomeKind.SKIPPED, FORGOTTEN, FORGOTTEN
@@ -78,7 +79,7 @@ def why_skipped(account: ListedAccount, *, scan_expired: bool) -> tuple[OutcomeK
     return None
 
 
-async def _begin_scans(run: Run, batch: Batch, due: Sequence[ListedAccount]) -> AsyncIterator[AccountScan]:
+async def _begin_scans(run: Run, batch: Batch, due: Sequence[ChosenAccount]) -> AsyncIterator[AccountScan]:
     """Yield the scans that are made again, and those of accounts, which depend on what is known of each feed."""
     for account_scan in batch.again:
         yield account_scan

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
-from flows.engine.scan import AccountScan, ListedAccount
+from flows.engine.scan import AccountScan
 from flows.reporting.words import count
 from models.checkpoint import RunKind
 from models.feeds import SURFACES
 from models.partition import CATALOGUE, Partition, media
+from models.selection import ChosenAccount
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
 # 530 batches, or 900 if each page has a single account: below the thousand task runs that a Prefect server records
@@ -24,7 +25,7 @@ class Batch:
     """Accounts number `first` to `last` of a run, counted from 1; or scans of the run that are made `again`."""
 
     first: int
-    accounts: tuple[ListedAccount, ...]
+    accounts: tuple[ChosenAccount, ...]
     again: tuple[AccountScan, ...] = ()
 
     @property
@@ -49,14 +50,14 @@ class AccountBatcher:
 
     def __init__(self, kind: RunKind = "sync", *, waits_for_all: bool = False) -> None:
         self.listed = 0
-        self.waiting: list[ListedAccount] = []
+        self.waiting: list[ChosenAccount] = []
         self._waits_for_all = waits_for_all
         # The surfaces of each account that have no outcome; the catalogue's account and surface are "".
         self._due: dict[str, tuple[str, ...]] = {"": ("",)} if kind == "sync" else {}
         self._is_closed = False
         self._changed = asyncio.Event()
 
-    def add(self, accounts: Iterable[ListedAccount]) -> None:
+    def add(self, accounts: Iterable[ChosenAccount]) -> None:
         """Add listed accounts."""
         for account in accounts:
             if account.account_id not in self._due:

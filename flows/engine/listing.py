@@ -16,7 +16,7 @@ from connectors.warehouse.queries.progress import find_listed_accounts, read_clo
 from flows.engine.pages import scan_partition
 from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
-from flows.engine.scan import ListedAccount, begin_scan
+from flows.engine.scan import begin_scan
 from flows.engine.warehouse import Warehouse
 from models.api import AccountPage, MediaPage
 from models.forgotten import Forgotten, without_forgotten
@@ -24,10 +24,7 @@ from models.incremental import ClosedScan
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome
-
-_EXPIRED = "token_expired"
-# The statuses that the contract defines (API 2).
-_STATUSES = ("active", _EXPIRED)
+from models.selection import ChosenAccount, choose_account
 
 
 async def list_accounts(run: Run) -> Outcome | None:
@@ -49,30 +46,24 @@ async def list_accounts(run: Run) -> Outcome | None:
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await warehouse.read(find_listed_accounts, scan.checkpoint)
-        run.add(list_account(listed_as, status, surfaces) for listed_as, status in found)
+        run.add(choose_account(listed_as, status, surfaces) for listed_as, status in found)
     rejected, outcome = list[RejectedRecord](), None
 
     def add(page: AccountPage | MediaPage) -> None:
         if isinstance(page, AccountPage):
-            run.add(list_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+            run.add(choose_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
             rejected.extend(page.rejected)
 
     with suppress(RequestsSpent):
         outcome = await scan_partition(scanning, scan, run.budget(CATALOGUE_SCOPE), add)
     run.add(await _known(warehouse, rejected, surfaces))
-    run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
+    run.add(ChosenAccount(mark, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
     if run.request.options.max_requests is not None:
         waiting = run.batcher.waiting
         closed = await warehouse.read(read_closed_scans, [account.account_id for account in waiting])
         run.batcher.waiting = longest_waiting(waiting, closed)
     run.all_listed()
     return outcome
-
-
-def list_account(listed_as: str, status: str, surfaces: tuple[str, ...], username: str | None = None) -> ListedAccount:
-    """Return an account with the status that the catalogue has."""
-    unknown = None if status in _STATUSES else status
-    return ListedAccount(listed_as, status == _EXPIRED, surfaces, username, unknown)
 
 
 def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
@@ -98,7 +89,7 @@ def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
 
 async def _known(
     warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[str, ...]
-) -> list[ListedAccount]:
+) -> list[ChosenAccount]:
     """Return accounts that get outcomes although their record was rejected.
 
     They are known, or only their status is unknown. Any other is only in quarantine.
@@ -106,17 +97,17 @@ async def _known(
     by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
     known = await warehouse.read(read_statuses, by_id) if by_id else {}
     statuses = {**known, **{key: record.unknown_status for key, record in by_id.items() if record.unknown_status}}
-    return [list_account(by_id[key].account_id or "", status, surfaces) for key, status in statuses.items()]
+    return [choose_account(by_id[key].account_id or "", status, surfaces) for key, status in statuses.items()]
 
 
-def longest_waiting(accounts: Sequence[ListedAccount], closed: Mapping[Partition, ClosedScan]) -> list[ListedAccount]:
+def longest_waiting(accounts: Sequence[ChosenAccount], closed: Mapping[Partition, ClosedScan]) -> list[ChosenAccount]:
     """Return accounts sorted by how long they have waited: those without a closed scan first, then by the oldest one.
 
     The surfaces of each account are sorted in the same way: otherwise one of them could always use up all requests.
     """
     never = datetime.min.replace(tzinfo=UTC)
 
-    def since(account: ListedAccount, surface: str) -> datetime:
+    def since(account: ChosenAccount, surface: str) -> datetime:
         scan = closed.get(media(account.account_id, surface))
         return never if scan is None else scan.closed_at
 

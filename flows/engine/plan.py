@@ -19,19 +19,16 @@ from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
 from flows.engine.accounts import why_skipped
 from flows.engine.files import open_existing_state
-from flows.engine.listing import list_account, longest_waiting
+from flows.engine.listing import longest_waiting
 from flows.engine.run import decide_incremental
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import ListedAccount
 from flows.reporting.words import count, join, moment
 from models.feeds import FEEDS
 from models.incremental import KNOWN_RUN, PINS, ClosedScan, why_full
 from models.partition import media
+from models.selection import ChosenAccount, Selection
 
 Record = dict[str, Any]
-
-_LISTED = "SELECT account_id, status, ig_username FROM accounts WHERE removed_at IS NULL ORDER BY ALL"
-
 
 COOLDOWN, LEFT_OUT = "cooldown", "max_requests"
 
@@ -113,16 +110,10 @@ def make_plan(request: RunRequest, *, now: datetime) -> Plan:
     return Plan(tuple(scans), catalogue, max((scan.wait for scan in scans), default=0.0), forgotten)
 
 
-def _choose(request: RunRequest, snapshot: Snapshot) -> list[ListedAccount]:
+def _choose(request: RunRequest, snapshot: Snapshot) -> Sequence[ChosenAccount]:
     """Return the accounts of a run; a sync has all that are listed."""
-    listed = {row["account_id"]: row for row in snapshot.query(_LISTED).records()}
-    chosen = dict.fromkeys(listed, request.surfaces)
-    if (selection := request.options.selection()) is not None:
-        chosen = {one.account_id: one.surfaces for one in choose_accounts(snapshot.db, selection)}
-    return [
-        list_account(account_id, listed[account_id]["status"], surfaces, listed[account_id]["ig_username"])
-        for account_id, surfaces in chosen.items()
-    ]
+    everything = Selection(everything=True, surfaces=request.surfaces)
+    return choose_accounts(snapshot.db, request.options.selection() or everything)
 
 
 def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, now: datetime) -> list[PlannedScan]:
@@ -132,7 +123,7 @@ def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, no
 
 
 def plan_scans(
-    request: RunRequest, snapshot: Snapshot, accounts: Sequence[ListedAccount], *, now: datetime, catalogue: int = 0
+    request: RunRequest, snapshot: Snapshot, accounts: Sequence[ChosenAccount], *, now: datetime, catalogue: int = 0
 ) -> list[PlannedScan]:
     """Return the scans of these accounts in the order in which a run makes them; `catalogue` requests come first."""
     db, ids = snapshot.db, [account.account_id for account in accounts]

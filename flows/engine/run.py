@@ -16,7 +16,7 @@ from connectors.source.retry import Send
 from connectors.state.identity import bind_service, read_service
 from connectors.state.progress import read_cooldowns
 from connectors.state.runs import begin_run, end_run, read_runs
-from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids, find_spellings
+from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
@@ -24,7 +24,7 @@ from flows.engine.batches import AccountBatcher, Batch
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import AccountScan, ListedAccount, ScanContext, describe_failure
+from flows.engine.scan import AccountScan, ScanContext, describe_failure
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
@@ -37,7 +37,7 @@ from models.page_commit import PageCommit
 from models.page_items import post_reader
 from models.release import release
 from models.runs import Outcome, OutcomeKind, RunState
-from models.selection import NothingChosen, Selection
+from models.selection import ChosenAccount, NothingChosen, Selection
 
 # The most accounts that are scanned once more: they take memory. And the partitions that settle together.
 _MOST_REPEATED = 1_000
@@ -118,7 +118,7 @@ class Run:
         """Return the seconds since the run began."""
         return self.clock.monotonic() - self._began
 
-    def add(self, accounts: Iterable[ListedAccount]) -> None:
+    def add(self, accounts: Iterable[ChosenAccount]) -> None:
         """Add accounts that the run scans."""
         self.batcher.add(accounts)
         self.progress.accounts = self.batcher.listed
@@ -255,18 +255,14 @@ async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
         raise OtherService(refusal)
 
 
-async def _choose(selection: Selection, warehouse: Warehouse) -> Sequence[ListedAccount]:
+async def _choose(selection: Selection, warehouse: Warehouse) -> Sequence[ChosenAccount]:
     """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
     found = await warehouse.read(choose_accounts, selection)
     if not found:
         only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
         why = "no unfinished scans" if only_failed else f"no accounts match {selection}"
         raise NothingChosen(f"Nothing to backfill: {why}.")
-    spelled = await warehouse.read(find_spellings)
-    return [
-        ListedAccount(spelled.get(one.account_id, one.account_id), one.expired, one.surfaces, one.ig_username)
-        for one in found
-    ]
+    return found
 
 
 async def _read_incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:

@@ -21,12 +21,13 @@ from flows.reporting.words import join
 from models.api import MediaPage
 from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.clock import Clock
-from models.feeds import FEEDS, SURFACES
+from models.feeds import FEEDS
 from models.incremental import FeedProgress, Post, read_page
 from models.page_commit import PageCommit
 from models.page_items import identities
 from models.partition import Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind, began_within
+from models.selection import ChosenAccount
 
 _DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeKind.RECENT}
 
@@ -51,27 +52,6 @@ class ScanContext:
     progress: Progress
 
 
-@dataclass(frozen=True, slots=True)
-class ListedAccount:
-    """An account that a run scans: its id as the API writes it, whether its token has expired, the surfaces to scan.
-
-    An account with an `unknown_status` is not scanned, and neither is one that `is_forgotten`; its id is its mark
-    (models/erasure.py).
-    """
-
-    listed_as: str
-    expired: bool
-    surfaces: tuple[str, ...] = SURFACES
-    username: str | None = None
-    unknown_status: str | None = None
-    is_forgotten: bool = False
-
-    @property
-    def account_id(self) -> str:
-        """Return the id as it is stored; ids are case-insensitive (API 2)."""
-        return self.listed_as.lower()
-
-
 @dataclass(slots=True)
 class Scan:
     """A scan between two pages: all that the next page needs. Another process can continue it.
@@ -84,7 +64,7 @@ class Scan:
     """
 
     partition: Partition
-    account: ListedAccount | None
+    account: ChosenAccount | None
     began: datetime
     checkpoint: Checkpoint
     attempts: Attempts
@@ -128,7 +108,7 @@ def begin_scan(
     last: Checkpoint | None,
     *,
     seen: frozenset[str] = frozenset(),
-    account: ListedAccount | None = None,
+    account: ChosenAccount | None = None,
     known: frozenset[str] = frozenset(),
     known_seq: int | None = None,
     is_due: bool = False,

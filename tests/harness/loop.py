@@ -41,7 +41,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 "nothing is ready, and nothing will be" if seconds is None else f"more than {self.steps - 1} steps"
             )
             raise Deadlock(message)
-        self._now += max(seconds, 0.0)
+        # At least a microsecond: asyncio runs what is due before now and a nanosecond, which is now for a large number.
+        self._now += max(seconds, 1e-6)
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: object) -> "asyncio.Future[T]":
         """Run a job on the loop, after the earlier jobs of the same executor."""

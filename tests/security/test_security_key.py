@@ -44,16 +44,7 @@ ECHOES: dict[str, Answer | Exception] = {
     "message, cut in the middle of it": Answer(401, body=envelope("x" * 195 + KEY)),
     "code": Answer(403, body=envelope("No.", KEY)),
     "issue": Answer(
-        422,
-        body=json.dumps(
-            {
-                "error": {
-                    "code": "api_validation_error",
-                    "message": "No.",
-                    "details": {"issues": [{"code": KEY, "path": [0]}]},
-                }
-            }
-        ).encode(),
+        422, body=envelope("No.", "api_validation_error", details={"issues": [{"code": KEY, "path": [0]}]})
     ),
     "no JSON": Answer(500, {"content-type": "text/html"}, f"<h1>Bearer {KEY}</h1>".encode()),
     "content type": Answer(502, {"content-type": f"text/{KEY}"}, b"<"),

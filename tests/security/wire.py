@@ -32,5 +32,5 @@ class Recorder(httpx.AsyncBaseTransport):
         return httpx.Response(self.answer.status, headers=self.answer.headers, stream=body)
 
 
-def envelope(message: str, code: str = "api_unauthorized") -> bytes:
-    return json.dumps({"error": {"code": code, "message": message}}).encode()
+def envelope(message: str, code: str = "api_unauthorized", **more: object) -> bytes:
+    return json.dumps({"error": {"code": code, "message": message, **more}}).encode()

@@ -1,6 +1,6 @@
 import pytest
 
-from connectors.source.base_url import check_base_url, normalized
+from connectors.source.base_url import check_base_url, normalize_base_url
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ SPELLINGS = (
     ],
 )
 def test_only_spellings_of_one_address_are_normalized_to_one(given: str, used: str) -> None:
-    assert normalized(given) == used
+    assert normalize_base_url(given) == used

@@ -22,29 +22,19 @@ def four(error: ApiError | None, at: float = 2.0) -> list[tuple[str, float, ApiE
     return [(scope, at, error) for scope in "abcd"]
 
 
-@pytest.mark.parametrize(
-    ("answers", "is_on"),
-    [
-        (four(AWAY), True),
-        (four(AWAY, at=0.5), False),
-        ([("a", at, AWAY) for at in (1.0, 2.0, 3.0, 4.0, 5.0)], False),
-        ([*four(AWAY)[:3], ("d", 2.0, None), *four(AWAY)[3:]], False),
-        ([*four(AWAY)[:3], ("d", 2.0, DENIED), *four(AWAY)[3:]], False),
-        (four(LIMITED), False),
-        (four(BROKEN_PAGE), False),
-        ([*four(AWAY), ("e", 3.0, None)], False),
-    ],
-    ids=[
-        "four scopes",
-        "for too short a time",
-        "one account alone",
-        "a page in between",
-        "a refusal in between",
-        "a limit that says when",
-        "pages that cannot be read",
-        "over",
-    ],
-)
+CASES: dict[str, tuple[list[tuple[str, float, ApiError | None]], bool]] = {
+    "four scopes": (four(AWAY), True),
+    "for too short a time": (four(AWAY, at=0.5), False),
+    "one account alone": ([("a", at, AWAY) for at in (1.0, 2.0, 3.0, 4.0, 5.0)], False),
+    "a page in between": ([*four(AWAY)[:3], ("d", 2.0, None), *four(AWAY)[3:]], False),
+    "a refusal in between": ([*four(AWAY)[:3], ("d", 2.0, DENIED), *four(AWAY)[3:]], False),
+    "a limit that says when": (four(LIMITED), False),
+    "pages that cannot be read": (four(BROKEN_PAGE), False),
+    "over": ([*four(AWAY), ("e", 3.0, None)], False),
+}
+
+
+@pytest.mark.parametrize(("answers", "is_on"), CASES.values(), ids=CASES)
 def test_it_is_on_while_nothing_but_passing_errors_come_back_in_several_scopes(
     answers: list[tuple[str, float, ApiError | None]], *, is_on: bool
 ) -> None:

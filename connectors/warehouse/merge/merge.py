@@ -32,14 +32,11 @@ from models.item import CONTENT_RULE
 from models.landing import Landing, cut_batch
 from models.mapping import Mapping as MediaMapping
 from models.media_page import DEFAULT_PATHS, PagePaths
+from models.partition import CATALOGUE
 
 _SQL = statements(__name__)
 
 Row = dict[str, object]
-
-# What of a page and of its checkpoint decides what its scan missed.
-_OF_PAGE = ("scan_id", "seq", "run_seq", "began_seq")
-_OF_END = ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")
 
 _FIGURES = {
     "confirm_after": CONFIRM_AFTER_HOURS,
@@ -184,19 +181,12 @@ def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected]) -> C
     rows: dict[tuple[object, ...], Row] = {}
     for one in rejected:
         page = one.page
-        row: Row = {
-            "reason": one.reason,
-            **asdict(page.partition),
-            "page": page.page,
-            "position": one.position,
-            "payload": one.payload,
-            "run_id": page.run_id,
-            "correlation_id": page.correlation_id,
-            "seen_at": page.received_at,
-            "digest": one.digest,
+        said = {
+            **_pick(page, ("page", "run_id", "correlation_id")),
+            **_pick(one, ("reason", "position", "payload", "digest")),
         }
-        first = rows.setdefault((page.partition, one.reason, one.digest), row)
-        first["last_seen_at"] = page.received_at
+        first = {**asdict(page.partition), **said, "seen_at": page.received_at}
+        rows.setdefault((page.partition, one.reason, one.digest), first)["last_seen_at"] = page.received_at
     _offer_rows(db, "quarantined", list(rows.values()), digest=pa.uint64())
     run_seqs = {one.page.run_id: one.page.run_seq for one in rejected}
     written = db.execute(_SQL["quarantine"]).fetchall()
@@ -215,13 +205,21 @@ def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[Landing]) -> None:
 
 def _close_scans(db: DuckDBPyConnection, batch: Sequence[Landing]) -> Counted:
     """Mark what the closed scans of the batch missed, and remember these scans; return what to count, by run."""
-    _offer_rows(db, "ends", [_end(page, page.end) for page in batch if page.end is not None])
+    ends = [_end(page, page.end) for page in batch if page.end is not None]
+    _offer_rows(db, "ends", ends)
     db.execute(_SQL["closing"].format(**_FIGURES))
     db.execute(_SQL["missed"].format(**_FIGURES))
     counted = Counted()
     for run_seq, missed, expired in db.execute(_SQL["missed_counts"]).fetchall():
         counted.update({(run_seq, "missed"): missed, (run_seq, "expired"): expired})
-    for name in ("missed_items", "expired", "missed_accounts", "closed_scans", "old_findings"):
+    steps = {
+        "missed_items": bool(counted),
+        "expired": any(number for (_, name), number in counted.items() if name == "expired"),
+        "missed_accounts": any(end["resource"] == CATALOGUE.resource for end in ends),
+        "closed_scans": True,
+        "old_findings": True,
+    }
+    for name in [name for name, is_needed in steps.items() if is_needed]:
         db.execute(_SQL[name].format(**_FIGURES))
     return counted
 
@@ -230,13 +228,17 @@ def _end(page: Landing, end: Checkpoint) -> Row:
     account_id, lifetime = page.partition.account_id, LIFETIMES.get(page.partition.surface)
     return {
         **asdict(page.partition),
-        **{name: getattr(page, name) for name in _OF_PAGE},
-        **{name: getattr(end, name) for name in _OF_END},
+        **_pick(page, ("scan_id", "seq", "run_seq", "began_seq")),
+        **_pick(end, ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")),
         "closed_at": page.received_at,
         "is_recent": end.state is ScanState.RECENT,
         "full_share": _share_of(account_id) if end.full_share is None else end.full_share,
         "lifetime": lifetime and int(lifetime.total_seconds()),
     }
+
+
+def _pick(values: object, names: Sequence[str]) -> Row:
+    return {name: getattr(values, name) for name in names}
 
 
 def _share_of(account_id: str) -> float:

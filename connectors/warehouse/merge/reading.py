@@ -12,7 +12,7 @@ from models.api import read_account_page
 from models.item import Items, read_decoded, read_items
 from models.landing import Landing
 from models.mapping import Mapping
-from models.media_page import PagePaths, located
+from models.media_page import PagePaths, locate_items
 from models.page_commit import RejectedRecord
 from models.partial_json import Unreadable, elements, exact_text
 from models.record import decode_record
@@ -95,7 +95,7 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
         body = page.body.removeprefix(_BYTE_ORDER_MARK)
         try:
             if page.partition.account_id:
-                items, _, others = located(body, paths)
+                items, _, others = locate_items(body, paths)
                 raws = elements(items)
                 records.sizes.append(len(raws))
                 records.raws.extend(raws)

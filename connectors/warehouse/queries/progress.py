@@ -34,11 +34,6 @@ def find_listed_accounts(db: DuckDBPyConnection, scan: Checkpoint) -> list[tuple
     return db.execute(_SQL["listed_accounts"], [scan.began_seq]).fetchall()
 
 
-def find_spellings(db: DuckDBPyConnection) -> Mapping[str, str]:
-    """Return the API's spelling of ids for which it differs from the stored one; usually there are none."""
-    return dict(db.execute(_SQL["spellings"]).fetchall())
-
-
 def read_statuses(db: DuckDBPyConnection, account_ids: Collection[str]) -> Mapping[str, str]:
     """Return the last valid status of these accounts, by their ids as stored; unknown accounts are left out."""
     return dict(db.execute(_SQL["statuses"], [list(account_ids)]).fetchall())

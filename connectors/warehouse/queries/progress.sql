@@ -4,9 +4,6 @@ SELECT media_id FROM core.media WHERE account_id = ? AND surface = ? AND seen_se
 -- name: listed_accounts
 SELECT listed_as, status FROM core.accounts WHERE seen_seq >= ? ORDER BY account_id
 
--- name: spellings
-SELECT account_id, listed_as FROM core.accounts WHERE listed_as <> account_id
-
 -- name: statuses
 SELECT account_id, status FROM core.accounts WHERE account_id IN (SELECT unnest(?::VARCHAR[]))
 

@@ -15,7 +15,7 @@ HAVING arg_max(outcome, run_seq) IN ('deferred', 'denied', 'not_found', 'failed'
 
 -- name: choose
 WITH present AS (
-    SELECT account_id, ig_username, status = 'token_expired' AS expired FROM core.accounts WHERE removed_at IS NULL
+    SELECT account_id, listed_as, status, ig_username FROM core.accounts WHERE removed_at IS NULL
 ),
 whole AS (
     SELECT account_id FROM present WHERE $everything
@@ -31,8 +31,8 @@ wanted AS (
     UNION
     SELECT account_id, surface FROM ({incomplete}) WHERE $failed AND list_contains($surfaces::VARCHAR[], surface)
 )
-SELECT p.account_id, p.ig_username, p.expired, list(w.surface) AS surfaces
+SELECT p.listed_as, p.status, p.ig_username, list(w.surface) AS surfaces
 FROM present AS p
 JOIN wanted AS w USING (account_id)
-GROUP BY p.account_id, p.ig_username, p.expired
-ORDER BY p.ig_username, p.account_id
+GROUP BY p.listed_as, p.status, p.ig_username
+ORDER BY p.ig_username, p.listed_as

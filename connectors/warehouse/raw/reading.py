@@ -47,16 +47,11 @@ def oldest_row(path: Path) -> datetime | None:
 def read_parts(folder: Path, *, merged_seq: int) -> Iterator[pa.Table]:
     """Yield the rows of all landings up to `merged_seq`, part by part in their order, each row once.
 
-    Two parts have the same landing only after a compaction that was killed; the first part has all of them then.
-    Raises WarehouseUnusable if a part is damaged.
+    A compaction may have put later landings into a part that a snapshot reads. Raises WarehouseUnusable if a part is
+    damaged.
     """
-    last = 0
-    for number in part_numbers(folder):
-        rows = read_part(part_path(folder, number))
-        rows = rows.filter((pc.field("landed") > last) & (pc.field("landed") <= merged_seq))
-        if rows.num_rows:
-            last = pc.max(rows["landed"]).as_py()
-            yield rows
+    for path in find_parts(folder, merged_seq=merged_seq):
+        yield read_part(path).filter(pc.field("landed") <= merged_seq)
 
 
 def read_part(path: Path) -> pa.Table:

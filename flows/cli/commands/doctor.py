@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from humanize import naturalsize
 
 from connectors.buckets.address import BucketError
-from connectors.source.base_url import normalized
+from connectors.source.base_url import normalize_base_url
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
 from connectors.warehouse.publish.replaceable import another_warehouse
@@ -98,15 +98,12 @@ def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> 
     from connectors.state.progress import read_cooldowns
     from flows.engine.files import check_pair, open_existing_state
 
-    inspection = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, pause=time.sleep)
+    places = settings.warehouse, settings.raw_folder(), settings.snapshot_file(), publication(settings, at=now)
     try:
         with open_existing_state(settings.warehouse) as state:
-            if is_whole:
-                inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
-                inbox |= set() if state is None else {*state.read(operation_numbers, "rebuild")}
-                whole = {"raw": settings.raw_folder(), "snapshot": settings.snapshot_file(), "inbox": inbox}
-                inspection = partial(inspection, **whole, publication=publication(settings, at=now))
-            found = inspection()
+            inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
+            inbox |= set() if state is None else {*state.read(operation_numbers, "rebuild")}
+            found = inspect(*places, inbox=inbox, reads_parts=is_whole, now=now, pause=time.sleep)
             of_state = Identity(NEW, 0) if state is None else state.read(read_identity)
             check_pair(state_path(settings.warehouse), of_state, settings.warehouse, found.identity)
             if state is None:
@@ -209,7 +206,10 @@ async def _request_pages(facts: Facts) -> list[Finding]:
         if (seconds := error.retry_after) is None:
             return [*found, note(check, text=f"{error}. Rate-limited; not retried")]
         text = f"{error}. Rate-limited for {span(seconds)}; not retried"
-        keeps = facts.inspection.is_current and service_refusal(facts.service, normalized(settings.address())) is None
+        keeps = (
+            facts.inspection.is_current
+            and service_refusal(facts.service, normalize_base_url(settings.address())) is None
+        )
         if keeps and keep_cooldown(settings, request.scope, seconds):
             return [*found, note(check, text=f"{text}. Syncs wait as long")]
         return [*found, note(check, text=text, fix="wait as long before you sync: this wait could not be stored")]
@@ -259,7 +259,7 @@ def _warehouse(facts: Facts) -> Iterator[Finding]:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
         yield bad(name, text=text, fix=fix)
-    elif settings.base_url and (refusal := service_refusal(facts.service, normalized(settings.base_url))):
+    elif settings.base_url and (refusal := service_refusal(facts.service, normalize_base_url(settings.base_url))):
         yield from_message(name, refusal)
     elif found.refused is not None:
         yield from_message(name, f"its data cannot be published: {found.refused}")
@@ -298,13 +298,12 @@ def _snapshot(facts: Facts) -> Iterator[Finding]:
         yield note("snapshot", text=f"{place} does not exist yet: the first sync publishes it")
 
 
-def _prefect(facts: Facts) -> Iterator[Finding]:
-    from flows.orchestration.processes import check_database, import_prefect
-
-    check_database(facts.settings.prefect_home / "prefect.db")
+def _prefect(_: Facts) -> Iterator[Finding]:
     if (url := prefect_api_url()) is None:
         yield note("Prefect", text="PREFECT_API_URL is not set: syncs run directly, without Prefect")
         return
+    from flows.orchestration.processes import import_prefect
+
     import_prefect()
     from flows.orchestration.flow_run import check_tracker
 

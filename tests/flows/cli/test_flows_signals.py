@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests import process_state
-from tests.operator import ROOT
+from tests.operator import ROOT, wait_until
 
 # One call of a function, in which DuckDB does not look for an interruption.
 UNINTERRUPTED = "SELECT list_sum(list_transform(range(300000000), x -> x % 7)) AS a"
@@ -23,7 +23,10 @@ def started(*arguments: str) -> "subprocess.Popen[str]":
 def test_a_signal_ends_a_command_in_which_duckdb_is_busy(empty: Path, number: signal.Signals) -> None:
     with started("-m", "flows.cli", "query", "--json", UNINTERRUPTED, "--snapshot", str(empty)) as process:
         try:
-            process_state.wait_for_cpu_use(process.pid)
+            busy = psutil.Process(process.pid)
+            wait_until(lambda: busy.num_threads() >= 3, "the threads of DuckDB")
+            before = sum(busy.cpu_times()[:2])
+            wait_until(lambda: sum(busy.cpu_times()[:2]) >= before + 0.1, "the use of CPU time")
             process.send_signal(number)
             # A shell shows 128 plus the number.
             assert (process.wait(20), process.communicate()) == (-number, ("", ""))

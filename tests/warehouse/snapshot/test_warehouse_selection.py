@@ -53,12 +53,12 @@ def ask_for(peopled: Days) -> Chooser:
 
 
 def names(found: tuple[ChosenAccount, ...]) -> list[str]:
-    return [one.ig_username for one in found]
+    return [one.username or "" for one in found]
 
 
 def test_an_account_has_its_surfaces_each_once_in_their_order(ask_for: Chooser) -> None:
-    assert ask_for(Selection((ANNA,))) == (ChosenAccount(ANNA, "anna", expired=False, surfaces=BOTH),)
-    assert ask_for(Selection((BEN,))) == (ChosenAccount(BEN, "Ben", expired=True, surfaces=BOTH),)
+    assert ask_for(Selection((ANNA,))) == (ChosenAccount(ANNA, username="anna"),)
+    assert ask_for(Selection((BEN,))) == (ChosenAccount(BEN, expired=True, username="Ben"),)
     assert ask_for(Selection((ANNA,), surfaces=("posts",)))[0].surfaces == ("posts",)
     assert ask_for(Selection((ANNA,), surfaces=("posts", "stories", "posts")))[0].surfaces == BOTH
 
@@ -114,11 +114,11 @@ def test_failed_selects_partitions_left_unfinished_by_their_last_attempt(peopled
     peopled.run("under way", 50, {media(BEN, "posts"): kinds.FAILED}, state=None)
     peopled.run("cut short", 60, {media(BEN, "posts"): kinds.FAILED}, state=RunState.INTERRUPTED)
     found = ask_for(Selection(failed=True))
-    assert [(one.ig_username, one.surfaces) for one in found] == [
+    assert [(one.username, one.surfaces) for one in found] == [
         ("Ben", BOTH), ("anna", ("posts",)), ("cara", BOTH),
     ]  # fmt: skip
     found = ask_for(Selection(("ben",), failed=True, surfaces=("posts",)))
-    assert [(one.ig_username, one.surfaces) for one in found] == [
+    assert [(one.username, one.surfaces) for one in found] == [
         ("Ben", ("posts",)), ("anna", ("posts",)), ("cara", ("posts",)),
     ]  # fmt: skip
     peopled.run("well", 70, {media(ANNA, "posts"): kinds.COMPLETE})
