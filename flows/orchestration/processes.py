@@ -4,7 +4,6 @@ import io
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -135,25 +134,6 @@ def end_with_parent() -> None:
     end_after(wait)
 
 
-def check_database(file: Path) -> None:
-    """Raise ProcessError if Prefect's database is damaged: the server would start, and then answer nothing."""
-    if not file.exists():
-        return
-    try:
-        with closing(sqlite3.connect(file)) as database:
-            ((found,),) = database.execute("PRAGMA quick_check(1)").fetchall()
-    except sqlite3.OperationalError:
-        # Such as a lock that a running server holds.
-        return
-    except sqlite3.DatabaseError as error:
-        found = error
-    if found != "ok":
-        raise ProcessError(
-            f"{file} is damaged ({one_line(str(found), 200)}). Fix: move it and the files prefect.db-* away, and start"
-            " again. Only Prefect's history and blocks are lost; the warehouse is not affected."
-        )
-
-
 def _fail(what: str, log: Path) -> ProcessError:
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
     output = " / ".join([line.strip() for line in lines if line.strip()][-3:]) or "nothing"
@@ -164,11 +144,10 @@ def _fail(what: str, log: Path) -> ProcessError:
 def prefect(home: Path, port: int, report: Path) -> Iterator[None]:
     """Run a Prefect server on a port, with its data in a folder, during the block; it also shows the HTML report.
 
-    It ends with this process, even if this process is killed. Raises ProcessError, with the end of its log, if its
-    database is damaged, if it does not start, and if it has ended when the block fails.
+    It ends with this process, even if this process is killed. Raises ProcessError, with the end of its log, if it does
+    not start, and if it has ended when the block fails.
     """
     private(home)
-    check_database(home / "prefect.db")
     log = home / "server.log"
     with suppress(FileNotFoundError):
         # Kept, so that the cause of a crash can still be found after a restart.

@@ -26,7 +26,7 @@ class Inspection:
     """Stored times in the future, if any, and which state belongs to the warehouse.
 
     `is_current` is whether a run could use the file as it is; an older one is changed by the next run. `refused` is
-    why its data would not be published, if that was asked.
+    why its data would not be published.
     """
 
     ahead: Ahead | None = None
@@ -37,43 +37,38 @@ class Inspection:
 
 def inspect(
     path: Path,
-    activity: str,
+    raw: Path,
+    snapshot: Path,
+    publication: Publication,
     *,
+    inbox: Collection[int],
+    reads_parts: bool,
     now: datetime,
     pause: Callable[[float], None],
-    raw: Path | None = None,
-    snapshot: Path | None = None,
-    publication: Publication | None = None,
-    inbox: Collection[int] = (),
 ) -> Inspection:
-    """Inspect a warehouse, which need not exist.
+    """Inspect a warehouse, which need not exist, and what would become of its data.
 
-    With `raw`, the folder of raw stores, every part is read, so that its checksums are verified; with `snapshot` and
-    `publication`, also whether the data can be published there. `inbox` are the landings that are not merged.
+    `raw` is the folder of raw stores. If this `reads_parts`, every part is read, so that its checksums are verified.
+    `inbox` are the landings that are not merged.
 
     Raises WarehouseBusy, and WarehouseUnusable also if this version cannot use the file, or if a part is missing or
     damaged.
     """
     if not path.exists():
         return Inspection()
-    parts: list[Path] = []
     with (
-        hold(path, activity, since=now.isoformat(timespec="seconds"), pause=pause),
+        hold(path, "gramhouse doctor", since=now.isoformat(timespec="seconds"), pause=pause),
         explained(path),
         duckdb.connect(str(path), read_only=True) as db,
     ):
         db.execute("SET TimeZone = 'UTC'")
         if read_schema_number(db, path) < len(schema_files()):
             return Inspection()
-        refused = None
-        if snapshot is not None and publication is not None:
-            refused = find_refusal(db, snapshot, publication)
         row = read_warehouse(db)
+        refused = find_refusal(db, snapshot, publication)
         found = Inspection(find_ahead(db, now=now), row.identity, is_current=True, refused=refused)
-        if raw is not None:
-            store = raw / row.id
-            find_unmerged_parts(store, merged_seq=row.merged_seq, raw_seq=row.raw_seq, inbox=inbox)
-            parts += find_parts(store, merged_seq=row.merged_seq)
+        find_unmerged_parts(raw / row.id, merged_seq=row.merged_seq, raw_seq=row.raw_seq, inbox=inbox)
+        parts = find_parts(raw / row.id, merged_seq=row.merged_seq) if reads_parts else ()
     # Without the lock, because it takes long for a large store. Parts do not change.
     for part in parts:
         read_part(part)

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
-from connectors.warehouse.queries.user_query import as_json_texts, as_texts, check_reading, embed
+from connectors.warehouse.queries.user_query import as_texts, check_reading, embed
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, SnapshotUnreadable, WarehouseUnusable
 from connectors.warehouse.storage.quoting import quoted
@@ -90,7 +90,7 @@ class Snapshot:
     def user_query(self, text: str, *, for_json: bool = False) -> Stream:
         """Run a user's query if it only reads.
 
-        Every value is DuckDB's text; with `for_json` it is what JSON has (`as_json_texts`). Of columns with the same
+        Every value is DuckDB's text; with `for_json` it is what JSON has (`as_texts`). Of columns with the same
         name, all but the first are renamed as in a DuckDB table: `a`, `a_1`. Raises QueryError, also while the batches
         are read.
         """
@@ -101,7 +101,7 @@ class Snapshot:
                 raise QueryError("The query is empty.")
             # A projection renames the columns.
             unique = relation.project("*")
-            rows, is_json = as_json_texts(unique) if for_json else (as_texts(unique), [False] * len(unique.columns))
+            rows, is_json = as_texts(unique, for_json=for_json)
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
         batches = (

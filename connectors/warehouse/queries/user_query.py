@@ -51,19 +51,17 @@ def check_reading(db: DuckDBPyConnection, query: str) -> None:
             raise QueryError(f"{name[1].lower()} does not read the snapshot and is not allowed.")
 
 
-def as_texts(rows: DuckDBPyRelation) -> DuckDBPyRelation:
-    """Return the rows with every value as DuckDB's text."""
-    return rows.project(", ".join(f"#{n}::VARCHAR AS {quoted(name)}" for n, name in enumerate(rows.columns, 1)))
+def as_texts(rows: DuckDBPyRelation, *, for_json: bool) -> tuple[DuckDBPyRelation, Sequence[bool]]:
+    """Return the rows with every value as DuckDB's text, and whether that of each column is JSON, which `embed` reads.
 
-
-def as_json_texts(rows: DuckDBPyRelation) -> tuple[DuckDBPyRelation, Sequence[bool]]:
-    """Return the rows with every value as text, and whether that of each column is JSON, which `embed` reads.
-
-    Numbers, lists, structs, maps and JSON stay what they are. Anything else is text, and instants are in ISO 8601.
+    `for_json`: numbers, lists, structs, maps and JSON stay what they are, and instants are in ISO 8601.
     """
-    values, is_json = zip(*(_json_text(f"#{n}", kind) for n, kind in enumerate(rows.types, 1)), strict=True)
-    columns = zip(values, rows.columns, strict=True)
-    return rows.project(", ".join(f"{value} AS {quoted(name)}" for value, name in columns)), is_json
+    columns = enumerate(zip(rows.columns, rows.types, strict=True), 1)
+    texts = [
+        (name, *(_json_text(f"#{n}", kind) if for_json else (f"#{n}::VARCHAR", False))) for n, (name, kind) in columns
+    ]
+    chosen = ", ".join(f"{value} AS {quoted(name)}" for name, value, _ in texts)
+    return rows.project(chosen), [is_json for *_, is_json in texts]
 
 
 def _json_text(column: str, kind: DuckDBPyType) -> tuple[str, bool]:

@@ -98,15 +98,12 @@ def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> 
     from connectors.state.progress import read_cooldowns
     from flows.engine.files import check_pair, open_existing_state
 
-    inspection = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, pause=time.sleep)
+    places = settings.warehouse, settings.raw_folder(), settings.snapshot_file(), publication(settings, at=now)
     try:
         with open_existing_state(settings.warehouse) as state:
-            if is_whole:
-                inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
-                inbox |= set() if state is None else {*state.read(operation_numbers, "rebuild")}
-                whole = {"raw": settings.raw_folder(), "snapshot": settings.snapshot_file(), "inbox": inbox}
-                inspection = partial(inspection, **whole, publication=publication(settings, at=now))
-            found = inspection()
+            inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
+            inbox |= set() if state is None else {*state.read(operation_numbers, "rebuild")}
+            found = inspect(*places, inbox=inbox, reads_parts=is_whole, now=now, pause=time.sleep)
             of_state = Identity(NEW, 0) if state is None else state.read(read_identity)
             check_pair(state_path(settings.warehouse), of_state, settings.warehouse, found.identity)
             if state is None:
@@ -301,13 +298,12 @@ def _snapshot(facts: Facts) -> Iterator[Finding]:
         yield note("snapshot", text=f"{place} does not exist yet: the first sync publishes it")
 
 
-def _prefect(facts: Facts) -> Iterator[Finding]:
-    from flows.orchestration.processes import check_database, import_prefect
-
-    check_database(facts.settings.prefect_home / "prefect.db")
+def _prefect(_: Facts) -> Iterator[Finding]:
     if (url := prefect_api_url()) is None:
         yield note("Prefect", text="PREFECT_API_URL is not set: syncs run directly, without Prefect")
         return
+    from flows.orchestration.processes import import_prefect
+
     import_prefect()
     from flows.orchestration.flow_run import check_tracker
 

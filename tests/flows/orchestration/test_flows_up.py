@@ -3,8 +3,6 @@
 import os
 import signal
 import socket
-import sqlite3
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,9 +11,8 @@ from prefect.settings import Settings
 
 from connectors.warehouse.storage.holder import lock
 from flows.cli.commands.serving import describe_environment
-from flows.config.errors import ProcessError
 from flows.config.settings import load
-from flows.orchestration.processes import HISTORY, check_database, free_port, local_prefect
+from flows.orchestration.processes import HISTORY, free_port, local_prefect
 from tests.operator import Cli
 
 
@@ -69,19 +66,6 @@ def test_a_signal_while_it_starts_stops_it(
         assert refused(run_cli, "--port", str(free_port()), code=0).endswith("Stopped.")
     finally:
         signal.signal(number, before)
-
-
-def test_a_damaged_database_of_prefect_is_named_before_its_server_starts(tmp_path: Path) -> None:
-    file = tmp_path / "prefect.db"
-    check_database(file)
-    with closing(sqlite3.connect(file)) as database:
-        database.executescript("CREATE TABLE a AS SELECT hex(randomblob(20000))")
-    check_database(file)
-    whole = file.read_bytes()
-    for damaged in (b"no database " * 1000, whole[:8192] + b"\xff" * 4096 + whole[12288:]):
-        file.write_bytes(damaged)
-        with pytest.raises(ProcessError, match=r"prefect.db is damaged \(.+\). Fix: move it and the files"):
-            check_database(file)
 
 
 def test_runs_of_up_wait_six_hours_for_the_lock_unless_set_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
