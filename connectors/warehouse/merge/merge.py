@@ -32,6 +32,7 @@ from models.item import CONTENT_RULE
 from models.landing import Landing, cut_batch
 from models.mapping import Mapping as MediaMapping
 from models.media_page import DEFAULT_PATHS, PagePaths
+from models.partition import CATALOGUE
 
 _SQL = statements(__name__)
 
@@ -204,13 +205,21 @@ def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[Landing]) -> None:
 
 def _close_scans(db: DuckDBPyConnection, batch: Sequence[Landing]) -> Counted:
     """Mark what the closed scans of the batch missed, and remember these scans; return what to count, by run."""
-    _offer_rows(db, "ends", [_end(page, page.end) for page in batch if page.end is not None])
+    ends = [_end(page, page.end) for page in batch if page.end is not None]
+    _offer_rows(db, "ends", ends)
     db.execute(_SQL["closing"].format(**_FIGURES))
     db.execute(_SQL["missed"].format(**_FIGURES))
     counted = Counted()
     for run_seq, missed, expired in db.execute(_SQL["missed_counts"]).fetchall():
         counted.update({(run_seq, "missed"): missed, (run_seq, "expired"): expired})
-    for name in ("missed_items", "expired", "missed_accounts", "closed_scans", "old_findings"):
+    steps = {
+        "missed_items": bool(counted),
+        "expired": any(number for (_, name), number in counted.items() if name == "expired"),
+        "missed_accounts": any(end["resource"] == CATALOGUE.resource for end in ends),
+        "closed_scans": True,
+        "old_findings": True,
+    }
+    for name in [name for name, is_needed in steps.items() if is_needed]:
         db.execute(_SQL[name].format(**_FIGURES))
     return counted
 
