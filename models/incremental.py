@@ -119,13 +119,9 @@ class ClosedScan:
         """Return the age of the last full scan, in refresh intervals."""
         return (now - self.complete_at) / every
 
-    def full_due_at(self, every: timedelta) -> datetime:
-        """Return when the next full scan is due."""
-        return self.complete_at + every * self.full_share
-
     def is_full_due(self, now: datetime, every: timedelta) -> bool:
         """Whether the next full scan is due."""
-        return now >= self.full_due_at(every)
+        return self.age(now, every) >= self.full_share
 
 
 @dataclass(frozen=True, slots=True)

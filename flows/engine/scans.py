@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.warehouse.storage.errors import WarehouseError
 from flows.engine.batches import Batch
 from flows.engine.requests import StopRun
-
-if TYPE_CHECKING:
-    from flows.engine.run import Run
+from flows.engine.run import Run
 
 SCOPE_DENIED = "api_scope_denied"
 
@@ -18,12 +16,12 @@ SCOPE_DENIED = "api_scope_denied"
 class Scans:
     """Starts steps of a run as tasks of a group."""
 
-    def __init__(self, run: "Run", group: asyncio.TaskGroup) -> None:
+    def __init__(self, run: Run, group: asyncio.TaskGroup) -> None:
         self._run = run
         self._group = group
         self._tasks: dict[asyncio.Task[None], bool] = {}
 
-    def start(self, step: Callable[..., Awaitable[Any]], run: "Run", batch: Batch | None = None) -> None:
+    def start(self, step: Callable[..., Awaitable[Any]], run: Run, batch: Batch | None = None) -> None:
         """Start a step: one that scans a batch, or without one the listing of accounts."""
         task = self._group.create_task(self._carry_out(step(run) if batch is None else step(run, batch)))
         self._tasks[task] = batch is not None
@@ -41,7 +39,7 @@ class Scans:
 
 
 @asynccontextmanager
-async def open_scans(run: "Run") -> AsyncIterator[Scans]:
+async def open_scans(run: Run) -> AsyncIterator[Scans]:
     """Start steps in the block, and wait for them at its end."""
     async with fail_fast_group() as group:
         yield Scans(run, group)

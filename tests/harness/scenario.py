@@ -246,7 +246,7 @@ def _day(random: Random, number: int, *, recent: bool, limited: bool) -> Day:
         mode="incremental" if recent and random.random() < 0.9 else "full_refresh",
         max_requests=random.randint(2, 30) if recent and random.random() < 0.1 else None,
         upkeep=_upkeep(random),
-        restores=random.choice(get_args(Restored)) if random.random() < 0.1 else None,
+        restores=random.choice(get_args(Restored)) if random.random() < 0.15 else None,
         hides=random.random() < 0.1,
         accepts_removals=random.random() < 0.1,
     )

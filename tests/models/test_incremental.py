@@ -50,59 +50,38 @@ def old(count: int, first: int = 0, since: float = 30) -> list[Post]:
     return posts(*(since + place for place in range(count)), first=first)
 
 
-def test_the_known_run_begins_after_the_pins() -> None:
-    assert not read(old(PINS + KNOWN_RUN - 1)).reaches_known
-    assert read(old(PINS + KNOWN_RUN)).reaches_known
+Case = tuple[list[list[Post]], set[str], int, str | None, float]
 
-
-def test_the_known_run_continues_across_pages() -> None:
-    assert read(old(12), old(11, first=12, since=42)).known_run == KNOWN_RUN
-
-
-def test_a_post_in_the_window_or_unknown_resets_the_known_run() -> None:
-    page = [*posts(1, 2, 3, 27.9), *old(40, first=4)]
-    feed = read(page, known=frozenset(str(place) for place in range(44)) - {"33"})
-    assert feed.known_run == 10
-    assert not feed.reaches_known
-
-
-def test_known_posts_inside_of_the_window_let_no_scan_stop() -> None:
-    feed = read(posts(*(place / 2 for place in range(40))))
-    assert feed.known_run == 0
-
-
-def test_pins_are_no_evidence_of_order_or_depth() -> None:
-    feed = read([*posts(900, 800, 1), *old(5, first=3)])
-    assert (feed.order_broken_by, feed.known_run, feed.read_to) == (None, 5, NOW - 34 * DAY)
-
-
-@pytest.mark.parametrize(
-    ("broken", "by"),
-    [
-        (Post("x", NOW - 20 * DAY), "x"),
-        (Post("x", None), "x"),
-        (Post(None, None), NO_ID),
-        (Post("x", NOW + 1.01 * DAY), "x"),
-    ],
-)
-def test_a_post_that_is_newer_than_the_one_before_it_or_has_no_time_breaks_the_order(broken: Post, by: str) -> None:
-    feed = read([*old(10), broken, *old(30, first=20, since=60)])
-    assert feed.order_broken_by == by
-    assert not feed.reaches_known
-    assert read([Post("y", None)], feed=feed).order_broken_by == by
-
-
-def test_a_future_time_breaks_the_order_even_for_the_newest_post() -> None:
-    assert read([*old(3), *posts(-1.1, first=3), *old(30, first=4)]).order_broken_by == "3"
-
-
-def test_a_post_that_was_just_received_is_passed_over() -> None:
-    first = posts(1, 2, 3, 4, 5, 6)
+# Pages, the ids that are not known, and then: the known run, what broke the order, the age in days of the last post.
+FEEDS: dict[str, Case] = {
+    "all but one after the pins": ([old(PINS + KNOWN_RUN - 1)], set(), KNOWN_RUN - 1, None, 51),
+    "enough after the pins": ([old(PINS + KNOWN_RUN)], set(), KNOWN_RUN, None, 52),
+    "on two pages": ([old(12), old(11, first=12, since=42)], set(), KNOWN_RUN, None, 52),
+    "an unknown one resets it": ([[*posts(1, 2, 3, 27.9), *old(40, first=4)]], {"33"}, 10, None, 69),
+    "known ones in the window do not count": ([posts(*range(1, 28))], set(), 0, None, 27),
+    "pins are no evidence": ([[*posts(900, 800, 1), *old(5, first=3)]], set(), 5, None, 34),
+    "a newer one": ([[*old(10), Post("x", NOW - 20 * DAY), *old(30, first=20, since=60)]], set(), 30, "x", 89),
+    "one without a time": ([[*old(10), Post("x", None), *old(30, first=20, since=60)]], set(), 30, "x", 89),
+    "one without an id": ([[*old(10), Post(None, None), *old(30, first=20, since=60)]], set(), 30, NO_ID, 89),
+    "one in the future": ([[*old(3), Post("x", NOW + 1.01 * DAY), *old(30, first=4)]], set(), 30, "x", 59),
+    "the first that broke it": ([[*old(10), Post("x", None), Post("y", None)]], set(), 0, "x", 39),
     # Two were posted meanwhile, and the list has moved by two.
-    feed = read(first, [*first[-2:], *posts(7, 8, first=6)])
-    assert (feed.order_broken_by, feed.positions) == (None, 10)
-    # A pin that stands at its own place, too.
-    assert read([*posts(300, 1, 2, 3), *posts(4, first=5)], [Post("0", NOW - 300 * DAY)]).order_broken_by is None
+    "just received": ([posts(1, 2, 3, 4, 5, 6), [*posts(5, 6, first=4), *posts(7, 8, first=6)]], set(), 0, None, 8),
+    "a pin at its own place": (
+        [[*posts(300, 1, 2, 3), *posts(4, first=5)], [Post("0", NOW - 300 * DAY)]], set(), 0, None, 4
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pages", "unknown", "known_run", "broken_by", "days"), FEEDS.values(), ids=FEEDS)
+def test_where_a_feed_is_known_and_what_breaks_its_order(
+    pages: list[list[Post]], unknown: set[str], known_run: int, broken_by: str | None, days: float
+) -> None:
+    known = frozenset(post.media_id for page in pages for post in page if post.media_id is not None) - unknown
+    feed = read(*pages, known=known)
+    assert (feed.known_run, feed.order_broken_by, feed.read_to) == (known_run, broken_by, NOW - days * DAY)
+    assert feed.positions == sum(map(len, pages))
+    assert feed.reaches_known == (known_run >= KNOWN_RUN and broken_by is None)
 
 
 def test_a_resumed_scan_keeps_its_reading_position() -> None:

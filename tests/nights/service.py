@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 from typing import Any
 
@@ -74,29 +75,20 @@ def items_of(page: Page, change: Callable[[Page], Page]) -> Page:
 @contextmanager
 def raw_server(meet: Callable[[socket.socket, int], None]) -> Iterator[int]:
     """Call `meet` in a thread with each connection and its number, from 0; yield the port on 127.0.0.1."""
-    threads: list[Thread] = []
+    numbers = count()
 
-    def met(connection: socket.socket, number: int) -> None:
-        with connection, suppress(OSError):
-            connection.settimeout(60)
-            meet(connection, number)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def accept() -> None:
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.settimeout(60)
             with suppress(OSError):
-                for number in count():
-                    threads.append(Thread(target=met, args=(listener.accept()[0], number), daemon=True))
-                    threads[-1].start()
+                meet(self.request, next(numbers))
 
-        accepting = Thread(target=accept, daemon=True)
-        accepting.start()
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, args=(0.05,)).start()
         try:
-            yield listener.getsockname()[1]
+            yield server.server_address[1]
         finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            for thread in (accepting, *threads):
-                thread.join(60)
+            server.shutdown()
 
 
 def answer_one(connection: socket.socket) -> None:
