@@ -30,6 +30,8 @@ _SETTINGS = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY and AZURE_STORAGE_ENDPOINT",
 }
 
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT", "GOOGLE_BASE_URL")
+
 # The error code in a response of a server, or the system's reason why there was none.
 _DETAIL = re.compile(r'<Code>(\w+)</Code>|\b(?:message|error): "([^"]+)"')
 
@@ -62,6 +64,10 @@ class SnapshotBucket:
         self.url = url
         self._folder, _, self._key = url.rpartition("/")
         with self._explained():
+            for name in _ENDPOINTS:
+                # obstore would panic, and print a backtrace.
+                if not re.fullmatch(r"(?i)https?://\S+", os.environ.get(name, "https://unset")):
+                    raise ValueError(f"{name} is not an address such as https://host:9000")
             self._store: Any = from_url(self._folder)
 
     async def newest(self) -> Published | None:
