@@ -14,13 +14,13 @@ from models.text import one_line
 # As in curl, lower case comes first, and an empty variable counts as unset. Without http_proxy: http is for loopback.
 _PROXY = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _NO_PROXY = ("no_proxy", "NO_PROXY")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 1080, "https": 443}
 _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy: its `url` with credentials, its `server` (host:port), and the variable that names it."""
+    """An HTTP proxy: its `url` with credentials and port, its `server` (host:port), and the variable that names it."""
 
     url: SecretStr
     server: str
@@ -64,13 +64,14 @@ def _proxy(environ: Mapping[str, str]) -> Proxy | None:
     variable, address = _first(_PROXY, environ)
     if not address:
         return None
-    url = address if "://" in address else f"http://{address}"
     try:
-        parts = urlsplit(url)
-        host, usual = parts.hostname or "", _DEFAULT_PORTS[parts.scheme]
-        if host and is_host(host) and not parts.query:
-            name = f"[{host}]" if ":" in host else host
-            return Proxy(SecretStr(url), f"{name}:{parts.port or usual}", variable)
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
+        if parts.scheme in _DEFAULT_PORTS and host and is_host(host) and not parts.query:
+            server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            login = parts.netloc.rpartition("@")[0]
+            url = f"{parts.scheme}://{login}@{server}" if login else f"{parts.scheme}://{server}"
+            return Proxy(SecretStr(url), server, variable)
     except (KeyError, ValueError):
         pass
     raise ValueError(

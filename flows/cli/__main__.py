@@ -50,6 +50,8 @@ def prepare_process() -> None:
     """
     # Arrow's own allocator does not return freed memory to the system, 60 MB in a first sync.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    # Pydantic would read the metadata of all installed packages, to find its plugins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     _return_large_allocations()
     gc.set_threshold(_OBJECTS)
     sys.meta_path.insert(0, _WithoutOptionalModules())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping as Map
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -24,7 +24,6 @@ from pydantic import (
 
 from connectors.buckets.address import check_url, is_cloud
 from connectors.source.base_url import check_api_key, check_base_url
-from connectors.source.network import Network, read_network
 from connectors.warehouse.storage.paths import database, local, real
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
@@ -34,6 +33,9 @@ from models.mapping import Mapping
 from models.media_page import PagePaths
 from models.runs import STALE_AFTER
 from models.text import one_line
+
+if TYPE_CHECKING:
+    from connectors.source.network import Network
 
 # A hundred years, so that no date before them is invalid; a year in seconds.
 _MOST_DAYS = 36_525
@@ -262,11 +264,14 @@ class Settings(BaseModel):
         )
         raise SettingsError(f"{origin(source)}: {problem}. Fix: {fix} the key alone, as the service displayed it.")
 
-    def network(self) -> Network:
+    def network(self) -> "Network":
         """Return how the service is reached, according to HTTPS_PROXY, SSL_CERT_FILE and similar variables.
 
         Raises SettingsError if one of them cannot be used, or there is no base URL.
         """
+        # Imported here, because most commands send nothing, and need no TLS.
+        from connectors.source.network import read_network  # noqa: PLC0415
+
         try:
             return read_network(self.address(), os.environ)
         except ValueError as error:

@@ -106,8 +106,7 @@ async def open_resources(
 ) -> AsyncIterator["RunResources"]:
     """Open the resources of a run; they are closed when the block ends.
 
-    Raises SettingsError, WarehouseBusy, WarehouseUnusable and BucketError, before the first request
-    to the API.
+    Raises SettingsError, WarehouseBusy, WarehouseUnusable and BucketError, before the first request to the API.
     """
     # Not for commands that scan nothing.
     from flows.engine.run import RunResources  # noqa: PLC0415

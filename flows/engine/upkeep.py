@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -133,17 +132,10 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """The file's size in bytes before and after, and the result for the raw store."""
-
-    before: int
-    after: int
-    raw: "CompactedParts"
-
-
-async def compact_now(settings: Settings) -> Compacted:
+async def compact_now(settings: Settings) -> tuple[int, int, "CompactedParts"]:
     """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store.
+
+    Return the file's size in bytes before and after, and the result for the raw store.
 
     A kill at any time leaves both as they were, or partly tidied. Raises WarehouseUnusable also when the disk has no
     space for a second copy.
@@ -155,7 +147,7 @@ async def compact_now(settings: Settings) -> Compacted:
         if settings.keep_raw is not None:
             until = await warehouse.read(find_agreed_time, now=now) - timedelta(days=settings.keep_raw)
         parts = await warehouse.alone(compact_parts, warehouse.files.raw, now=now, before=until)
-    return Compacted(before, settings.warehouse.stat().st_size, parts)
+    return before, settings.warehouse.stat().st_size, parts
 
 
 async def count_paths_now(settings: Settings) -> "PathCounts":

@@ -90,21 +90,23 @@ def test_the_column_name_of_any_field_needs_no_quotes(db: duckdb.DuckDBPyConnect
 
 
 @pytest.mark.parametrize(
-    ("keys", "name"),
+    ("keys", "name", "table"),
     [
-        (("caption",), "caption"),
-        (("mediaType",), "media_type"),
-        (("HTMLText",), "html_text"),
-        (("owner", "fullName"), "owner__full_name"),
-        (("a.b", "c d"), "a_b__c_d"),
-        (("2026",), "_2026"),
-        (("🍲",), "field"),
-        (("order",), "order_"),
-        (("by", "order"), "by__order"),
+        (("caption",), "caption", "media_caption"),
+        (("mediaType",), "media_type", "media_media_type"),
+        (("HTMLText",), "html_text", "media_html_text"),
+        (("owner", "fullName"), "owner__full_name", "media_owner__full_name"),
+        (("a.b", "c d"), "a_b__c_d", "media_a_b__c_d"),
+        (("2026",), "_2026", "media_2026"),
+        (("🍲",), "field", "media_field"),
+        (("order",), "order_", "media_order"),
+        (("by", "order"), "by__order", "media_by__order"),
+        (("tags", "data"), "tags__data", "media_tags"),
+        (("data",), "data", "media_data"),
     ],
 )
-def test_names_are_snake_case(keys: Keys, name: str) -> None:
-    assert safe_name(keys) == name
+def test_names_are_snake_case_and_a_child_table_is_called_after_its_list(keys: Keys, name: str, table: str) -> None:
+    assert (safe_name(keys), table_name("media", keys)) == (name, table)
 
 
 def test_long_names_are_cut_and_stay_distinct() -> None:
@@ -119,20 +121,4 @@ def test_long_names_are_cut_and_stay_distinct() -> None:
 
 
 def test_a_name_that_is_taken_gets_a_number() -> None:
-    assert unique("a", ()) == "a"
-    assert unique("a", {"a"}) == "a_2"
-    assert unique("a", {"a", "a_2", "a_3"}) == "a_4"
-
-
-@pytest.mark.parametrize(
-    ("keys", "name"),
-    [
-        (("tags",), "media_tags"),
-        (("productTags",), "media_product_tags"),
-        (("tags", "data"), "media_tags"),
-        (("data",), "media_data"),
-        (("owner", "tags"), "media_owner__tags"),
-    ],
-)
-def test_a_child_table_is_called_after_its_list(keys: Keys, name: str) -> None:
-    assert table_name("media", keys) == name
+    assert [unique("a", taken) for taken in ((), {"a"}, {"a", "a_2", "a_3"})] == ["a", "a_2", "a_4"]

@@ -24,7 +24,7 @@ def _proxy(url: str, environ: dict[str, str]) -> Proxy | None:
         ({}, None, None),
         ({"HTTPS_PROXY": "http://b:2", "https_proxy": "http://a:1"}, "a:1", "https_proxy"),
         ({"HTTPS_PROXY": "http://b:2", "https_proxy": "", "all_proxy": "c:3"}, "b:2", "HTTPS_PROXY"),
-        ({"https_proxy": "proxy"}, "proxy:80", "https_proxy"),
+        ({"https_proxy": "proxy"}, "proxy:1080", "https_proxy"),
         ({"https_proxy": "HTTPS://Proxy.Example/x"}, "proxy.example:443", "https_proxy"),
         ({"https_proxy": " http://user:hunter22@127.0.0.1:8080\n"}, "127.0.0.1:8080", "https_proxy"),
     ],
@@ -34,6 +34,7 @@ def test_the_proxy_is_that_of_the_environment(
 ) -> None:
     found = _proxy(SERVICE, environ)
     assert (found and found.server, found and found.variable) == (server, variable)
+    assert found is None or found.url.get_secret_value().rpartition("//")[2].rpartition("@")[2] == server
     assert "hunter22" not in repr(found)
 
 

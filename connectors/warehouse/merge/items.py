@@ -209,6 +209,8 @@ def write_items(db: DuckDBPyConnection, read: ReadItems, sighted: pa.Table, mapp
     }
     for name in [name for name, is_needed in steps.items() if is_needed]:
         db.execute(_SQL[name].format(**lists))
+    # So that its memory is free before the next batch is read.
+    db.unregister("batch")
 
 
 def _any(flags: pa.ChunkedArray) -> bool:

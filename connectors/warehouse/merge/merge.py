@@ -38,6 +38,7 @@ _SQL = statements(__name__)
 
 Row = dict[str, object]
 
+# Hours, and numbers of full scans.
 _FIGURES = {
     "confirm_after": CONFIRM_AFTER_HOURS,
     "confirm_accounts_after": ACCOUNTS_CONFIRM_AFTER_HOURS,

@@ -77,11 +77,7 @@ def _select(table: str, columns: Sequence[str], hiding: Hiding, salt: str) -> st
     if table not in _SQL or not is_concerned.get(table, True):
         return f"FROM core.{quoted(table)}"
 
-    def value(name: str, column: str) -> str:
-        if name not in hiding.hidden:
-            return quoted(column)
-        return hash_expression(column, salt) if hiding.hidden[name] else f"if(false, {quoted(column)}, NULL)"
-
+    value = partial(_value, hiding, salt)
     hidden_columns = [f", {value(name, name)} AS {quoted(name)}" for name in hiding.hidden if name in columns]
     return _SQL[table].format(
         hidden_columns="".join(hidden_columns),
@@ -90,6 +86,14 @@ def _select(table: str, columns: Sequence[str], hiding: Hiding, salt: str) -> st
         public_id=value("public_id", "public_id"),
         period_value=value(NAME, "value"),
     )
+
+
+def _value(hiding: Hiding, salt: str, name: str, column: str) -> str:
+    """Return the expression for the values of a column, which are hidden with this name."""
+    if name not in hiding.hidden:
+        return quoted(column)
+    # NULL of the column's type.
+    return hash_expression(column, salt) if hiding.hidden[name] else f"if(false, {quoted(column)}, NULL)"
 
 
 def hash_expression(column: str, salt: str) -> str:

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -55,14 +55,20 @@ _ROOM = 100_000_000
 _OF_THE_BLOCK = "not checked: it is that of the Prefect block {}"
 
 ok, note, bad = (
-    partial(Finding, severity=severity) for severity in (Severity.INFORMATION, Severity.WARNING, Severity.ACTION)
+    partial(Finding, "", severity) for severity in (Severity.INFORMATION, Severity.WARNING, Severity.ACTION)
 )
 
 
-def from_message(check: str, message: str, severity: Severity = Severity.ACTION) -> Finding:
+def from_message(message: str, severity: Severity = Severity.ACTION) -> Finding:
     """Return the finding of a message of one line: by default, of a check that failed."""
     text, _, fix = message.partition(" Fix: ")
-    return Finding(check, severity, text.rstrip("."), fix.rstrip("."))
+    return Finding("", severity, text.rstrip("."), fix.rstrip("."))
+
+
+def named(check: str, found: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a check, whose code is its name unless they have another."""
+    for each in found:
+        yield replace(each, code=each.code or check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,45 +124,45 @@ def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> 
 def _address(facts: Facts) -> Iterator[Finding]:
     settings = facts.settings
     if settings.base_url is None and settings.credentials is not None:
-        yield note("address", text=_OF_THE_BLOCK.format(settings.credentials))
+        yield note(_OF_THE_BLOCK.format(settings.credentials))
     else:
-        yield ok("address", text=settings.address())
+        yield ok(settings.address())
 
 
 def _key(facts: Facts) -> Iterator[Finding]:
     settings, file = facts.settings, facts.settings.api_key_file
     if settings.api_key is None and file is None and settings.credentials is not None:
-        yield note("key", text=_OF_THE_BLOCK.format(settings.credentials))
+        yield note(_OF_THE_BLOCK.format(settings.credentials))
         return
     settings.key()
-    yield ok("key", text=f"from {file if settings.api_key is None else origin('api_key')}")
+    yield ok(f"from {file if settings.api_key is None else origin('api_key')}")
     if settings.api_key is None and file and file.stat().st_mode & 0o077:
-        yield note("key", text=f"other users can read {file}", fix=f"chmod 600 {file}")
+        yield note(f"other users can read {file}", f"chmod 600 {file}")
 
 
 def _network(facts: Facts) -> Iterator[Finding]:
     network = facts.settings.network() if facts.settings.base_url else None
     if network and network.proxy is not None:
-        yield ok("network", text=f"through the proxy {network.proxy.server} ({network.proxy.variable})")
+        yield ok(f"through the proxy {network.proxy.server} ({network.proxy.variable})")
     if network and network.certificates is not None:
-        yield ok("network", text=f"trusts the certificates of {network.variables}, not the public ones")
+        yield ok(f"trusts the certificates of {network.variables}, not the public ones")
 
 
 def _api(facts: Facts) -> Iterator[Finding]:
     if facts.problem is not None:
-        yield note("API", text="not checked: cooldowns are in the warehouse, which cannot be read; see below")
+        yield note("not checked: cooldowns are in the warehouse, which cannot be read; see below")
         return
     try:
         facts.settings.address(), facts.settings.key(), facts.settings.network()
     except SettingsError:
-        yield note("API", text="not checked: see address, key and network above")
+        yield note("not checked: see address, key and network above")
         return
     if (long := facts.long_cooldown()) is not None:
         text = f"no requests for {long[1]} until {moment(long[0], seconds=True)} UTC: {LONG_COOLDOWN_WHY}"
-        yield bad("cooldown", text=text, fix=LONG_COOLDOWN_FIX)
+        yield Finding("cooldown", Severity.ACTION, text, LONG_COOLDOWN_FIX)
     if until := facts.cooldowns.get(CATALOGUE_SCOPE):
         text = f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC"
-        yield note("API", text=text)
+        yield note(text)
     else:
         yield from asyncio.run(_request_pages(facts))
 
@@ -183,41 +189,40 @@ async def _request_pages(facts: Facts) -> list[Finding]:
             page = response.page
             accounts = page.accounts if isinstance(page, AccountPage) else ()
             some = f"{count(len(accounts), 'account')}{' or more' if page.next_cursor else ''}"
-            text = f"answers, and the key reaches {some} (correlation id {response.correlation_id})"
-            found.append(ok(check, text=text))
+            found.append(ok(f"answers, and the key reaches {some} (correlation id {response.correlation_id})"))
             if isinstance(page, AccountPage) and page.rejected:
                 text = f"{len(page.rejected)} of {count(page.items, 'record')} on the first page are malformed"
                 fix = "contact the service's support; `gramhouse quarantine` shows them after a sync"
                 make = bad if mostly_rejected(len(page.rejected), page.items) else note
-                found.append(make("accounts", text=f"{text}: {page.rejected[0].reason}", fix=fix))
+                found += named("accounts", [make(f"{text}: {page.rejected[0].reason}", fix)])
             check = "media"
             free = (each for each in accounts if account_scope(each.id) not in facts.cooldowns)
-            if (account := next((each for each in free if each.status == "active"), None)) is None:
-                text = "not checked: no account on the first page has a valid token and no cooldown"
-                return [*found, note(check, text=text)]
-            request = feed_request(next(iter(FEEDS.values())), account.id, None, 1)
-            await client.send(request)
-            return [*found, ok(check, text=f"the key can list media (checked with {account.ig_username})")]
+            if (account := next((each for each in free if each.status == "active"), None)) is not None:
+                request = feed_request(next(iter(FEEDS.values())), account.id, None, 1)
+                await client.send(request)
+                last = ok(f"the key can list media (checked with {account.ig_username})")
+            else:
+                last = note("not checked: no account on the first page has a valid token and no cooldown")
     except ApiError as error:
         if error.failure.disposition is not Disposition.WAIT:
             # An account that no longer exists is not a problem of the key.
             make = note if error.failure.outcome == "not_found" and check == "media" else bad
-            return [*found, make(check, text=str(error), fix=error.failure.hint)]
-        if (seconds := error.retry_after) is None:
-            return [*found, note(check, text=f"{error}. Rate-limited; not retried")]
-        text = f"{error}. Rate-limited for {span(seconds)}; not retried"
-        keeps = (
-            facts.inspection.is_current
-            and service_refusal(facts.service, normalize_base_url(settings.address())) is None
-        )
-        if keeps and keep_cooldown(settings, request.scope, seconds):
-            return [*found, note(check, text=f"{text}. Syncs wait as long")]
-        return [*found, note(check, text=text, fix="wait as long before you sync: this wait could not be stored")]
+            last = make(str(error), error.failure.hint)
+        elif (seconds := error.retry_after) is None:
+            last = note(f"{error}. Rate-limited; not retried")
+        else:
+            text = f"{error}. Rate-limited for {span(seconds)}; not retried"
+            is_ours = service_refusal(facts.service, normalize_base_url(settings.address())) is None
+            if facts.inspection.is_current and is_ours and keep_cooldown(settings, request.scope, seconds):
+                last = note(f"{text}. Syncs wait as long")
+            else:
+                last = note(text, "wait as long before you sync: this wait could not be stored")
+    return [*found, *named(check, [last])]
 
 
 def _folders(facts: Facts) -> Iterator[Finding]:
     for text in unwritable_folders(facts.settings):
-        yield from_message("folders", text)
+        yield from_message(text)
 
 
 def _disk(facts: Facts) -> Iterator[Finding]:
@@ -227,45 +232,45 @@ def _disk(facts: Facts) -> Iterator[Finding]:
     text = f"{naturalsize(free)} are free in {folder}"
     if free < size + _ROOM:
         text = f"{text}; a snapshot is a copy of the warehouse ({naturalsize(size)})"
-        yield bad("disk", text=text, fix="free space")
+        yield bad(text, "free space")
     else:
-        yield ok("disk", text=text)
+        yield ok(text)
 
 
 def _configuration(facts: Facts) -> Iterator[Finding]:
     if warning := exposed():
-        yield from_message("configuration", warning, Severity.WARNING)
+        yield from_message(warning, Severity.WARNING)
     check_places(facts.settings)
 
 
 def _warehouse(facts: Facts) -> Iterator[Finding]:
-    settings, file, name = facts.settings, facts.settings.warehouse, "warehouse"
+    settings, file = facts.settings, facts.settings.warehouse
     if writing := holder(file):
-        yield note(name, text=f"{file} is locked by {writing}; a sync would wait or exit with code 4")
+        yield note(f"{file} is locked by {writing}; a sync would wait or exit with code 4")
         return
     if not file.exists():
         snapshot = settings.snapshot_file()
         if settings.snapshot_url() is None and snapshot.exists():
-            yield from_message(name, f"{file} does not exist yet, so {another_warehouse(str(snapshot))}")
+            yield from_message(f"{file} does not exist yet, so {another_warehouse(str(snapshot))}")
         else:
-            yield note(name, text=f"{file} does not exist yet: the first sync creates it")
+            yield note(f"{file} does not exist yet: the first sync creates it")
         return
     if facts.problem is not None:
         raise facts.problem
     found = facts.inspection
     if facts.is_erasing:
-        yield from_message(name, UNFINISHED)
+        yield from_message(UNFINISHED)
     elif ahead := found.ahead:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
-        yield bad(name, text=text, fix=fix)
+        yield bad(text, fix)
     elif settings.base_url and (refusal := service_refusal(facts.service, normalize_base_url(settings.base_url))):
-        yield from_message(name, refusal)
+        yield from_message(refusal)
     elif found.refused is not None:
-        yield from_message(name, f"its data cannot be published: {found.refused}")
+        yield from_message(f"its data cannot be published: {found.refused}")
     else:
         bound = f"; filled from {facts.service}" if facts.service else ""
-        yield ok(name, text=f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
+        yield ok(f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
 
 
 def _bucket(facts: Facts) -> Iterator[Finding]:
@@ -278,9 +283,9 @@ def _bucket(facts: Facts) -> Iterator[Finding]:
         asyncio.run(bucket.check())
     has_snapshot = asyncio.run(bucket.newest()) is not None
     if is_writer:
-        yield ok("bucket", text=f"{url} can be written{'' if has_snapshot else ', and has no snapshot yet'}")
+        yield ok(f"{url} can be written{'' if has_snapshot else ', and has no snapshot yet'}")
     elif has_snapshot:
-        yield ok("bucket", text=f"{url} can be read; a copy is at {current_snapshot(facts.settings)}")
+        yield ok(f"{url} can be read; a copy is at {current_snapshot(facts.settings)}")
 
 
 def _snapshot(facts: Facts) -> Iterator[Finding]:
@@ -289,18 +294,18 @@ def _snapshot(facts: Facts) -> Iterator[Finding]:
         with suppress(SnapshotUnreadable), open_snapshot(place) as snapshot:
             ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
         if isinstance(at, datetime):
-            yield ok("snapshot", text=f"{place} was published at {moment(at.astimezone(UTC))} UTC")
+            yield ok(f"{place} was published at {moment(at.astimezone(UTC))} UTC")
         else:
-            yield bad("snapshot", text=f"{place} is not a gramhouse snapshot", fix="check GRAMHOUSE_SNAPSHOT")
+            yield bad(f"{place} is not a gramhouse snapshot", "check GRAMHOUSE_SNAPSHOT")
     elif facts.settings.warehouse.exists() and (last := current(facts.settings).last) and last["published_at"]:
-        yield bad("snapshot", text=f"{place} does not exist, but a run published it", fix="`gramhouse publish`")
+        yield bad(f"{place} does not exist, but a run published it", "`gramhouse publish`")
     else:
-        yield note("snapshot", text=f"{place} does not exist yet: the first sync publishes it")
+        yield note(f"{place} does not exist yet: the first sync publishes it")
 
 
 def _prefect(_: Facts) -> Iterator[Finding]:
     if (url := prefect_api_url()) is None:
-        yield note("Prefect", text="PREFECT_API_URL is not set: syncs run directly, without Prefect")
+        yield note("PREFECT_API_URL is not set: syncs run directly, without Prefect")
         return
     from flows.orchestration.processes import import_prefect
 
@@ -308,17 +313,17 @@ def _prefect(_: Facts) -> Iterator[Finding]:
     from flows.orchestration.flow_run import check_tracker
 
     asyncio.run(check_tracker())
-    yield ok("Prefect", text=f"{url} answers")
+    yield ok(f"{url} answers")
 
 
 def _schedules(facts: Facts) -> Iterator[Finding]:
-    settings, name = facts.settings, "schedules"
+    settings = facts.settings
     up = holder(settings.prefect_home / "up")
     who = f"{up} runs" if up else "`gramhouse up` is not running on this machine; it would run"
     due = moment(next(fires(settings.nightly, settings.time_zone, facts.now)))
-    yield ok(name, text=f"{who} the next nightly sync at {due} {settings.time_zone}")
+    yield ok(f"{who} the next nightly sync at {due} {settings.time_zone}")
     if warning := gap_warning(settings.nightly, settings.stories, settings.time_zone, facts.now):
-        yield from_message(name, warning, Severity.WARNING)
+        yield from_message(warning, Severity.WARNING)
 
 
 # In the order in which they are shown. An error that a check raises is its finding.
@@ -345,9 +350,9 @@ def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Fi
     facts = read_facts(settings, SystemClock().now(), is_whole="warehouse" in checks)
     for name in checks:
         try:
-            yield from _CHECKS[name](facts)
+            yield from named(name, _CHECKS[name](facts))
         except _ERRORS as error:
-            yield from_message(name, error_line(error))
+            yield from named(name, [from_message(error_line(error))])
 
 
 def _repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]:
@@ -356,17 +361,17 @@ def _repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding
 
     if moved := asyncio.run(repair_now(settings)):
         what = f"{count(moved.count, 'time')} in the future, up to {moment(moved.last)} UTC"
-        yield ok("repair", text=f"moved back {what}, to now; cooldowns among them start now")
+        yield ok(f"moved back {what}, to now; cooldowns among them start now")
     else:
-        yield ok("repair", text="no stored time lies in the future: nothing to repair")
+        yield ok("no stored time lies in the future: nothing to repair")
     now = datetime.now(UTC)
     if (long := read_facts(settings, now).long_cooldown()) is not None:
         what = f"the cooldown until {moment(long[0], seconds=True)} UTC of {long[1]}"
         if lift(what):
             asyncio.run(lift_now(settings, until=long[0], now=now))
-            yield ok("repair", text=f"lifted {what}")
+            yield ok(f"lifted {what}")
         else:
-            yield note("repair", text=f"kept {what}", fix="lift it with `gramhouse doctor --repair --yes`")
+            yield note(f"kept {what}", "lift it with `gramhouse doctor --repair --yes`")
 
 
 def doctor(
@@ -399,7 +404,7 @@ def doctor(
         # Tracked runs use those of the block, even if others are set.
         checked = settings.model_copy(update=dict.fromkeys(("base_url", "api_key", "api_key_file")))
     found = []
-    for finding in chain(_repair(settings, lift) if repair else (), find(checked)):
+    for finding in chain(named("repair", _repair(settings, lift)) if repair else (), find(checked)):
         found.append(finding)
         if not as_json:
             print_check(finding)

@@ -54,14 +54,13 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
     from flows.engine.upkeep import compact_now
 
     settings = load(warehouse=warehouse)
-    sizes = asyncio.run(compact_now(settings))
-    before, after, raw = naturalsize(sizes.before), naturalsize(sizes.after), sizes.raw
-    lines = [f"Compacted {clean(settings.warehouse)}: {before} before, {after} now."]
+    before, after, raw = asyncio.run(compact_now(settings))
+    lines = [f"Compacted {clean(settings.warehouse)}: {naturalsize(before)} before, {naturalsize(after)} now."]
     if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
         deleted = f", {count(raw.rows_deleted, 'row')} deleted" if raw.rows_deleted else ""
         now = f"{count(raw.parts_after, 'part')} now ({naturalsize(raw.bytes_after)})"
         lines.append(f"Raw store: {raw.parts_before:,} before, {now}{deleted}.")
-    document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}
+    document = {"warehouse": str(settings.warehouse), "bytes_before": before, "bytes_after": after}
     print_result({**document, "raw": asdict(raw)}, lines, as_json=as_json)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from connectors.warehouse.storage.holder import Held, lock
@@ -92,19 +93,15 @@ def _run(settings: Settings, api: str | None) -> None:
     from flows.orchestration.flow_run import check_tracker
     from flows.orchestration.serving import serve
 
-    def ready(served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
-        _greet(settings, api, served, notes)
-
     _check_key(settings)
-    if api is not None:
-        asyncio.run(check_tracker())
-        asyncio.run(serve(settings, ready))
-        return
     with ExitStack() as stack:
-        with err.status("[dim]starting Prefect …[/]"):
-            stack.enter_context(prefect(settings.prefect_home, settings.prefect_port, settings.report_file()))
-        asyncio.run(serve(settings, ready))
-        err.print("Stopping Prefect's server.")
+        if api is not None:
+            asyncio.run(check_tracker())
+        else:
+            with err.status("[dim]starting Prefect …[/]"):
+                stack.enter_context(prefect(settings.prefect_home, settings.prefect_port, settings.report_file()))
+        asyncio.run(serve(settings, partial(_greet, settings, api)))
+        err.print("Stopping.")
 
 
 def up(

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import duckdb
 import psutil
 import pytest
 
@@ -21,10 +20,8 @@ def started(*arguments: str) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_command_in_which_duckdb_is_busy(tmp_path: Path, number: signal.Signals) -> None:
-    snapshot = tmp_path / "s.duckdb"
-    duckdb.connect(str(snapshot)).close()
-    with started("-m", "flows.cli", "query", "--json", UNINTERRUPTED, "--snapshot", str(snapshot)) as process:
+def test_a_signal_ends_a_command_in_which_duckdb_is_busy(empty: Path, number: signal.Signals) -> None:
+    with started("-m", "flows.cli", "query", "--json", UNINTERRUPTED, "--snapshot", str(empty)) as process:
         try:
             busy = psutil.Process(process.pid)
             wait_until(lambda: busy.num_threads() >= 3, "the threads of DuckDB")

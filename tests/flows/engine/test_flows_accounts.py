@@ -189,17 +189,6 @@ async def test_what_has_landed_binds_to_its_service_until_a_person_accepts_anoth
         await on_day(tmp_path, service, day=0.02, url=HERE)
 
 
-async def test_a_list_whose_old_cursor_fails_is_scanned_from_its_first_page(tmp_path: Path) -> None:
-    service = ListedApi(accounts=5, posts=6)
-    # On the second day all lists fail at the same cursor again, in the new scan as well.
-    for broken, ended in ((True, (RunState.FAILED, 4)), (True, (RunState.FAILED, 4)), (False, (RunState.COMPLETE, 5))):
-        failure = refuse("api_invalid_projection") if broken else None
-        service.fault = lambda each, failure=failure: failure if each.cursor == "c4" else None  # type: ignore[misc]
-        report = await synced(tmp_path, service, surfaces=("posts",))
-        assert (report.state, report.accounts) == ended
-        service.clock.days(1)
-
-
 class Allowance:
     """Refuses requests for the catalogue, for some seconds, after `left` of them; knows the accounts scanned."""
 

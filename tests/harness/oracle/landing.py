@@ -39,6 +39,15 @@ def is_readable(item: object) -> bool:
     return not isinstance(item, dict) or _UNREADABLE not in item.values()
 
 
+def is_decoded(item: object) -> bool:
+    """Return whether a scan can decode a record when it lands: not with a number beyond those of JSON."""
+    try:
+        json.dumps(item, allow_nan=False)
+    except ValueError:
+        return False
+    return is_readable(item)
+
+
 def is_account(item: object) -> bool:
     """Return whether a record is an account (API 2), whatever its status."""
     return isinstance(item, dict) and all(
@@ -48,7 +57,7 @@ def is_account(item: object) -> bool:
 
 def listed(items: Iterable[Any]) -> list[Listed]:
     """Return the ids and publication times of a page's items."""
-    objects = (item if isinstance(item, dict) and is_readable(item) else {} for item in items)
+    objects = (item if isinstance(item, dict) and is_decoded(item) else {} for item in items)
     return [(id_of(item), published(item)) for item in objects]
 
 
@@ -129,7 +138,7 @@ class Warehouse:
 
     def _item(self, scan: Scan, partition: Partition, item: Item, at: datetime, count: Counter[str]) -> None:
         media_id = id_of(item) if is_readable(item) else None
-        scan.rejected += media_id is None
+        scan.rejected += media_id is None or not is_decoded(item)
         if media_id is None or not is_item(item):
             scan.decides = False
             self._reject(partition, item)
