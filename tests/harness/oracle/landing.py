@@ -28,15 +28,6 @@ def shown(body: bytes) -> str:
     return body.decode("utf-8", "backslashreplace")
 
 
-def _repaired(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Replace lone surrogates, which cannot be stored as UTF-8."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_repaired(inner) for inner in value]
-    return {_repaired(key): _repaired(inner) for key, inner in value.items()} if isinstance(value, dict) else value
-
-
 @lru_cache(maxsize=4096)
 def parsed(body: bytes) -> Item:
     """Parse the page in a response body."""
@@ -100,8 +91,6 @@ class Warehouse:
         self.pages.setdefault(at, []).append(body)
         page, count = parsed(body), self.counts.setdefault(process, Counter())
         items = self.kept(page["items"])
-        if partition == CATALOGUE:
-            items = list(map(_repaired, items))
         count.update(pages=1, items=len(items))
         scan.items += len(items)
         for item in items:
@@ -180,10 +169,7 @@ class Warehouse:
         self.quarantine.setdefault((partition, text), text)
 
     def _reject(self, partition: Partition, item: Any) -> None:  # noqa: ANN401 - any JSON
-        """Put a record into quarantine, unless one with the same content is there already."""
-        text = json.dumps(item, sort_keys=True)
-        if not is_readable(item):
-            text = json.dumps(item).replace(_UNREADABLE, shown(_NOT_UTF8))
-            self.quarantine.setdefault((partition, text), text)
-            return
-        self.quarantine.setdefault((partition, content(item) if isinstance(item, dict) else text), text)
+        """Put a record into quarantine, unless it is there already: an item by its content, if that can be read."""
+        is_known_by_content = partition != CATALOGUE and is_readable(item) and is_item(item)
+        text = json.dumps(item, sort_keys=is_readable(item)).replace(_UNREADABLE, shown(_NOT_UTF8))
+        self.quarantine.setdefault((partition, content(item) if is_known_by_content else text), text)
