@@ -106,7 +106,7 @@ GOALS = (
     Goal("100 days of 3 %, 10M: an account's last 100 posts, ms", "days-10m", "last_posts_ms", 10),
     Goal("100 days of 3 %, 10M: file over the compacted one", "days-10m", "file_over_compacted", 2),
     Goal("100 days of 3 %, 1M: file over the compacted one", "days-1m", "file_over_compacted", 2),
-    Goal("rebuild, 1M: time over decoding alone", "upkeep-1m", "rebuild_over_decode", 4, other_sizes=("upkeep-100k",)),
+    Goal("rebuild, 1M: time over decoding alone", "upkeep-1m", "rebuild_over_decode", 2, other_sizes=("upkeep-100k",)),
     Goal(
         "snapshot, 10M: engagement by day over by hand",
         "queries-10m",
