@@ -40,7 +40,11 @@ def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(run: Cli, s
         (["s3://bucket/page.html"], 2, "FILE: it is not a local path (got"),
         (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: notes.txt is not a folder. Fix:"),
         (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here'. "),
-        (["page.html", "--surface", "reels"], 2, "--surface: 'reels' is not a surface"),
+        (
+            ["page.html", "--surface", "reels"],
+            2,
+            'Invalid value "reels" for --surface. Choose from: "stories", "posts".',
+        ),
         (["page.html", "--snapshot", "none.duckdb"], 1, "There is no snapshot at none.duckdb yet"),
     ],
 )

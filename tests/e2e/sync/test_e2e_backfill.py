@@ -12,10 +12,10 @@ def test_a_backfill_from_the_command_line(operator: Operator, service: Api) -> N
     operator.sync()
     names = sorted(a["ig_username"] for a in service.list_accounts() if a["status"] == "active")
     message = operator.run("backfill", "--account", names[0], "--dry-run", "--json").json()
-    assert [account["ig_username"] for account in message["accounts"]] == [names[0]]
+    assert {scan["ig_username"] for scan in message["scans"]} == {names[0]}
     service.requests.clear()
     shown = operator.run("backfill", "--account", names[0], "--surface", "posts", "--dry-run").stdout
-    assert f"1 scan of 1 account would run, about {message['accounts'][0]['pages'] - 1} request" in shown
+    assert f"1 scan of 1 account would run, about {message['requests'] - 1} request" in shown
     assert len(service.requests) == 0
 
     typed = ("backfill", "--account", f"@{names[0].upper()}", "--surface", "posts", "--reason", "a test", "--json")

@@ -51,7 +51,7 @@ def test_mapped_columns_come_first_and_elements_of_lists_have_views(days: Days, 
     ]  # fmt: skip
     published(days, snapshot, items)
     assert columns(snapshot, "media")[:2] == [("rating", "DOUBLE"), ("children__data", "VARCHAR")]
-    assert columns(snapshot, "media_children") == [("alt_text", "VARCHAR"), ("w", "BIGINT"), ("size__width", "BIGINT")]
+    assert columns(snapshot, "media_children") == [("alt_text", "VARCHAR"), ("size__width", "BIGINT"), ("w", "BIGINT")]
     assert columns(snapshot, "media_stats__days") == columns(snapshot, "media_tags") == [("a", "BIGINT")]
     assert ask(snapshot, "SELECT rating FROM media ORDER BY media_id") == [(4.5,), (3.0,)]
     assert ask(snapshot, "SELECT position, child_id, media_type, alt_text, w, size__width FROM media_children") == [
