@@ -1,10 +1,15 @@
 """The tables of a time: on each day they are what the snapshot of that day showed."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.settings import SandboxSettings
+from connectors.warehouse.queries.reader import open_snapshot
+from tests.handoff.days import snapshot_of
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, account, ask, at, opened_days
 
 
@@ -86,3 +91,35 @@ def test_what_a_snapshot_hides_is_hidden_at_every_time(tmp_path: Path) -> None:
     assert not {"ig_username", "caption", "like_count", "permalink"} & items | {"ig_username"} & accounts
     assert {"media_id", "view_count"} <= items
     assert "anja" not in repr(ask(snapshot, "FROM media_at(now()), accounts_at(now())"))
+
+
+def test_each_day_of_the_sandbox_is_as_its_snapshot_showed_it(tmp_path: Path) -> None:
+    sandbox, saved = Sandbox(SandboxSettings(accounts=8, posts=30, change_every=3)), list[Path]()
+
+    def save(day: int) -> None:
+        if day:
+            saved.append(tmp_path / f"{day}.duckdb")
+            shutil.copy(tmp_path / "analytics.duckdb", saved[-1])
+
+    last = snapshot_of(tmp_path, sandbox, range(9), before=save)
+    key = "account_id, surface, media_id"
+    columns = f"{key}, kind, caption, permalink, like_count, comments_count, first_seen_at, content_changed_at"
+    gone = 0
+    for path in saved:
+        [(at_then,)] = ask(path, "SELECT snapshot_at FROM published")
+        shown = ask(path, f"SELECT {columns} FROM media WHERE removed_at IS NULL ORDER BY ALL")
+        # Missed then, and confirmed later.
+        query = f"SELECT {key} FROM item_events WHERE event = 'removed' AND changed_at <= ?"
+        with open_snapshot(last) as opened:
+            removed = set(opened.query(query, [at_then]).rows)
+            listed = opened.query(f"SELECT {columns} FROM media_at(?) ORDER BY ALL", [at_then]).rows
+            accounts = opened.query(
+                "SELECT account_id, ig_username, status FROM accounts_at(?) ORDER BY ALL", [at_then]
+            )
+        assert listed == [row for row in shown if row[:3] not in removed]
+        known = (
+            "SELECT account_id, ig_username, status FROM accounts WHERE removed_at IS NULL AND missing_since IS NULL"
+        )
+        assert accounts.rows == ask(path, f"{known} ORDER BY ALL")
+        gone += len(shown) - len(listed)
+    assert gone
