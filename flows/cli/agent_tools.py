@@ -51,9 +51,12 @@ class Tools:
         return "\n".join([*rows[:ROWS], f"(cut after {len(rows[:ROWS])} rows)"])
 
     async def changes(self, since: str = "", account: str = "") -> str:
-        """List what the last run found: new, changed, removed. `since`: of all runs since 2d or 36h ago, or a date."""
+        """List up to 100 things that the last run found new, changed or removed.
+
+        `since`: of all runs since 2d or 36h ago, or a date. `account`: only of this one. Query `changes` to count them.
+        """
         chosen = [f"--{name}={value}" for name, value in (("since", since), ("account", account)) if value]
-        return await self._document("changes", "--json", f"--limit={ROWS}", *chosen)
+        return await self._document("changes", "--json", f"--limit={ROWS // 2}", *chosen)
 
     async def explain(self, what: str) -> str:
         """Show what is known of an item (id or permalink) or an account (id or name), in order of time."""

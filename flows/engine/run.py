@@ -241,7 +241,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         # and the next run finds this one still marked as running.
         detail = STOPPED if isinstance(error, asyncio.CancelledError) else short(error)
         with suppress(WarehouseUnusable):
-            await run.end(RunState.INTERRUPTED, detail=detail)
+            await run.end(RunState.INTERRUPTED, error_code=None, detail=detail)
         raise
 
 

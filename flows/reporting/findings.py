@@ -1,6 +1,7 @@
 """What a person should know about a run and its data: one list, which every output formats."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from connectors.source.errors import hint_for, is_transient
@@ -9,7 +10,7 @@ from flows.reporting.reader import Record
 from flows.reporting.run_report import Data, RunReport
 from flows.reporting.words import count, moment, span
 from models.findings import TOKEN_EXPIRED, Finding, Severity, several
-from models.runs import LONG_COOLDOWN, OutcomeKind
+from models.runs import LONG_COOLDOWN, OutcomeKind, RunState
 
 LONG_COOLDOWN_WHY = "the API asked for a wait of more than a day"
 LONG_COOLDOWN_FIX = "if the service asked for it by mistake, `gramhouse doctor --repair` lifts it"
@@ -20,10 +21,14 @@ LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
 
 def list_findings(report: RunReport) -> list[Finding]:
     """Return what a person should know about a run and the data after it, what to act on first."""
+    causes = [*_failures(report)]
+    if report.state is RunState.FAILED and causes:
+        # Also one that may pass by itself: nothing that was known before is the reason.
+        causes[0] = replace(causes[0], severity=Severity.ACTION)
     serious = [each for each in report.warnings if each.severity is Severity.ACTION]
     others = [each for each in report.warnings if each.severity is not Severity.ACTION]
     # Why the run failed or is partial comes before what was known.
-    found = [*_failures(report), *serious, *_tokens(report.data), *_scans(report.data), *_records(report), *others]
+    found = [*causes, *serious, *_tokens(report.data), *_scans(report.data), *_records(report), *others]
     order = list(Severity)
     return sorted(found, key=lambda finding: order.index(finding.severity))
 

@@ -1,6 +1,6 @@
 -- Whether the feeds of each account were scanned on each day (UTC), one row per account, surface and day, from the first
--- day of the account to that of the snapshot, without days on which it was marked as removed. Without an observed scan,
--- a day with no new posts and no likes gained says nothing.
+-- day of the account to that of the snapshot, without days on which it was not listed. Without an observed scan, a day with
+-- no new posts and no likes gained says nothing.
 -- key: account_id, surface, day
 -- join: accounts by account_id
 WITH told AS (
@@ -59,5 +59,7 @@ LEFT JOIN known AS k ON k.account_id = d.account_id AND k.surface = d.surface AN
 ANTI JOIN (
     SELECT account_id, (valid_from AT TIME ZONE 'UTC')::DATE AS from_day, (valid_to AT TIME ZONE 'UTC')::DATE AS to_day
     FROM account_status_history WHERE status = 'removed'
-) AS r ON r.account_id = d.account_id AND r.from_day < d.day AND coalesce(r.to_day > d.day, true)
+    UNION ALL
+    SELECT account_id, (missing_since AT TIME ZONE 'UTC')::DATE, NULL FROM accounts WHERE missing_since IS NOT NULL
+) AS r ON r.account_id = d.account_id AND r.from_day <= d.day AND coalesce(r.to_day > d.day, true)
 GROUP BY d.account_id, d.ig_username, d.surface, d.day

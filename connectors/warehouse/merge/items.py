@@ -70,7 +70,7 @@ def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, m
         read.known = db.execute(_SQL["known"]).to_arrow_table()
     known = set(read.known["n"].to_pylist())
     unknown = [n for n in range(len(records.raws)) if n not in known]
-    if not unknown and not records.unknown_fields:
+    if not unknown and not records.unknown_fields and not _lacks_columns(db, mapping):
         return read
     table = _read_unknown(db, records, unknown, read, mapping)
     while table.num_rows:
@@ -86,6 +86,12 @@ def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, m
         read.known = read.known.filter(pc.invert(is_mixed))
         table = pa.concat_tables([table, _take(items, read)])
     return read
+
+
+def _lacks_columns(db: DuckDBPyConnection, mapping: MediaMapping) -> bool:
+    """Return whether core.media has not every mapped column, which views name: so before the first item."""
+    present = {name for name, _ in db.execute(_SQL["columns"]).fetchall()}
+    return not present.issuperset(column.column for column in mapping.columns)
 
 
 def _read_unknown(

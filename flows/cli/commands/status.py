@@ -67,9 +67,11 @@ class Status:
 
     @property
     def is_unpublished(self) -> bool:
-        """Whether the last run has ended and should be in the snapshot, but is only in the state."""
+        """Whether the last run has ended and should be in the snapshot, but is only in the state, and nobody writes."""
         last = self.last_run
-        if last is None or last["run_id"] is None or last.get("seq") is not None or self.problem is not None:
+        if self.writing is not None or self.problem is not None:
+            return False
+        if last is None or last["run_id"] is None or last.get("seq") is not None:
             return False
         return last["state"] in {RunState.COMPLETE, RunState.PARTIAL}
 

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -20,7 +19,6 @@ from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, moment, per_second, span
 from models.clock import Clock
-from models.findings import Severity
 from models.runs import RunState
 
 # Seconds between updates of the line on a terminal, and between lines elsewhere.
@@ -141,8 +139,7 @@ def print_report(report: RunReport) -> None:
         return
     out.print(f"{head} in {span(report.seconds)}")
     for finding in found:
-        is_cause = is_failed and finding.severity is Severity.WARNING
-        print_finding(replace(finding, severity=Severity.ACTION) if is_cause else finding)
+        print_finding(finding)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -26,7 +26,8 @@ FROM engagement_by_day WHERE account_id IN (FROM chosen)
   AND day BETWEEN (getvariable('since') AT TIME ZONE 'UTC')::DATE AND (getvariable('made_at') AT TIME ZONE 'UTC')::DATE
 
 -- name: days
--- From the first run on. NULL is a gap: on that day less than half of the accounts with a valid token were observed.
+-- From the first run on. NULL is a gap: on that day less than half of the accounts with a valid token were observed, and
+-- what the others gained would look like a bad day.
 WITH scanned AS (
     SELECT day, list(surface) AS surfaces
     FROM (
@@ -37,8 +38,8 @@ WITH scanned AS (
     GROUP BY day
 )
 SELECT strftime(d.day, '%a %Y-%m-%d') AS name, if(isodow(d.day) = 1, strftime(d.day, '%-d %b'), '') AS label,
-    coalesce(e.likes, if('posts' IN r.surfaces, 0, NULL)) AS likes,
-    coalesce(e.comments, if('posts' IN r.surfaces, 0, NULL)) AS comments,
+    if('posts' IN r.surfaces, coalesce(e.likes, 0), NULL) AS likes,
+    if('posts' IN r.surfaces, coalesce(e.comments, 0), NULL) AS comments,
     coalesce(e.posts, 0) AS posts,
     coalesce(COLUMNS(s.* EXCLUDE (day)), if('stories' IN r.surfaces, 0, NULL))
 FROM (

@@ -104,7 +104,7 @@ def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
     failed = report(data, state=RunState.FAILED, failure_groups=(failure(OutcomeKind.FAILED, "timeout"),))
     message = events(failed, "Retry 1 of 3 in 5 min (timeout)")
     assert [each.name for each in message] == ["gramhouse.retry", "gramhouse.tokens"]
-    assert message[0].payload["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 access token newly expired")
+    assert message[0].payload["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 scan failed (timeout")
     assert [each.name for each in events(failed)] == ["gramhouse.run.failed", "gramhouse.tokens", "gramhouse.stale"]
 
 

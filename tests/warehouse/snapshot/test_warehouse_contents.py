@@ -63,6 +63,12 @@ def test_mapped_columns_come_first_and_elements_of_lists_have_views(days: Days, 
     assert found >= views().keys() | {"media_tags", "media_stats__days"}
 
 
+def test_mapped_columns_are_there_before_any_item(days: Days, snapshot: Path) -> None:
+    days.rig.mapping = MAPPED
+    published(days, snapshot, [])
+    assert columns(snapshot, "media")[0] == ("rating", "DOUBLE")
+
+
 HOSTILE = {
     "it's": 1,
     'a"b': "x",

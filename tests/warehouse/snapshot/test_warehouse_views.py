@@ -116,9 +116,7 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
             ("anna", "ANNA", "stories", TODAY - timedelta(1), "complete", None),
             ("anna", "ANNA", "stories", TODAY, "no", "not_scanned"),
             ("gone", "GONE", "posts", TODAY - timedelta(2), "no", "not_scanned"),
-            ("gone", "GONE", "posts", TODAY - timedelta(1), "no", "rate_limited"),
             ("gone", "GONE", "stories", TODAY - timedelta(2), "no", "not_scanned"),
-            ("gone", "GONE", "stories", TODAY - timedelta(1), "no", "not_scanned"),
         ],
     ),
     "freshness": (
