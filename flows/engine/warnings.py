@@ -20,7 +20,10 @@ from models.findings import Finding, Severity, several
 from models.mapping import to_keys
 from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
 
-_RELEASE = "if they were really deleted, run `gramhouse sync --accept-removals`"
+_RELEASE = (
+    "if they were really deleted, run `gramhouse sync --accept-removals` (for media, an hour after they were missed"
+    " first)"
+)
 
 ACCOUNTS_MISSING = "accounts_missing"
 
@@ -31,7 +34,7 @@ _CONTRADICTIONS = {
     "listed_twice": (
         "accounts_listed_twice",
         "The last catalogue listed {what} several times with different values",
-        "the last record counts; report it to the service",
+        "the first record counts; report it to the service",
     ),
     "same_id": (
         "ids_shared",
