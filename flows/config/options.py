@@ -100,7 +100,7 @@ class SyncOptions(_Options):
     max_requests: Annotated[int | None, _Number] = Field(None, ge=1, le=1_000_000_000)
     """Maximum number of requests; remaining scans are deferred."""
     accept_removals: bool = False
-    """Mark as removed all accounts that the catalogue no longer lists, and media that two scans missed, however many."""
+    """Mark as removed accounts that the catalogue no longer lists, and media that two scans missed, however many."""
     rebind: bool = False
     """Accept a service address other than the one the warehouse was filled from."""
     expert: ExpertOptions = _EXPERT
