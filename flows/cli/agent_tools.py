@@ -105,10 +105,8 @@ class Tools:
 
 def build_server(snapshot: str) -> MCPServer:
     """Return the server of a snapshot's tools."""
-    tools, server = (
-        Tools(snapshot),
-        MCPServer("gramhouse", instructions=_INSTRUCTIONS, version=release(), log_level="WARNING"),
-    )
+    tools = Tools(snapshot)
+    server = MCPServer("gramhouse", instructions=_INSTRUCTIONS, version=release(), log_level="WARNING")
     for tool in (tools.describe, tools.query, tools.changes, tools.explain, tools.status):
         server.tool(structured_output=False)(tool)
     return server

@@ -55,13 +55,17 @@ class PlannedScan:
 class Plan:
     """The scans of a run, in their order; `catalogue` are the requests for the account catalogue.
 
-    `longest_wait` is the longest known wait for a cooldown, in seconds. Forgotten accounts are only counted.
+    Forgotten accounts are only counted.
     """
 
     scans: tuple[PlannedScan, ...]
     catalogue: int = 0
-    longest_wait: float = 0.0
     forgotten: int = 0
+
+    @property
+    def longest_wait(self) -> float:
+        """Return the longest known wait for a cooldown, in seconds."""
+        return max((scan.wait for scan in self.scans), default=0.0)
 
     @property
     def requests(self) -> int:
@@ -107,7 +111,7 @@ def make_plan(request: RunRequest, *, now: datetime) -> Plan:
     with open_existing_state(request.settings.warehouse) as state:
         if state is not None and request.options.kind == "sync":
             forgotten = len(state.read(read_forgotten).marks)
-    return Plan(tuple(scans), catalogue, max((scan.wait for scan in scans), default=0.0), forgotten)
+    return Plan(tuple(scans), catalogue, forgotten)
 
 
 def _choose(request: RunRequest, snapshot: Snapshot) -> Sequence[ChosenAccount]:

@@ -157,9 +157,6 @@ def _explain(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool)
     def records(name: str, *parameters: object) -> list[Record]:
         return opened.query(_SQL[name].format(names=NAMES), parameters).records()
 
-    # It imports what a scan needs, such as the HTTP client.
-    from flows.engine.plan import plan_account
-
     found = records("found", what.strip(), as_name(what))
     if not found:
         names = [str(name) for (name,) in opened.query("SELECT ig_username FROM accounts").rows]
@@ -171,6 +168,9 @@ def _explain(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool)
         if each["media_id"] is None:
             [account] = records("account", each["account_id"])
             surfaces, events = records("surfaces", each["account_id"]), records("account_events", each["account_id"])
+            # Imported here: it imports all that a scan needs, and items have no plan.
+            from flows.engine.plan import plan_account
+
             planned = plan_account(RunRequest(settings), opened, each["account_id"], now=SystemClock().now())
             following = {scan.surface: {"next_scan": scan.scan, "next_reason": scan.reason} for scan in planned}
             surfaces = [row | following.get(row["surface"], {}) for row in surfaces]

@@ -67,7 +67,7 @@ class Status:
 
     @property
     def is_unpublished(self) -> bool:
-        """Whether the last run has ended and should be in the snapshot, but is only in the state, and nobody writes."""
+        """Whether the last run has ended but is not in the snapshot, and no process is running that could publish."""
         last = self.last_run
         if self.writing is not None or self.problem is not None:
             return False
