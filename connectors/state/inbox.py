@@ -10,8 +10,7 @@ from sqlalchemy import Connection
 from connectors.state.database import State
 from connectors.state.runs import read_run_numbers
 from models.checkpoint import Checkpoint, ScanState
-from models.landing import Landing, to_landing
-from models.page_commit import PageCommit
+from models.landing import Landing, PageCommit, to_landing
 from models.tables import Instant, checkpoints, text_of_time
 
 _encode = msgspec.json.Encoder().encode

@@ -20,7 +20,7 @@ from connectors.sandbox.http.access import RateLimiter
 from connectors.state.inbox import Inbox
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from flows.engine import closing as closing_of_runs
-from models.page_commit import PageCommit
+from models.landing import PageCommit
 from tests.api.asked import Asked
 from tests.api.server import Api
 from tests.api.transport import ApiTransport, Exchange

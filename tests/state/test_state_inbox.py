@@ -14,7 +14,7 @@ from connectors.state.inbox import Inbox, count_landings
 from connectors.state.progress import read_checkpoints, read_cooldowns
 from connectors.state.runs import begin_run
 from models.checkpoint import Checkpoint, ScanState
-from models.page_commit import PageCommit, ReceivedPage, ScopeCooldown
+from models.landing import PageCommit, ReceivedPage, ScopeCooldown
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 

@@ -18,7 +18,7 @@ import pytest
 from connectors.state.database import State
 from connectors.state.inbox import Inbox
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.page_commit import PageCommit
+from models.landing import PageCommit
 from models.runs import RunState
 from tests import runs
 from tests.api.listed import ListedApi
