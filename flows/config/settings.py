@@ -186,8 +186,6 @@ class Settings(BaseModel):
     """Days for which an incremental sync fetches posts again, to update counts, edits and deletions."""
     full_refresh_every: int = Field(FULL_REFRESH_EVERY.days, ge=1, le=366)
     """Days after which an incremental sync fetches all posts of an account again."""
-    full_refresh_budget: int | None = Field(None, ge=1, le=10**9)
-    """Maximum number of requests of such full scans in one run, the oldest first; by default no limit."""
     scheduler: Annotated[str, AfterValidator(_scheduler)] | None = None
     """Address of a Dask scheduler, such as tls://host:8786, whose workers scan."""
     workers: int = Field(0, ge=0, le=256)

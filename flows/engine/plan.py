@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import ceil, inf
 from typing import Any
 
@@ -11,7 +11,6 @@ from connectors.state.identity import read_forgotten
 from connectors.warehouse.queries.progress import (
     Cost,
     find_costs,
-    find_due_scans,
     read_catalogue_pages,
     read_closed_scans,
 )
@@ -132,8 +131,7 @@ def plan_scans(
     """Return the scans of these accounts in the order in which a run makes them; `catalogue` requests come first."""
     db, ids = snapshot.db, [account.account_id for account in accounts]
     closed, costs = read_closed_scans(db, ids), find_costs(db, ids, older_than=now - request.lookback)
-    due = find_due_scans(db, now=now, every=timedelta(days=request.settings.full_refresh_every))
-    incremental = decide_incremental(request, due, now=now)
+    incremental = decide_incremental(request, now=now)
     left = inf if request.options.max_requests is None else request.options.max_requests - catalogue
     planned = list[PlannedScan]()
     for account in accounts if request.options.max_requests is None else longest_waiting(accounts, closed):

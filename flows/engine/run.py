@@ -16,7 +16,7 @@ from connectors.source.retry import Send
 from connectors.state.identity import bind_service, read_service
 from connectors.state.progress import read_cooldowns
 from connectors.state.runs import begin_run, end_run, read_runs
-from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids
+from connectors.warehouse.queries.progress import find_seen_ids
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
@@ -33,7 +33,7 @@ from models import release
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
 from models.identity import service_refusal
-from models.incremental import Incremental, least_age
+from models.incremental import Incremental
 from models.landing import PageCommit
 from models.page_items import post_reader
 from models.runs import Outcome, OutcomeKind, RunState
@@ -225,9 +225,8 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         base_url=request.base_url,
         accept_removals=options.accept_removals,
     )
-    incremental = await _read_incremental(request, warehouse, now)
     cooldowns = await warehouse.read_state(read_cooldowns, now=now)
-    run = Run(request, resources, clock, run_id, now, resumed, incremental, cooldowns)
+    run = Run(request, resources, clock, run_id, now, resumed, decide_incremental(request, now=now), cooldowns)
     progress.run_id = run_id
     try:
         if resumed:
@@ -265,20 +264,12 @@ async def _choose(selection: Selection, warehouse: Warehouse) -> Sequence[Chosen
     return found
 
 
-async def _read_incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:
-    due = await warehouse.read(find_due_scans, now=now, every=timedelta(days=request.settings.full_refresh_every))
-    return decide_incremental(request, due, now=now)
-
-
-def decide_incremental(request: RunRequest, due: Sequence[tuple[float, int]], *, now: datetime) -> Incremental | None:
-    """Return how a run decides between full and recent scans of posts; None: all are full.
-
-    `due` has the age and the pages of each full scan that is due.
-    """
+def decide_incremental(request: RunRequest, *, now: datetime) -> Incremental | None:
+    """Return how a run decides between full and recent scans of posts; None: all are full."""
     settings = request.settings
     if (request.options.mode or settings.sync_mode) == "full_refresh":
         return None
-    return Incremental(now, timedelta(days=settings.full_refresh_every), least_age(due, settings.full_refresh_budget))
+    return Incremental(now, timedelta(days=settings.full_refresh_every))
 
 
 async def _say_resumed(run_id: str, warehouse: Warehouse) -> None:

@@ -37,7 +37,7 @@ from models.runs import RunState
 _SQL = statements(__name__)
 
 # The rows about the data that --json has.
-_DATA = ("freshness", "stale", "undecided", "recent", "full_overdue", "gaps")
+_DATA = ("freshness", "stale", "undecided", "recent", "gaps")
 
 _COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new"), "changed": ("changed", "changed")}
 
@@ -85,7 +85,7 @@ class Status:
             "unpublished": self.is_unpublished,
             "failed": RunState.FAILED in ends or bool(codes & set(LOST)),
             "warning": any(each.severity is Severity.ACTION for each in warnings),
-            **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown", "full_overdue")},
+            **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown")},
             "status_file": self.state.is_damaged,
             "snapshot_log": self.problem is not None,
             "unfinished_erasure": self.state.has_unfinished_erasure,
@@ -246,8 +246,8 @@ def status(
     """Show what is fresh, stale, expired, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
-    failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, an
-    overdue full scan, a cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or
+    failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
+    cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or
     snapshot.
     """
     as_metrics = form == "openmetrics"

@@ -37,7 +37,6 @@ RIGHT = [
     ("sync_mode", "incremental", "incremental"),
     ("lookback_window", 14, 14),
     ("full_refresh_every", 28, 28),
-    ("full_refresh_budget", 500, 500),
     ("scheduler", "tls://scheduler:8786", "tls://scheduler:8786"),
     ("workers", 4, 4),
     ("nightly", "30 3 * * 1-5", "30 3 * * 1-5"),
