@@ -36,14 +36,12 @@ from models.identity import service_refusal
 from models.incremental import Incremental
 from models.landing import PageCommit
 from models.page_items import post_reader
-from models.runs import Outcome, OutcomeKind, RunState
+from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection
 
 # The most accounts that are scanned once more: they take memory. And the partitions that settle together.
 _MOST_REPEATED = 1_000
 _SETTLED_AT_ONCE = 1_000
-
-REQUEST_BUDGET = "request_budget"
 
 if TYPE_CHECKING:
     from connectors.source.errors import Failure
