@@ -82,7 +82,7 @@ async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
                 open_resources(settings, activity) as resources,
                 open_workers(request) as workers,
             ):
-                return await run_sync(request, replace(resources, scan_account=workers), steps)
+                return await run_sync(request, replace(resources, scan_elsewhere=workers), steps)
 
     # Without a deployment, a person waits for the end.
     return await _end_in_state(_repeat(attempt, len(DELAYS) if deployment.id else 0))
