@@ -309,7 +309,7 @@ def _prefect(_: Facts) -> Iterator[Finding]:
         return
     from flows.orchestration.processes import import_prefect
 
-    import_prefect()
+    import_prefect({})
     from flows.orchestration.flow_run import check_tracker
 
     asyncio.run(check_tracker())
