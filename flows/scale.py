@@ -19,7 +19,6 @@ from datetime import datetime
 from random import SystemRandom
 from typing import Any
 
-from connectors.source.base_url import normalize_base_url
 from connectors.source.client import ApiClient
 from connectors.source.errors import Failure
 from connectors.source.request_rate import RequestRate
@@ -150,7 +149,7 @@ def describe_terms(settings: Settings, salt: str) -> dict[str, str]:
     return {
         "gramhouse": release(),
         "Python": f"{sys.version_info.major}.{sys.version_info.minor}",
-        "the address": normalize_base_url(settings.address()),
+        "the address": settings.address(),
         "an API key with the fingerprint": hashlib.blake2b(key, key=salt.encode(), digest_size=8).hexdigest(),
     }
 
