@@ -11,7 +11,7 @@ from connectors.state.runs import begin_run
 from flows.config.settings import Settings
 from flows.engine.files import Files, open_files
 from models.checkpoint import Checkpoint
-from models.page_commit import PageCommit, ReceivedPage
+from models.landing import PageCommit, ReceivedPage
 from models.partition import Partition
 from tests.warehouse.days import at
 

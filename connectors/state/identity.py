@@ -8,7 +8,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_or_update
 from connectors.state.inbox import count_landings
 from connectors.state.progress import abandon_scans
 from models.clock import Ahead
-from models.forgotten import Forgotten, mark_of
+from models.erasure import Forgotten, mark_of
 from models.identity import Identity
 from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, inbox, operations, runs
 

@@ -13,8 +13,7 @@ from sqlalchemy import Connection
 
 from connectors.state.database import driver_of
 from models.checkpoint import Checkpoint
-from models.landing import Landing, to_landing
-from models.page_commit import PageCommit
+from models.landing import Landing, PageCommit, to_landing
 from models.tables import checkpoints, text_of_time
 
 _encode = msgspec.json.Encoder().encode

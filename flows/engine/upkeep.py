@@ -23,7 +23,7 @@ from flows.engine.resources import check_writable, steady_clock
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.recording import STOPPED, command, record_failed_start, short
 from models.clock import Ahead, Clock
-from models.page_commit import PageCommit, ScopeCooldown
+from models.landing import PageCommit, ScopeCooldown
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
 

@@ -18,8 +18,7 @@ from flows.engine.files import Files, explained_state, open_files
 from flows.reporting.progress import notices
 from flows.reporting.words import span
 from models.clock import Clock
-from models.landing import OUTCOME_BYTES
-from models.page_commit import PageCommit
+from models.landing import OUTCOME_BYTES, PageCommit
 
 P = ParamSpec("P")
 T = TypeVar("T")

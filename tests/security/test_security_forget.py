@@ -22,7 +22,7 @@ from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold
 from models.findings import Finding, Severity
-from models.page_commit import PageCommit, ScopeCooldown
+from models.landing import PageCommit, ScopeCooldown
 from models.partition import CATALOGUE, media
 from models.runs import Outcome, OutcomeKind
 from tests.filling import Scan, begin, land, opened

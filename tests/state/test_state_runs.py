@@ -35,7 +35,7 @@ from connectors.state.runs import (
 )
 from models.clock import Ahead
 from models.identity import Identity, find_mismatch
-from models.page_commit import PageCommit, ScopeCooldown
+from models.landing import PageCommit, ScopeCooldown
 from models.runs import RunState
 
 NOW = datetime(2026, 3, 1, 6, 15, tzinfo=UTC)

@@ -22,7 +22,7 @@ from connectors.state.inbox import land
 from connectors.state.progress import read_cooldowns
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands import doctor as checks
-from models.page_commit import PageCommit, ScopeCooldown
+from models.landing import PageCommit, ScopeCooldown
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
 from tests.http_server import http_server, send
