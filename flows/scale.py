@@ -34,10 +34,10 @@ from flows.engine.run_request import RunRequest
 from flows.engine.scan import AccountScan, ScanContext
 from flows.reporting.progress import Progress, notices
 from flows.reporting.words import count
+from models import release
+from models.landing import PageCommit
 from models.mapping import Mapping as MediaMapping
-from models.page_commit import PageCommit
 from models.page_items import post_reader
-from models.release import release
 
 # The bounds of a piece: bytes of pages, and seconds. It leaves sleeps of more than MOST_SLEEP seconds to the run.
 MOST_BYTES = 16 * 1024 * 1024

@@ -20,9 +20,9 @@ from connectors.source.pagination import Memory
 from connectors.source.redaction import Redaction
 from connectors.source.responses import Response, read_correlation_id, read_response
 from connectors.source.transport import Transport
+from models import release
 from models.clock import Clock
 from models.media_page import DEFAULT_PATHS, PagePaths
-from models.release import release
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 

@@ -18,10 +18,9 @@ from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
 from flows.engine.scan import begin_scan
 from flows.engine.warehouse import Warehouse
-from models.api import AccountPage, MediaPage
-from models.forgotten import Forgotten, without_forgotten
+from models.api import AccountPage, MediaPage, RejectedRecord
+from models.erasure import Forgotten, without_forgotten
 from models.incremental import ClosedScan
-from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome
 from models.selection import ChosenAccount, choose_account

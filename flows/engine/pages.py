@@ -22,7 +22,7 @@ from flows.engine.scan import (
 from models.api import AccountPage, MediaPage
 from models.checkpoint import ScanState
 from models.feeds import FEEDS
-from models.page_commit import PageCommit, ReceivedPage, ScopeCooldown
+from models.landing import PageCommit, ReceivedPage, ScopeCooldown
 from models.partition import CATALOGUE
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome
 

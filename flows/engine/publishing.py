@@ -14,7 +14,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from flows.config.settings import Settings
 from flows.engine.warehouse import Warehouse
-from models.release import release
+from models import release
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.clock import Clock
 from models.feeds import FEEDS
 from models.incremental import FeedProgress, Post, read_page
-from models.page_commit import PageCommit
+from models.landing import PageCommit
 from models.page_items import identities
 from models.partition import Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind, began_within

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from connectors.warehouse.merge.columns import item_columns
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
-from models.fields import FieldType, kind_of, names_kind
+from models.fields import Field, FieldType, Registry, child_table, kind_of, names_kind
 from models.mapping import READING_TYPES, to_pointer
 from models.mapping import Mapping as MediaMapping
-from models.registry import Field, Registry, child_table
 from models.views import CHILDREN, MEDIA, View, macros, views
 
 _SQL = statements(__name__)

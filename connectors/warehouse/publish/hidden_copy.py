@@ -24,8 +24,7 @@ from connectors.warehouse.queries.reader import PADDED
 from connectors.warehouse.storage.connection import STORAGE, transaction
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
-from models.fields import FieldType
-from models.registry import Registry
+from models.fields import FieldType, Registry
 from models.views import CHILDREN, MEDIA, View, views
 
 _SQL = statements(__name__)

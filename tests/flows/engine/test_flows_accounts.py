@@ -14,7 +14,7 @@ from connectors.state.identity import mark_forgotten, unmark_forgotten
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport
-from models.forgotten import mark_of
+from models.erasure import mark_of
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.api.asked import Asked
