@@ -98,16 +98,14 @@ def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> 
     That they do not belong together, or that the clock is behind, is a problem, too.
     """
     from connectors.state.database import state_path
-    from connectors.state.identity import operation_numbers, read_identity, read_operations, read_service
-    from connectors.state.inbox import Inbox
+    from connectors.state.identity import read_identity, read_operations, read_service, read_unmerged
     from connectors.state.progress import read_cooldowns
     from flows.engine.files import check_pair, open_existing_state
 
     places = settings.warehouse, settings.raw_folder(), settings.snapshot_file(), publication(settings, at=now)
     try:
         with open_existing_state(settings.warehouse) as state:
-            inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
-            inbox |= set() if state is None else {*state.read(operation_numbers, "rebuild")}
+            inbox = set() if state is None else state.read(read_unmerged)
             found = inspect(*places, inbox=inbox, reads_parts=is_whole, now=now, pause=time.sleep)
             of_state = Identity(NEW, 0) if state is None else state.read(read_identity)
             check_pair(state_path(settings.warehouse), of_state, settings.warehouse, found.identity)
