@@ -18,7 +18,7 @@ import pytest
 
 from connectors.sandbox.settings import SandboxSettings
 from connectors.state.database import open_state_read_only, state_path
-from connectors.state.inbox import Inbox
+from connectors.state.inbox import read_landings
 from connectors.warehouse.queries.raw_media import add_raw_media
 from connectors.warehouse.queries.user_query import mentions_raw_media
 from flows.cli.app import main
@@ -181,4 +181,4 @@ class Operator:
     def landed(self) -> list[Landing]:
         """Return what landed and is not merged."""
         with open_state_read_only(state_path(self.warehouse)) as state:
-            return [] if state is None else list(Inbox(state).after(0))
+            return [] if state is None else state.read(lambda connection: [*read_landings(connection)])

@@ -18,10 +18,9 @@ from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
 from flows.engine.scan import begin_scan
 from flows.engine.warehouse import Warehouse
-from models.api import AccountPage, MediaPage
-from models.forgotten import Forgotten, without_forgotten
+from models.api import AccountPage, MediaPage, RejectedRecord
+from models.erasure import Forgotten, without_forgotten
 from models.incremental import ClosedScan
-from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome
 from models.selection import ChosenAccount, choose_account
@@ -74,9 +73,9 @@ def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
             response = await send(request)
         except ApiError as error:
             # The text of a malformed page would go to quarantine.
-            failure = error.failure
-            if failure.body is not None and forgotten.marks_in(failure.body.decode(errors="replace")):
-                raise ApiError(replace(failure, body=None), error.retry_after) from None
+            body = error.failure.body
+            if body is not None and forgotten.marks_in(body.decode(errors="replace")):
+                error.failure = replace(error.failure, body=None)
             raise
         if not isinstance(response.page, AccountPage):
             return response

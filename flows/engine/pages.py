@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error, is_transient
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure, is_transient
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from flows.engine.requests import StopRun
@@ -22,7 +22,7 @@ from flows.engine.scan import (
 from models.api import AccountPage, MediaPage
 from models.checkpoint import ScanState
 from models.feeds import FEEDS
-from models.page_commit import PageCommit, ReceivedPage, ScopeCooldown
+from models.landing import PageCommit, ReceivedPage, ScopeCooldown
 from models.partition import CATALOGUE
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome
 
@@ -182,7 +182,7 @@ def _most_rejected(scan: Scan, response: Response) -> ApiError:
     if scan.partition == CATALOGUE:
         code, what = ACCOUNTS_REJECTED, "accounts are malformed"
     message = f"{scan.checkpoint.rejected:,} of {scan.checkpoint.items:,} {what}"
-    return client_error(response.operation, code, message, correlation_id=response.correlation_id)
+    return ApiError(response.operation, code, message, correlation_id=response.correlation_id)
 
 
 def _received(run: ScanContext, scan: Scan, body: bytes, correlation_id: str | None, scan_id: str) -> ReceivedPage:

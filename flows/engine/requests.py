@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from connectors.source.errors import ApiError, Disposition, Failure
-from connectors.source.outage import Outage
-from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.rate_limit import Outage, RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress, notices

@@ -29,13 +29,13 @@ from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
+from models import release
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
 from models.identity import service_refusal
 from models.incremental import Incremental, least_age
-from models.page_commit import PageCommit
+from models.landing import PageCommit
 from models.page_items import post_reader
-from models.release import release
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection
 

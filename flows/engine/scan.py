@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.pagination import LoopGuard, gets_further
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
@@ -23,7 +23,7 @@ from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.clock import Clock
 from models.feeds import FEEDS
 from models.incremental import FeedProgress, Post, read_page
-from models.page_commit import PageCommit
+from models.landing import PageCommit
 from models.page_items import identities
 from models.partition import Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind, began_within
@@ -166,12 +166,12 @@ def advance(run: ScanContext, scan: Scan, response: Response, posts: Sequence[Po
     page, operation, trace = response.page, response.operation, response.correlation_id
     if response.is_cached:
         why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
-        raise client_error(operation, CACHED_ANSWER, why, correlation_id=trace)
+        raise ApiError(operation, CACHED_ANSWER, why, correlation_id=trace)
     if isinstance(page, MediaPage):
         # The list may end with a page without a cursor if no page of it had one, now or last time.
         may_end = not scan.had_cursor and not scan.checkpoint.had_cursor
         if (fault := page.cursor_fault) is not None and not (fault.may_end and may_end):
-            raise client_error(operation, fault.code, fault.message, correlation_id=trace)
+            raise ApiError(operation, fault.code, fault.message, correlation_id=trace)
         records = identities(page.body, posts)
         rejected = sum(post.media_id is None for post in posts)
     else:

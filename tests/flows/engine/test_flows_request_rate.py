@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from connectors.source.errors import ApiError, client_error
+from connectors.source.errors import ApiError
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from flows.engine.requests import Requests
@@ -28,7 +28,7 @@ from tests.runs import open_run_resources, request
 
 Limit = Callable[[float], bool]
 
-REFUSED = client_error("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
+REFUSED = ApiError("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
 
 
 @dataclass

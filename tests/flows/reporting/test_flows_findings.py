@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connectors.source.errors import client_error
+from connectors.source.errors import ApiError
 from flows.cli.commands import status
 from flows.cli.output.run import print_report
 from flows.config.settings import load
@@ -65,7 +65,7 @@ def test_a_failure_names_its_cause_its_accounts_and_the_fix() -> None:
 
 
 def test_the_error_that_stopped_a_run_is_first() -> None:
-    error = client_error("accounts.list", "api_unauthorized", "Authentication required.").failure
+    error = ApiError("accounts.list", "api_unauthorized", "Authentication required.").failure
     stopped = report(failure_groups=(replace(DENIED, scans=50), STOP), stopped_by=error)
     assert [each.code for each in list_findings(stopped)] == ["failed", "denied"]
     [alone] = list_findings(replace(stopped, failure_groups=()))
