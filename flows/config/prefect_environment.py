@@ -1,13 +1,21 @@
-"""What Prefect reads of the environment: the address of its API, and which addresses need no proxy."""
+"""What Prefect reads of the environment: the address of its API, which addresses need no proxy, and settings."""
 
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from flows.config.errors import SettingsError
 
 _NAME = "PREFECT_API_URL"
+
+# How long Prefect's server keeps its history: 30 days, unless the environment says otherwise.
+HISTORY = {
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs,orphans",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 24 * 3600),
+    "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P30D",
+}
 
 
 def prefect_api_url() -> str | None:
@@ -31,7 +39,11 @@ def prefect_api_url() -> str | None:
         ) from None
 
 
-def without_proxies() -> dict[str, str]:
-    """Return the variable with which Prefect's client reaches this machine directly, whatever proxies are set."""
+def set_environment(changes: Mapping[str, str]) -> None:
+    """Change this process's environment, which Prefect reads when it is imported, and which child processes inherit.
+
+    Prefect's client then reaches this machine directly, whatever proxies are set.
+    """
     given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
-    return {"no_proxy": ",".join([*re.findall(r"[^\s,]+", given), "127.0.0.1", "localhost", "::1"])}
+    direct = ",".join([*re.findall(r"[^\s,]+", given), "127.0.0.1", "localhost", "::1"])
+    os.environ.update({**HISTORY, **os.environ, "no_proxy": direct, **changes})

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from flows.config.errors import SettingsError
-from flows.config.prefect_environment import without_proxies
+from flows.config.prefect_environment import set_environment
 from flows.reporting.progress import notices
 from models.text import one_line
 
@@ -22,13 +22,6 @@ REPORT_PATH = "/gramhouse/report"
 
 _PAUSE = 0.2
 _GRACE = 10.0
-
-# How long Prefect's server keeps its history: 30 days, unless the environment says otherwise.
-HISTORY = {
-    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs,orphans",
-    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 24 * 3600),
-    "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P30D",
-}
 
 # Flow runs also need these if another machine has the server.
 PREFECT_CLIENT = {
@@ -50,7 +43,7 @@ def import_prefect(changes: Mapping[str, str]) -> None:
 
     Raises SettingsError with one line if its settings cannot be read: environment variables, profiles, prefect.toml.
     """
-    os.environ.update({**without_proxies(), **changes})
+    set_environment(changes)
     said = io.StringIO()
     try:
         # Prefect also writes the error to standard error, in several lines.
@@ -74,7 +67,6 @@ def import_prefect(changes: Mapping[str, str]) -> None:
 def local_prefect(home: Path, port: int) -> dict[str, str]:
     """Return the environment of a Prefect server on this machine, and of its clients; without it, telemetry is sent."""
     return {
-        **{name: os.environ.get(name, value) for name, value in HISTORY.items()},
         "PREFECT_HOME": str(home.resolve()),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

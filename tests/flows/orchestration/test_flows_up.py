@@ -11,6 +11,7 @@ from prefect.settings import Settings
 
 from connectors.warehouse.storage.holder import lock
 from flows.cli.commands.serving import describe_environment
+from flows.config.prefect_environment import HISTORY
 from flows.config.settings import load
 from flows.orchestration.processes import local_prefect
 from tests.operator import Cli
@@ -76,7 +77,7 @@ def test_runs_of_up_wait_six_hours_for_the_lock_unless_set_otherwise(monkeypatch
 
 
 def test_prefect_accepts_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    env = local_prefect(tmp_path, 4321)
+    env = {**HISTORY, **local_prefect(tmp_path, 4321)}
     assert (env["PREFECT_SERVER_ANALYTICS_ENABLED"], env["DO_NOT_TRACK"]) == ("false", "1")
     for name, value in env.items():
         monkeypatch.setenv(name, value)
