@@ -19,7 +19,6 @@ from datetime import datetime
 from random import SystemRandom
 from typing import Any
 
-from connectors.source.base_url import normalize_base_url
 from connectors.source.client import ApiClient
 from connectors.source.errors import Failure
 from connectors.source.request_rate import RequestRate
@@ -35,9 +34,9 @@ from flows.engine.run_request import RunRequest
 from flows.engine.scan import AccountScan
 from flows.reporting.progress import Progress, notices
 from flows.reporting.words import count
+from models import release
+from models.landing import PageCommit
 from models.mapping import Mapping as MediaMapping
-from models.page_commit import PageCommit
-from models.release import release
 
 # The bounds of a piece: bytes of pages, and seconds. It leaves sleeps of more than MOST_SLEEP seconds to the run.
 MOST_BYTES = 16 * 1024 * 1024
@@ -147,7 +146,7 @@ def describe_terms(settings: Settings, salt: str) -> dict[str, str]:
     return {
         "gramhouse": release(),
         "Python": f"{sys.version_info.major}.{sys.version_info.minor}",
-        "the address": normalize_base_url(settings.address()),
+        "the address": settings.address(),
         "an API key with the fingerprint": hashlib.blake2b(key, key=salt.encode(), digest_size=8).hexdigest(),
     }
 

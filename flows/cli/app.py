@@ -37,7 +37,7 @@ _OPTIONS = Group("Options", sort_key=len(GROUPS))
 
 
 def _version() -> str:
-    from models.release import release
+    from models import release
 
     return f"gramhouse {release()}"
 

@@ -13,9 +13,9 @@ from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
 from flows.engine.scan import AccountScan, Scan
 from flows.engine.scans import fail_fast_group
-from models.forgotten import FORGOTTEN
+from models.erasure import FORGOTTEN
 from models.incremental import FullReason, why_full
-from models.page_commit import PageCommit
+from models.landing import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind
 from models.selection import ChosenAccount

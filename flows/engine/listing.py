@@ -13,9 +13,8 @@ from flows.engine.pages import Page
 from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
 from flows.engine.warehouse import Warehouse
-from models.api import AccountPage
+from models.api import AccountPage, RejectedRecord
 from models.incremental import ClosedScan
-from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome
 from models.selection import ChosenAccount, choose_account

@@ -4,7 +4,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error, is_transient
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure, is_transient
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
@@ -13,8 +13,8 @@ from flows.engine.run_request import RunRequest
 from flows.engine.scan import AccountScan, Scan
 from models.api import AccountPage, MediaPage
 from models.checkpoint import Checkpoint, ScanState, plan_scan
+from models.landing import PageCommit, ReceivedPage
 from models.mapping import Mapping
-from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import post_reader
 from models.partition import CATALOGUE, Partition
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome
@@ -223,4 +223,4 @@ def _most_rejected(scan: Scan, response: Response) -> ApiError:
     if scan.partition == CATALOGUE:
         code, what = ACCOUNTS_REJECTED, "accounts are malformed"
     message = f"{scan.checkpoint.rejected:,} of {scan.checkpoint.items:,} {what}"
-    return client_error(response.operation, code, message, correlation_id=response.correlation_id)
+    return ApiError(response.operation, code, message, correlation_id=response.correlation_id)

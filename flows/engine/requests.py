@@ -8,8 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from connectors.source.errors import ApiError, Disposition, Failure
-from connectors.source.outage import Outage
-from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.rate_limit import Outage, RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.responses import Response
 from connectors.source.retry import Send
@@ -17,7 +16,7 @@ from flows.engine.run_request import RunRequest
 from flows.engine.scan import Scan
 from flows.reporting.progress import Progress, notices
 from models.clock import Clock
-from models.page_commit import PageCommit, ScopeCooldown
+from models.landing import PageCommit, ScopeCooldown
 
 Land = Callable[[PageCommit], Awaitable[None]]
 """Returns when a commit is durable."""

@@ -32,14 +32,14 @@ from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
+from models import release
 from models.api import AccountPage
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
-from models.forgotten import Forgotten, without_forgotten
+from models.erasure import Forgotten, without_forgotten
 from models.identity import service_refusal
 from models.incremental import Incremental, least_age
-from models.page_commit import PageCommit
-from models.release import release
+from models.landing import PageCommit
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection
 
@@ -273,9 +273,9 @@ def _leave_out(forgotten: Forgotten, send: Send, listed: set[str]) -> Send:
             response = await send(request)
         except ApiError as error:
             # The text of a malformed page would go to quarantine.
-            failure = error.failure
-            if failure.body is not None and forgotten.marks_in(failure.body.decode(errors="replace")):
-                raise ApiError(replace(failure, body=None), error.retry_after) from None
+            body = error.failure.body
+            if body is not None and forgotten.marks_in(body.decode(errors="replace")):
+                error.failure = replace(error.failure, body=None)
             raise
         if not isinstance(response.page, AccountPage):
             return response

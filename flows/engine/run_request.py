@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from connectors.source.base_url import normalize_base_url
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.settings import Settings
 from models.feeds import SURFACES
@@ -31,7 +30,7 @@ class RunRequest:
     @property
     def base_url(self) -> str | None:
         """Return the service's address in one spelling; None: the warehouse is not bound to a service."""
-        return None if self.settings.base_url is None else normalize_base_url(self.settings.base_url)
+        return self.settings.base_url
 
     @property
     def within(self) -> timedelta:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.pagination import LoopGuard
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
@@ -91,12 +91,12 @@ class Scan:
         page, operation, trace = response.page, response.operation, response.correlation_id
         if response.is_cached:
             why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
-            raise client_error(operation, CACHED_ANSWER, why, correlation_id=trace)
+            raise ApiError(operation, CACHED_ANSWER, why, correlation_id=trace)
         if isinstance(page, MediaPage):
             # The list may end with a page without a cursor if no page of it had one, now or last time.
             may_end = not self.had_cursor and not self.checkpoint.had_cursor
             if (fault := page.cursor_fault) is not None and not (fault.may_end and may_end):
-                raise client_error(operation, fault.code, fault.message, correlation_id=trace)
+                raise ApiError(operation, fault.code, fault.message, correlation_id=trace)
             records = identities(page.body, posts)
             rejected = sum(post.media_id is None for post in posts)
         else:

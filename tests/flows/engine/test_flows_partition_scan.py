@@ -22,7 +22,7 @@ from flows.engine.warehouse import Warehouse
 from flows.pipeline import run_sync
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
-from models.page_commit import PageCommit
+from models.landing import PageCommit
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.api.asked import Asked

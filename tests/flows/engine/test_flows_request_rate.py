@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from connectors.source.errors import client_error
+from connectors.source.errors import ApiError
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.source.responses import Response
@@ -25,7 +25,7 @@ from flows.reporting.progress import Progress
 from models.api import MediaPage
 from models.checkpoint import Checkpoint
 from models.findings import Severity
-from models.page_commit import PageCommit
+from models.landing import PageCommit
 from models.partition import media
 from models.runs import RunState
 from models.selection import ChosenAccount
@@ -38,7 +38,7 @@ from tests.runs import open_run_resources, request
 Limit = Callable[[float], bool]
 
 PAGE = MediaPage(0, None, b"", "")
-REFUSED = client_error("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
+REFUSED = ApiError("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
 
 
 @dataclass
