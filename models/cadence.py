@@ -4,9 +4,11 @@ The interval depends only on what had been published when the last scan closed, 
 """
 
 import re
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from models.feeds import LIFETIMES, SURFACES
@@ -60,6 +62,14 @@ class Due(NamedTuple):
 
     at: datetime | None
     reason: DueReason
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether a run scans it now. What was not due until something changed is, if that is listed again."""
+        return self.at is None or self.at <= now + EARLY
+
+
+Dues = Mapping[Partition, Due]
+"""When the catalogue, and each feed of the listed accounts, is due."""
 
 
 class History(NamedTuple):
@@ -149,13 +159,31 @@ def decide_due(surface: str, history: History, goals: Goals) -> Due:
 
 
 def keep_due(
-    account: ChosenAccount, dues: Mapping[Partition, Due], *, now: datetime, scan_expired: bool
-) -> tuple[str, ...]:
-    """Return the surfaces of a listed account that are due; those of an account that is not known are.
+    accounts: Iterable[ChosenAccount], dues: Dues, *, now: datetime, scan_expired: bool
+) -> Iterator[ChosenAccount]:
+    """Yield the listed accounts that are due, each with its surfaces that are.
 
-    So are those of an account whose token was renewed since `dues` were decided.
+    All are of an account that is not in `dues`, or whose token was renewed since these were read.
     """
-    if account.is_forgotten or (account.expired and not scan_expired):
-        return ()
-    found = {surface: dues.get(media(account.account_id, surface)) for surface in account.surfaces}
-    return tuple(surface for surface, due in found.items() if due is None or due.at is None or due.at <= now + EARLY)
+    for account in accounts:
+        found = {surface: dues.get(media(account.account_id, surface)) for surface in account.surfaces}
+        surfaces = tuple(each for each, due in found.items() if due is None or due.is_due(now))
+        if surfaces and not account.is_forgotten and (scan_expired or not account.expired):
+            yield replace(account, surfaces=surfaces)
+
+
+def sort_overdue(accounts: Iterable[ChosenAccount], dues: Dues) -> list[ChosenAccount]:
+    """Return accounts, and the surfaces of each, the most overdue first, and before them what was never scanned.
+
+    Otherwise one surface of an account could always use up all requests.
+    """
+    never = datetime.min.replace(tzinfo=UTC)
+
+    def since(account: ChosenAccount, surface: str) -> datetime:
+        due = dues.get(media(account.account_id, surface))
+        return never if due is None or due.at is None or due.reason is DueReason.FIRST else due.at
+
+    ordered = (
+        replace(account, surfaces=tuple(sorted(account.surfaces, key=partial(since, account)))) for account in accounts
+    )
+    return sorted(ordered, key=lambda account: since(account, account.surfaces[0]))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from flows.engine.scan import AccountScan
 from flows.reporting.progress import Progress
 from flows.reporting.words import count
-from models.checkpoint import RunKind
 from models.feeds import SURFACES
 from models.partition import CATALOGUE, Partition, media
 from models.selection import ChosenAccount
@@ -49,13 +48,13 @@ class AccountBatcher:
     batch, which begins when all are listed: then they are scanned in their order.
     """
 
-    def __init__(self, progress: Progress, kind: RunKind = "sync", *, waits_for_all: bool = False) -> None:
-        """Count the accounts in the progress of a run of this kind."""
+    def __init__(self, progress: Progress, *, has_catalogue: bool = True, waits_for_all: bool = False) -> None:
+        """Count the accounts in the progress of a run, of which the catalogue may be a partition, too."""
         self._progress = progress
         self.waiting: list[ChosenAccount] = []
         self._waits_for_all = waits_for_all
         # The surfaces of each account that have no outcome; the catalogue's account and surface are "".
-        self._due: dict[str, tuple[str, ...]] = {"": ("",)} if kind == "sync" else {}
+        self._due: dict[str, tuple[str, ...]] = {"": ("",)} if has_catalogue else {}
         self._is_closed = False
         self._changed = asyncio.Event()
 

@@ -1,18 +1,16 @@
 """When the feeds of listed accounts are due: read from the warehouse or a snapshot, decided in models/cadence.py."""
 
-from collections.abc import Mapping
-
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
-from models.cadence import Due, DueReason, Goals, History, decide_due, window
+from models.cadence import Due, DueReason, Dues, Goals, History, decide_due, window
 from models.partition import Partition
 from models.runs import OutcomeKind
 
 _SQL = statements(__name__)
 
 
-def read_dues(db: DuckDBPyConnection, goals: Goals, *, scan_expired: bool) -> Mapping[Partition, Due]:
+def read_dues(db: DuckDBPyConnection, goals: Goals, *, scan_expired: bool) -> Dues:
     """Return when the catalogue is due, and each feed of the listed accounts, as far as merged."""
     seconds = [window(surface, goals).total_seconds() for surface in goals]
     found = db.execute(_SQL["histories"], {"surfaces": [*goals], "windows": seconds})

@@ -11,7 +11,7 @@ from flows.cli.output.terminal import clean, out, print_json
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
-from flows.config.settings import load
+from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import ExitCode
 from models.selection import NothingChosen
@@ -43,9 +43,7 @@ def sync(
     if plan:
         _print_plan(RunRequest(settings, options), as_json=run.as_json)
         return
-    from flows.cli.running import run_command
-
-    run_command(options, settings, run, what="sync")
+    _run(options, settings, run, what="sync")
 
 
 def _print_plan(request: RunRequest, *, as_json: bool) -> None:
@@ -61,6 +59,7 @@ def _print_plan(request: RunRequest, *, as_json: bool) -> None:
         print_rows([*plan.groups(), *plan.of_catalogue()], columns)
     if plan.scans and len(plan.scans) <= _SHOWN:
         columns = {"account": "ig_username", "feed": "surface", "scan": "scan", "why": "reason", "requests": "requests"}
+        columns |= {"due": "due_at", "because": "due_reason"} if request.options.due else {}
         columns |= {"cooldown until": "resume_after", "account id": "account_id"}
         out.print()
         print_rows([asdict(scan) for scan in plan.scans], columns, prose=["account"])
@@ -93,10 +92,14 @@ def backfill(
     if options.dry_run:
         _print_plan(request, as_json=run.as_json)
         return
+    _run(options, settings, run, what="backfill")
+
+
+def _run(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments, *, what: str) -> None:
     from flows.cli.running import run_command
 
     try:
-        run_command(options, settings, run, what="backfill")
+        run_command(options, settings, run, what=what)
     except NothingChosen as nothing:
         if run.as_json:
             print_json({"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)})
