@@ -30,7 +30,7 @@ from flows.config.prefect_environment import prefect_api_url
 from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings, load
 from flows.engine.publishing import publication
-from flows.engine.resources import check_clock, check_places, unwritable_folders
+from flows.engine.resources import check_clock, check_places, make_client, unwritable_folders
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
@@ -166,22 +166,14 @@ def _api(facts: Facts) -> Iterator[Finding]:
 
 async def _request_pages(facts: Facts) -> list[Finding]:
     """Request a page of accounts and one of media, once each; store the wait that a refusal asks for."""
-    from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, feed_request
     from connectors.source.errors import ApiError, Disposition
     from flows.engine.upkeep import keep_cooldown
 
     settings, found = facts.settings, list[Finding]()
     check, request = "API", accounts_request(None, 50)
-    client = ApiClient(
-        settings.address(),
-        settings.key(),
-        clock=SystemClock(),
-        network=settings.network(),
-        paths=settings.page_paths(),
-    )
     try:
-        async with client:
+        async with make_client(settings, SystemClock()) as client:
             response = await client.send(request)
             page = response.page
             accounts = page.accounts if isinstance(page, AccountPage) else ()
