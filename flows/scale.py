@@ -11,6 +11,7 @@ import logging
 import pickle
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields, replace
@@ -319,14 +320,16 @@ async def _start_workers(stack: AsyncExitStack, settings: Settings) -> Any:  # n
         # A worker that hangs is replaced after this time.
         scheduler_kwargs={"worker_ttl": "60 s"},
     )
-    # A terminal sends Ctrl-C to them, too.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # They ignore Ctrl-C, which a terminal sends to them, too.
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
         return await stack.enter_async_context(cluster)
     except (OSError, RuntimeError, TimeoutError) as error:
         raise ClusterLost(f"workers on this machine do not start ({error}). Fix: lower GRAMHOUSE_WORKERS.") from error
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if is_main:
+            signal.signal(signal.SIGINT, before)
 
 
 @asynccontextmanager

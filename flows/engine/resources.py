@@ -17,7 +17,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.paths import real
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
-from flows.config.setting_sources import PREFIX, origin
+from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.progress import Progress
@@ -62,11 +62,8 @@ def check_places(settings: Settings) -> None:
         check_file(snapshot)
     except WarehouseUnusable as error:
         raise SettingsError(str(error)) from None
-    try:
-        if settings.report is not None:
-            check_place(settings.report, snapshot, warehouse)
-    except SettingsError as error:
-        raise SettingsError(f"{origin('report')}: {error}") from None
+    if settings.report is not None:
+        check_place(settings.report)
 
 
 def check_writable(settings: Settings) -> None:

@@ -206,7 +206,6 @@ def report(
         account or (),
         surfaces=in_order(surface or []),
         weeks=weeks,
-        apart_from=settings.warehouse,
     )
     size, needed = len(written.html.encode()), written.attention
     contents = {"published_at": written.published_at, "action_required": needed}
