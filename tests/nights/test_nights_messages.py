@@ -33,7 +33,7 @@ def paused(request: PageRequest, page: Page) -> Answer:
 
 
 def limited(request: PageRequest, _: Page) -> Answer:
-    return None if request.account else failure(429, "rate_limited", (b"retry-after", b"18000"))
+    return None if request.account else failure(429, "rate_limited", retry_after="18000")
 
 
 @pytest.mark.parametrize("respond", [paused, limited])
@@ -81,7 +81,7 @@ def test_a_run_is_too_long_once_its_next_one_was_due(operator: Operator) -> None
         if not request.account or (half_hour := int(operator.clock.passed / 1800)) not in served:
             served.update([half_hour] if request.account else [])
             return None
-        return failure(503, "rate_limiter_unavailable", (b"retry-after", b"1800"))
+        return failure(503, "rate_limiter_unavailable", retry_after="1800")
 
     # The clock begins at 02:15, so the next run is due after four hours, and not after twenty.
     operator.set(nightly="15 2,6 * * *", max_wait="1000000")
