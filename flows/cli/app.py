@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.warehouse.storage.errors import OtherService, SnapshotHides, WarehouseBusy, WarehouseError, hint_for
 from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.streams import drop_output

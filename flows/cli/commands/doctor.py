@@ -14,7 +14,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from humanize import naturalsize
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
 from connectors.warehouse.publish.replaceable import another_warehouse
@@ -273,9 +273,9 @@ def _warehouse(facts: Facts) -> Iterator[Finding]:
 def _bucket(facts: Facts) -> Iterator[Finding]:
     if (url := facts.settings.snapshot_url()) is None:
         return
-    from connectors.buckets.address import open_snapshot_bucket
+    from connectors.buckets import SnapshotBucket
 
-    bucket, is_writer = open_snapshot_bucket(url), facts.settings.warehouse.exists()
+    bucket, is_writer = SnapshotBucket(url), facts.settings.warehouse.exists()
     if is_writer:
         asyncio.run(bucket.check())
     has_snapshot = asyncio.run(bucket.newest()) is not None
