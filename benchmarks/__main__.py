@@ -12,7 +12,7 @@ SMALL = """
 sync.cold
 sync.cold --style spaced
 sync.again warm
-sync.again warm --style spaced
+sync.again warm --style spaced --with-dlt
 sync.again nightly --with-dlt
 sync.again nightly --style spaced
 sync.again urls --style spaced

@@ -22,7 +22,7 @@ _REACHED, _MISSED, _UNDECIDED = "#3c8d5a", "#b5473c", "#9aa5b1"
 
 def colour(name: str) -> str:
     """Return a candidate's colour: grey for a baseline, orange for dlt, blue for gramhouse."""
-    if any(word in name for word in ("floor", "copy", "by hand", "clean", "empty")):
+    if any(word in name for word in ("floor", "script", "copy", "by hand", "clean", "empty")):
         return _BASELINE
     return _DLT if "dlt" in name else _GRAMHOUSE
 

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json, to_json
 
 from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, locate_items, read_cursor
-from models.page_commit import RejectedRecord
 from models.partial_json import Unreadable, checked_members, count_elements, elements, repair
 from models.text import one_line
 
@@ -34,6 +33,23 @@ class Account(BaseModel):
     ig_username: Annotated[str, Field(pattern=r"^[A-Za-z0-9._]+$", min_length=1, max_length=30)]
     public_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9]+$", min_length=12, max_length=16)]
     status: Literal["active", "token_expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRecord:
+    """A record that goes to quarantine: its position on the page, from 0, the reason, and its JSON text.
+
+    Without a position it is the whole page.
+
+    `account_id` is the id of an account with a valid id and another invalid field. If that field is the status alone,
+    with a value that is unknown (API 3), `unknown_status` is this value.
+    """
+
+    position: int | None
+    reason: str
+    payload: str
+    account_id: str | None = None
+    unknown_status: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

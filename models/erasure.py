@@ -1,13 +1,19 @@
-"""What is being erased: a row in the state, so that an interrupted erasure can be completed. No IO."""
+"""What is being erased, a row in the state, so that an interrupted erasure can be completed; and what was. No IO.
+
+Erased accounts are recognized by a salted hash, because their ids are not stored.
+"""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
 import msgspec
+from pydantic_core import to_json
 
-from models.forgotten import FORGOTTEN
+from models.api import UUID, AccountPage, RejectedRecord
 
+FORGOTTEN = "forgotten"
 ACTIVITY = "gramhouse forget"
 OPERATION = "forget"
 
@@ -80,3 +86,45 @@ def to_text(erasure: Erasure) -> str:
 def from_text(text: str | None) -> Erasure:
     """Return the erasure of a JSON text; None is that of nothing."""
     return Erasure() if text is None else msgspec.json.decode(text, type=Erasure)
+
+
+def mark_of(account_id: str, salt: str) -> str:
+    """Return the mark of an account: a hash of the salt and its id, a UUID in any case (API 2)."""
+    digest = blake2b(account_id.lower().encode(), key=salt.encode(), digest_size=16).hexdigest()
+    return f"{FORGOTTEN}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The marks of the accounts that were erased, and the salt of their hashes, which is empty if there are none."""
+
+    salt: str = ""
+    marks: frozenset[str] = frozenset()
+
+    def marks_in(self, text: str) -> set[str]:
+        """Return the marks of the erased accounts whose ids a text contains."""
+        return {mark_of(found[0], self.salt) for found in re.finditer(UUID, text)} & self.marks
+
+
+def without_forgotten(page: AccountPage, forgotten: Forgotten) -> tuple[AccountPage, set[str]]:
+    """Return a page (API 4.1) without the records of erased accounts, and the marks of these accounts.
+
+    A rejected record is left out if its text contains such an id.
+    """
+    valid, rejected = iter(page.accounts), {record.position: record for record in page.rejected}
+    read = [rejected.get(position) or next(valid) for position in range(page.items)]
+    marks = [forgotten.marks_in(one.payload if isinstance(one, RejectedRecord) else one.id) for one in read]
+    if not any(marks):
+        return page, set()
+    kept = [(one, raw) for one, raw, found in zip(read, page.records, marks, strict=True) if not found]
+    records = tuple(raw for _, raw in kept)
+    without = replace(
+        page,
+        accounts=tuple(one for one, _ in kept if not isinstance(one, RejectedRecord)),
+        rejected=tuple(
+            replace(one, position=position) for position, (one, _) in enumerate(kept) if isinstance(one, RejectedRecord)
+        ),
+        received=b'{"items":[' + b",".join(records) + b'],"next_cursor":' + to_json(page.next_cursor) + b"}",
+        records=records,
+    )
+    return without, set().union(*marks)

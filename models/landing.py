@@ -1,11 +1,10 @@
-"""What landed, as a merge is given it, and how it is divided into batches. No IO."""
+"""What lands together, what landed, as a merge is given it, and how that is divided into batches. No IO."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from models.checkpoint import Checkpoint
-from models.page_commit import PageCommit
 from models.partition import Partition
 from models.runs import Outcome
 
@@ -15,6 +14,45 @@ BATCH_BYTES = 16 * 1024 * 1024
 OUTCOME_BYTES = 4096
 
 _WITHOUT_PAGE = 0, datetime.min.replace(tzinfo=UTC), None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedPage:
+    """A page as the API sent it, with the data that identifies its request.
+
+    `page` is its number in the scan, from 1. A page that cannot be parsed has an empty `scan_id`.
+    """
+
+    partition: Partition
+    run_id: str
+    scan_id: str
+    page: int
+    received_at: datetime
+    correlation_id: str | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCooldown:
+    """A rate-limit scope's cooldown: no request before `resume_after` (API 4, 8), even after a restart.
+
+    `asked_at` is when the API requested it, by the same clock: if that clock turns out to have been ahead, the length
+    of the wait is still known.
+    """
+
+    scope: str
+    resume_after: datetime
+    asked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageCommit:
+    """Values that land together, in one transaction, or not at all."""
+
+    page: ReceivedPage | None = None
+    checkpoint: Checkpoint | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    cooldown: ScopeCooldown | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import re
+from collections.abc import Callable
 
 import httpx
 from httpx_aiohttp import AiohttpTransport
@@ -18,8 +19,8 @@ _ID = re.compile(rb'"id": ?"([0-9a-f-]{36})"')
 _CURSOR = re.compile(rb'"next_cursor": ?(?:null|"([^"]*)")\}$')
 
 
-async def fetch(url: str, concurrency: int) -> dict[str, int]:
-    """Fetch everything; return the number of pages and bytes."""
+async def fetch(url: str, concurrency: int, use: Callable[[bytes], object] = len) -> dict[str, int]:
+    """Fetch everything, and call `use` with each page of posts; return the number of pages and bytes."""
     fetched = {"pages": 0, "bytes": 0}
     slots = asyncio.Semaphore(concurrency)
     headers = {"Authorization": "Bearer bench-key", "Accept": "application/json"}
@@ -41,9 +42,10 @@ async def fetch(url: str, concurrency: int) -> dict[str, int]:
             try:
                 cursor = None
                 while True:
-                    _, cursor = await page(
+                    body, cursor = await page(
                         f"/api/v1/accounts/{account}/media", {"surface": "posts", "limit": "50"}, cursor
                     )
+                    use(body)
                     if cursor is None:
                         return
             finally:

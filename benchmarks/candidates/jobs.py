@@ -123,6 +123,14 @@ def measure_floor(server: ServerProcess, folder: Path, in_flight: int) -> Sample
     return measure_job(Job(command, clean_environment(), folder), server)
 
 
+def measure_script(server: ServerProcess, folder: Path, in_flight: int) -> Sample:
+    """Fetch all pages of a server, and append a few columns to a table of a new DuckDB file."""
+    file = folder / "script.duckdb"
+    file.unlink(missing_ok=True)
+    command = (sys.executable, "-m", "benchmarks.candidates.script", server.url, str(file), str(in_flight))
+    return measure_job(Job(command, clean_environment(), folder), server)
+
+
 def measure_sync(
     server: ServerProcess,
     folder: Path,

@@ -8,7 +8,7 @@
 
 warm: nothing has changed. nightly: 1 % of the items have changed and 2 % are new. urls: every media URL has a new
 signature. counts: every item's like_count has changed. Except in warm, each round is the next day, also for the fetch
-alone. dlt merges by primary key.
+alone. The simplest script writes a new file each day. dlt merges by primary key.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.api.server_process import ServerProcess, start_server
 from benchmarks.api.synthetic_api import Change, SyntheticApi
-from benchmarks.candidates.jobs import dlt, measure_floor, measure_job, measure_sync
+from benchmarks.candidates.jobs import dlt, measure_floor, measure_job, measure_script, measure_sync
 from benchmarks.candidates.latency import set_latency
 from benchmarks.candidates.saved_warehouse import copy_to, load_or_create
 from benchmarks.measuring.options import (
@@ -69,7 +69,10 @@ def measure(args: argparse.Namespace, folder: Path, days: Sequence[int], python:
             server, fetched = servers[days[round_number]], args.accounts + items(round_number)
             return measure_sync(server, run_folder.path, args.in_flight, items=fetched)
 
-        candidates: Candidates = {"floor": fetch, "gramhouse": sync}
+        def script(round_number: int) -> Sample:
+            return measure_script(servers[days[round_number]], folder, args.in_flight)
+
+        candidates: Candidates = {"floor": fetch, "script": script, "gramhouse": sync}
         if python is not None:
             dlt_folder = folder / "dlt"
             log("dlt's first day")
@@ -90,9 +93,9 @@ def main() -> None:
     add_dlt_options(parser)
     add_slow_server_options(parser)
     parser.add_argument("kind", choices=tuple(_CHANGE_TEXTS))
-    parser.add_argument("--with-dlt", action="store_true", help="nightly only")
+    parser.add_argument("--with-dlt", action="store_true", help="warm and nightly only")
     args = parser.parse_args()
-    python = dlt_python(args) if args.with_dlt and args.kind == "nightly" else None
+    python = dlt_python(args) if args.with_dlt and args.kind in {"warm", "nightly"} else None
     days = [0] * args.rounds if args.kind == "warm" else list(range(1, args.rounds + 1))
     with temporary_folder(args) as folder:
         set_latency(args, folder)

@@ -1,4 +1,4 @@
-"""The first sync into an empty warehouse, compared with the fetch alone and with dlt.
+"""The first sync into an empty warehouse, compared with the fetch alone, the simplest script and dlt.
 
     python -m benchmarks.sync.cold [--accounts 400] [--posts 250] [--style spaced|keys] [--rounds 3]
                               [--latency 0.015 | --fetch-times 3] [--without-dlt] [--folder KEEP]
@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks.api.server_process import ServerProcess, start_server
-from benchmarks.candidates.jobs import RunFolder, dlt, measure_floor, measure_job, measure_sync
+from benchmarks.candidates.jobs import RunFolder, dlt, measure_floor, measure_job, measure_script, measure_sync
 from benchmarks.candidates.latency import set_latency
 from benchmarks.candidates.saved_warehouse import save, saved_folder
 from benchmarks.measuring.options import (
@@ -41,6 +41,7 @@ def figures(samples: Samples) -> dict[str, float]:
     ours, fetched = median_sample(samples["gramhouse"]), median_sample(samples["floor"])
     ratios = {
         "wall_over_floor": wall_ratio(samples, "gramhouse", "floor"),
+        "wall_over_script": wall_ratio(samples, "gramhouse", "script"),
         "cpu_over_floor": ours.cpu / fetched.cpu,
         "pages_over_floor": ours.pages / fetched.pages,
         "peak_mb": peak_memory(samples["gramhouse"]),
@@ -66,6 +67,7 @@ def measure(args: argparse.Namespace, folder: Path, server: ServerProcess, pytho
 
     candidates: Candidates = {
         "floor": lambda _: measure_floor(server, folder, args.in_flight),
+        "script": lambda _: measure_script(server, folder, args.in_flight),
         "gramhouse": sync,
     }
     if python is not None:

@@ -10,7 +10,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from connectors.warehouse.queries.user_query import mentions_raw_media
 from flows.reporting.exit_code import ExitCode
-from models.release import release
+from models import release
 
 # The most that an answer has. An agent that wants more asks a narrower question.
 ROWS, BYTES = 200, 50_000

@@ -47,7 +47,7 @@ _OPTIONS = Group("Options", sort_key=len(GROUPS))
 
 
 def _version() -> str:
-    from models.release import release
+    from models import release
 
     return f"gramhouse {release()}"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.state.identity import begin_operation, end_operation, move_times
-from connectors.state.inbox import count_landings
+from connectors.state.inbox import count_landings, land
 from connectors.state.progress import forget_order, lift_cooldowns
 from connectors.state.runs import begin_command, end_command
 from connectors.warehouse.maintenance.retention import find_agreed_time
@@ -23,7 +23,7 @@ from flows.engine.resources import check_writable, steady_clock
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.recording import STOPPED, command, record_failed_start, short
 from models.clock import Ahead, Clock
-from models.page_commit import PageCommit, ScopeCooldown
+from models.landing import PageCommit, ScopeCooldown
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
 
@@ -126,7 +126,7 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
     try:
         with open_files(settings, "gramhouse doctor", now=now) as files:
             until = RateLimitBudget(scope, max_wait=0, not_before=seconds).resume_after(now, monotonic=0)
-            files.inbox.land([PageCommit(cooldown=ScopeCooldown(scope, until, now))])
+            files.state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until, now))])
     except WarehouseError:
         return False
     return True

@@ -17,11 +17,12 @@ import pytest
 
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.identity import read_operations
+from connectors.state.inbox import land as land_commits
 from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold
 from models.findings import Finding, Severity
-from models.page_commit import PageCommit, ScopeCooldown
+from models.landing import PageCommit, ScopeCooldown
 from models.partition import CATALOGUE, media
 from models.runs import Outcome, OutcomeKind
 from tests.filling import Scan, begin, land, opened
@@ -93,12 +94,13 @@ def _fill(folder: Path) -> None:
         )
         warning = Finding("a_code", Severity.WARNING, f"Account {ID} is odd", f"ask {NAME}")
         files.state.write(warn, "run-1", [warning])
-        files.inbox.land(
+        files.state.write(
+            land_commits,
             [
                 PageCommit(cooldown=ScopeCooldown(f"selected_account:{ID.lower()}", at(90), at(29))),
                 Scan(POSTS, "p-4", 31).page(last=False),
                 Scan(STORIES, "s-1", 31).page(_item(4), last=False),
-            ]
+            ],
         )
 
 

@@ -20,8 +20,7 @@ from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
-from models.erasure import Account, Erasure
-from models.forgotten import Forgotten
+from models.erasure import Account, Erasure, Forgotten
 from models.selection import SelectionError
 from models.text import one_line
 

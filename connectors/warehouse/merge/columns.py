@@ -7,12 +7,11 @@ import msgspec
 import pyarrow as pa
 
 from connectors.warehouse.merge.reading import Records
-from models.fields import FieldType
+from models.fields import Field, FieldType, Registry, child_table
 from models.item import Items, is_ignored
 from models.mapping import READING_TYPES, Reading
 from models.mapping import Mapping as MediaMapping
 from models.record import as_text
-from models.registry import Field, Registry, child_table
 from models.views import MEDIA
 
 _encode = msgspec.json.Encoder(order="sorted").encode

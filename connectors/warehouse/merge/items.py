@@ -21,10 +21,9 @@ from connectors.warehouse.merge.reading import Records, Rejected, read_batch_ite
 from connectors.warehouse.merge.versions import superseded_versions
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.storage.statements import statements
-from models.fields import FieldType
+from models.fields import Field, FieldType, Registry, register
 from models.item import Items
 from models.mapping import Mapping as MediaMapping
-from models.registry import Field, Registry, register
 from models.views import own_columns
 
 _SQL = statements(__name__)

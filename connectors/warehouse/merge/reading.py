@@ -8,15 +8,14 @@ import msgspec
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from models.api import read_account_page
+from models.api import RejectedRecord, read_account_page
+from models.fields import Field
 from models.item import Items, read_decoded, read_items
 from models.landing import Landing
 from models.mapping import Mapping
 from models.media_page import PagePaths, locate_items
-from models.page_commit import RejectedRecord
 from models.partial_json import Unreadable, elements, exact_text
 from models.record import decode_record
-from models.registry import Field
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.fields import FieldType, safe_name
+from models.fields import Field, FieldType, Registry, safe_name
 from models.mapping import READING_TYPES, to_keys
 from models.mapping import Mapping as MediaMapping
-from models.registry import Field, Registry
 from models.views import MEDIA, own_columns
 
 HASH = ":hash"

@@ -14,7 +14,6 @@ from cyclopts import Parameter
 from humanize import naturalsize
 
 from connectors.buckets.address import BucketError
-from connectors.source.base_url import normalize_base_url
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
 from connectors.warehouse.publish.replaceable import another_warehouse
@@ -94,16 +93,14 @@ def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> 
     That they do not belong together, or that the clock is behind, is a problem, too.
     """
     from connectors.state.database import state_path
-    from connectors.state.identity import operation_numbers, read_identity, read_operations, read_service
-    from connectors.state.inbox import Inbox
+    from connectors.state.identity import read_identity, read_operations, read_service, read_unmerged
     from connectors.state.progress import read_cooldowns
     from flows.engine.files import check_pair, open_existing_state
 
     places = settings.warehouse, settings.raw_folder(), settings.snapshot_file(), publication(settings, at=now)
     try:
         with open_existing_state(settings.warehouse) as state:
-            inbox = set() if state is None else {landing.seq for landing in Inbox(state).after(0)}
-            inbox |= set() if state is None else {*state.read(operation_numbers, "rebuild")}
+            inbox = set() if state is None else state.read(read_unmerged)
             found = inspect(*places, inbox=inbox, reads_parts=is_whole, now=now, pause=time.sleep)
             of_state = Identity(NEW, 0) if state is None else state.read(read_identity)
             check_pair(state_path(settings.warehouse), of_state, settings.warehouse, found.identity)
@@ -199,7 +196,7 @@ def _refused(facts: Facts, scope: str, error: "ApiError") -> Finding:
     if (seconds := error.retry_after) is None:
         return note(f"{error}. Rate-limited; not retried")
     text = f"{error}. Rate-limited for {span(seconds)}; not retried"
-    is_ours = service_refusal(facts.service, normalize_base_url(facts.settings.address())) is None
+    is_ours = service_refusal(facts.service, facts.settings.address()) is None
     if facts.inspection.is_current and is_ours and keep_cooldown(facts.settings, scope, seconds):
         return note(f"{text}. Syncs wait as long")
     return note(text, "wait as long before you sync: this wait could not be stored")
@@ -249,7 +246,7 @@ def _warehouse(facts: Facts) -> Iterator[Finding]:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
         yield bad(text, fix)
-    elif settings.base_url and (refusal := service_refusal(facts.service, normalize_base_url(settings.base_url))):
+    elif settings.base_url and (refusal := service_refusal(facts.service, settings.base_url)):
         yield from_message(refusal)
     elif found.refused is not None:
         yield from_message(f"its data cannot be published: {found.refused}")
@@ -294,7 +291,7 @@ def _prefect(_: Facts) -> Iterator[Finding]:
         return
     from flows.orchestration.processes import import_prefect
 
-    import_prefect()
+    import_prefect({})
     from flows.orchestration.flow_run import check_tracker
 
     asyncio.run(check_tracker())

@@ -17,9 +17,9 @@ from flows.reporting.page.charts import draw_columns
 from flows.reporting.reader import WEEKS, Reader, Record
 from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, run_title, span
+from models import release
 from models.feeds import SURFACES
 from models.findings import Severity, several
-from models.release import release
 from models.text import one_line
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"

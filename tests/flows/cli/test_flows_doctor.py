@@ -18,11 +18,11 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import RateLimit, SandboxSettings
 from connectors.state.database import open_state, open_state_read_only, state_path
-from connectors.state.inbox import Inbox
+from connectors.state.inbox import land
 from connectors.state.progress import read_cooldowns
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands import doctor as checks
-from models.page_commit import PageCommit, ScopeCooldown
+from models.landing import PageCommit, ScopeCooldown
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
 from tests.http_server import http_server, send
@@ -137,7 +137,7 @@ def test_a_full_disk_and_a_running_up_are_found(doctor: Doctor, monkeypatch: pyt
 
 def _hold(scope: str, until: datetime) -> None:
     with open_state(state_path(Path("data/warehouse.duckdb"))) as state:
-        Inbox(state).land([PageCommit(cooldown=ScopeCooldown(scope, until))])
+        state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until))])
 
 
 def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(doctor: Doctor) -> None:

@@ -22,7 +22,7 @@ from flows.engine.warehouse import Warehouse
 from flows.pipeline import run_sync
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
-from models.page_commit import PageCommit
+from models.landing import PageCommit
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.api.asked import Asked
@@ -408,7 +408,7 @@ async def test_the_failure_of_an_old_scan_is_kept_although_it_begins_again(
     service.clock.days(2)
     unreadable = [TWO_LISTS.encode()] * TRIES
     service.spoil = lambda _, page: unreadable.pop() if unreadable else page
-    with caplog.at_level(logging.WARNING, "flows.engine.pages"):
+    with caplog.at_level(logging.WARNING, "flows.engine"):
         report, _ = await _run(tmp_path, service)
     assert (report.state, unreadable) == (RunState.COMPLETE, [])
     [(_, *found)] = stored(tmp_path, _QUARANTINE)

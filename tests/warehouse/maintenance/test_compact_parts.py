@@ -6,7 +6,7 @@ import pytest
 
 from connectors.warehouse.maintenance import compact_parts as module
 from connectors.warehouse.maintenance.compact_parts import compact_parts, groups
-from connectors.warehouse.raw.parts import delete_unmerged_parts, part_numbers, write_part
+from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, write_part
 from connectors.warehouse.raw.reading import find_parts, read_parts
 from tests.warehouse.rig import Rig, item
 
@@ -41,14 +41,14 @@ def test_all_rows_are_in_one_part_and_the_others_stay_for_a_day(days: Rig) -> No
     assert part_numbers(raw) == [1, 2, 3, 4, 5, 6]
     assert [path.name for path in find_parts(raw, merged_seq=6)] == ["raw-000000000000001.parquet"]
     days.full_scan(item("1", caption="new"))
-    delete_unmerged_parts(raw, merged_seq=7, raw_seq=days.values("raw_seq", "warehouse")[0], inbox=set())
+    assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=days.values("raw_seq", "warehouse")[0], inbox=set())
     compact_parts(days.db, raw, now=days.now + timedelta(hours=23), before=None)
     assert part_numbers(raw) == [1, 2, 3, 4, 5, 6, 7]
     compact_parts(days.db, raw, now=days.now + timedelta(hours=48), before=None)
     assert part_numbers(raw) == [1]
     assert stored(days)[:-1] == before
     assert days.values("raw_seq", "warehouse") == [1]
-    delete_unmerged_parts(raw, merged_seq=7, raw_seq=1, inbox=set())
+    assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=1, inbox=set())
 
 
 def test_old_rows_go_but_not_those_of_items_and_versions(days: Rig) -> None:

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from models.fields import FieldType
-from models.registry import Field, register
+from models.fields import Field, FieldType, register
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
