@@ -80,14 +80,6 @@ class LoopGuard(Memory):
                 raise ApiError(response.operation, "cursor_no_progress", why, correlation_id=response.correlation_id)
 
 
-def gets_further(items: int, refused_after: int | None) -> bool:
-    """Return whether a scan whose cursor is refused after these items has got further than when one was, if ever.
-
-    Otherwise it would never end: each cursor expires before the list does.
-    """
-    return refused_after is None or items > refused_after
-
-
 def _digest(cursor: str) -> bytes:
     # A cursor may be a kilobyte.
     return xxh3_128_digest(cursor.encode())

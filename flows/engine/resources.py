@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from connectors.buckets.address import open_snapshot_bucket
+from connectors.buckets import SnapshotBucket
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.state.database import SqlConnection
 from connectors.state.identity import newest_time
@@ -130,7 +130,7 @@ async def open_resources(
     # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
     importing = asyncio.get_running_loop().run_in_executor(None, import_module, "connectors.source.client")
     if (url := settings.snapshot_url()) is not None:
-        await open_snapshot_bucket(url).check()
+        await SnapshotBucket(url).check()
     async with open_warehouse(settings, activity, clock) as warehouse:
         await importing
         async with make_client(settings, clock) as client:

@@ -4,10 +4,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from flows.config.options import BackfillOptions, SyncOptions, in_order
-from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
-from flows.reporting.schedules import Schedule
-from models.feeds import LIFETIMES, SURFACES
+from models.feeds import SURFACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +26,6 @@ class RunRequest:
         if (selection := self.options.selection()) is not None:
             return str(selection)
         return None if self.surfaces == SURFACES else " and ".join(self.surfaces)
-
-    @property
-    def schedule(self) -> Schedule | None:
-        """Return the schedule of such syncs; a backfill has none."""
-        if self.options.kind == "backfill":
-            return None
-        name = "stories" if self.surfaces == tuple(LIFETIMES) else "nightly"
-        return Schedule(f"{PREFIX}{name.upper()}", getattr(self.settings, name), self.settings.time_zone)
 
     @property
     def base_url(self) -> str | None:

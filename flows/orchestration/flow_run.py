@@ -14,7 +14,7 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, first_line
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
@@ -73,7 +73,7 @@ async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
                 open_resources(settings, activity) as resources,
                 open_workers(request) as workers,
             ):
-                return await run_sync(request, replace(resources, scan_account=workers), steps)
+                return await run_sync(request, replace(resources, scan_elsewhere=workers), steps)
 
     # Without a deployment, a person waits for the end.
     return await end_in_state(_repeat(attempt, len(DELAYS) if deployment.id else 0), final_state)
