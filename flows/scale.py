@@ -37,7 +37,6 @@ from flows.reporting.words import count
 from models import release
 from models.landing import PageCommit
 from models.mapping import Mapping as MediaMapping
-from models.page_items import post_reader
 
 # The bounds of a piece: bytes of pages, and seconds. It leaves sleeps of more than MOST_SLEEP seconds to the run.
 MOST_BYTES = 16 * 1024 * 1024
@@ -124,7 +123,7 @@ async def scan_piece(piece: Piece, client: ApiClient, clock: ContinuedClock) -> 
         client.send,
         requests,
         land,
-        post_reader(piece.mapping),
+        piece.mapping,
         clock,
         SystemRandom().random,
         new_id,

@@ -1,7 +1,7 @@
 """Responses, parsed into pages or errors (API 2, 7). No IO."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest
 from connectors.source.errors import DOCUMENTED, ApiError, client_error, gateway_code, rule_for
-from models.api import AccountPage, MediaPage, read_account_page, read_error, read_media_page
-from models.media_page import DEFAULT_PATHS, PagePaths
-from models.partial_json import Unreadable
+from models.api import DEFAULT_PATHS, Hide, Page, PagePaths, read_account_page, read_error, read_media_page
+from models.decoding import Unreadable
 from models.text import one_line
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -28,7 +27,7 @@ class Response:
     """
 
     operation: str
-    page: AccountPage | MediaPage
+    page: Page
     correlation_id: str | None
     is_cached: bool = False
 
@@ -41,7 +40,7 @@ def read_response(
     *,
     now: datetime,
     paths: PagePaths = DEFAULT_PATHS,
-    hide: Callable[[bytes], bytes] = bytes,
+    hide: Hide | None = None,
 ) -> Response:
     """Parse a response into its page. Raises ApiError (API 7).
 
@@ -67,7 +66,7 @@ def read_response(
         f"{kind}: {why}",
         status=status,
         correlation_id=correlation_id,
-        body=hide(body),
+        body=hide(body) if hide else body,
     )
 
 

@@ -18,7 +18,7 @@ from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
 from flows.engine.scan import begin_scan
 from flows.engine.warehouse import Warehouse
-from models.api import AccountPage, MediaPage, RejectedRecord
+from models.api import Page, RejectedRecord
 from models.erasure import Forgotten, without_forgotten
 from models.incremental import ClosedScan
 from models.partition import CATALOGUE, Partition, media
@@ -48,10 +48,9 @@ async def list_accounts(run: Run) -> Outcome | None:
         run.add(choose_account(listed_as, status, surfaces) for listed_as, status in found)
     rejected, outcome = list[RejectedRecord](), None
 
-    def add(page: AccountPage | MediaPage) -> None:
-        if isinstance(page, AccountPage):
-            run.add(choose_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
-            rejected.extend(page.rejected)
+    def add(page: Page) -> None:
+        run.add(choose_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+        rejected.extend(page.rejected)
 
     with suppress(RequestsSpent):
         outcome = await scan_partition(scanning, scan, run.budget(CATALOGUE_SCOPE), add)
@@ -77,8 +76,6 @@ def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
             if failure.body is not None and forgotten.marks_in(failure.body.decode(errors="replace")):
                 raise ApiError(replace(failure, body=None), error.retry_after) from None
             raise
-        if not isinstance(response.page, AccountPage):
-            return response
         page, marks = without_forgotten(response.page, forgotten)
         met.update(marks)
         return replace(response, page=page)
@@ -89,14 +86,10 @@ def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
 async def _known(
     warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[str, ...]
 ) -> list[ChosenAccount]:
-    """Return accounts that get outcomes although their record was rejected.
-
-    They are known, or only their status is unknown. Any other is only in quarantine.
-    """
-    by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
-    known = await warehouse.read(read_statuses, by_id) if by_id else {}
-    statuses = {**known, **{key: record.unknown_status for key, record in by_id.items() if record.unknown_status}}
-    return [choose_account(by_id[key].account_id or "", status, surfaces) for key, status in statuses.items()]
+    """Return accounts that get outcomes although their record was rejected, because they are known."""
+    listed_as = {record.account_id.lower(): record.account_id for record in rejected if record.account_id is not None}
+    statuses = await warehouse.read(read_statuses, listed_as) if listed_as else {}
+    return [choose_account(listed_as[key], status, surfaces) for key, status in statuses.items()]
 
 
 def longest_waiting(accounts: Sequence[ChosenAccount], closed: Mapping[Partition, ClosedScan]) -> list[ChosenAccount]:

@@ -19,14 +19,13 @@ from flows.engine.scan import (
     failed_outcome,
     why_again,
 )
-from models.api import AccountPage, MediaPage
+from models.api import Page
 from models.checkpoint import ScanState
 from models.feeds import FEEDS
+from models.item import read_posts
 from models.landing import PageCommit, ReceivedPage, ScopeCooldown
 from models.partition import CATALOGUE
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome
-
-Page = AccountPage | MediaPage
 
 _log = logging.getLogger(__name__)
 
@@ -156,9 +155,9 @@ async def _land_page(
     """
     page, outcome, error = response.page, None, None
     received = _received(run, scan, page.received, response.correlation_id, scan.checkpoint.scan_id)
-    posts = run.read_posts(page.body) if isinstance(page, MediaPage) else ()
+    posts = read_posts(page.records, run.mapping) if scan.account is not None else ()
     scan.pages += 1
-    scan.items += page.items
+    scan.items += len(page.records)
     try:
         advance(run, scan, response, posts, received.received_at)
     except ApiError as fault:
@@ -167,7 +166,7 @@ async def _land_page(
         outcome = closed_outcome(run, scan)
     await run.land(PageCommit(received, scan.checkpoint if error is None else None, (outcome,) if outcome else ()))
     run.progress.pages += 1
-    run.progress.items += page.items
+    run.progress.items += len(page.records)
     if on_page is not None:
         on_page(page)
     if scan.checkpoint.state is ScanState.ABANDONED:

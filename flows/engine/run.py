@@ -35,7 +35,6 @@ from models.clock import Clock
 from models.identity import service_refusal
 from models.incremental import Incremental, least_age
 from models.landing import PageCommit
-from models.page_items import post_reader
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection
 
@@ -101,7 +100,7 @@ class Run:
             resources.send,
             self.requests,
             self.land,
-            post_reader(resources.warehouse.files.mapping),
+            resources.warehouse.files.mapping,
             clock,
             resources.random,
             resources.new_id,

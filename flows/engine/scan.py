@@ -18,13 +18,12 @@ from flows.engine.requests import Requests
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
 from flows.reporting.words import join
-from models.api import MediaPage
 from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.clock import Clock
 from models.feeds import FEEDS
 from models.incremental import FeedProgress, Post, read_page
 from models.landing import PageCommit
-from models.page_items import identities
+from models.mapping import Mapping
 from models.partition import Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind, began_within
 from models.selection import ChosenAccount
@@ -36,7 +35,7 @@ _DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeK
 class ScanContext:
     """What the scans of a run use: `send` makes a request, `land` returns when a commit is durable.
 
-    `resumed` are the runs that it resumes, `read_posts` reads the posts of a page with the mapping of the warehouse.
+    `resumed` are the runs that it resumes, `mapping` is that of the warehouse.
     """
 
     request: RunRequest
@@ -45,7 +44,7 @@ class ScanContext:
     send: Send
     requests: Requests
     land: Callable[[PageCommit], Awaitable[None]]
-    read_posts: Callable[[str], Sequence[Post]]
+    mapping: Mapping
     clock: Clock
     random: Callable[[], float]
     new_id: Callable[[], str]
@@ -167,12 +166,12 @@ def advance(run: ScanContext, scan: Scan, response: Response, posts: Sequence[Po
     if response.is_cached:
         why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
         raise client_error(operation, CACHED_ANSWER, why, correlation_id=trace)
-    if isinstance(page, MediaPage):
+    if scan.account is not None:
         # The list may end with a page without a cursor if no page of it had one, now or last time.
         may_end = not scan.had_cursor and not scan.checkpoint.had_cursor
         if (fault := page.cursor_fault) is not None and not (fault.may_end and may_end):
             raise client_error(operation, fault.code, fault.message, correlation_id=trace)
-        records = identities(page.body, posts)
+        records = [post.media_id or raw.decode() for post, raw in zip(posts, page.records, strict=True)]
         rejected = sum(post.media_id is None for post in posts)
     else:
         records = [*(one.id for one in page.accounts), *(one.payload for one in page.rejected)]
@@ -184,7 +183,7 @@ def advance(run: ScanContext, scan: Scan, response: Response, posts: Sequence[Po
     scan.checkpoint = scan.checkpoint.advance(
         run_id=run.run_id,
         next_cursor=page.next_cursor,
-        items=page.items,
+        items=len(page.records),
         rejected=rejected,
         token_expired=scan.account is not None and scan.account.expired,
         at=at,

@@ -15,10 +15,10 @@ from connectors.warehouse.maintenance.stored import records_of
 from connectors.warehouse.merge.merge import merge_pages
 from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
 from connectors.warehouse.storage.statements import statements
+from models.api import DEFAULT_PATHS
 from models.item import Items
 from models.landing import Landing, cut_batch
 from models.mapping import Mapping as MediaMapping
-from models.media_page import DEFAULT_PATHS
 from models.partition import media
 
 _SQL = statements(__name__)

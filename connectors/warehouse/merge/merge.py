@@ -25,13 +25,13 @@ from connectors.warehouse.merge.run_counts import Counted, MergeStats, add_count
 from connectors.warehouse.storage.connection import release_memory, transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
+from models.api import DEFAULT_PATHS, PagePaths
 from models.checkpoint import Checkpoint, ScanState
 from models.feeds import LIFETIMES
 from models.incremental import PROOFS, PROOFS_AGAIN
 from models.item import CONTENT_RULE
 from models.landing import Landing, cut_batch
 from models.mapping import Mapping as MediaMapping
-from models.media_page import DEFAULT_PATHS, PagePaths
 from models.partition import CATALOGUE
 
 _SQL = statements(__name__)

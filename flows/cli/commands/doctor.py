@@ -36,7 +36,6 @@ from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, span
-from models.api import AccountPage
 from models.checkpoint import mostly_rejected
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
@@ -186,14 +185,13 @@ async def _request_pages(facts: Facts) -> list[Finding]:
     try:
         async with client:
             response = await client.send(request)
-            page = response.page
-            accounts = page.accounts if isinstance(page, AccountPage) else ()
+            page, accounts = response.page, response.page.accounts
             some = f"{count(len(accounts), 'account')}{' or more' if page.next_cursor else ''}"
             found.append(ok(f"answers, and the key reaches {some} (correlation id {response.correlation_id})"))
-            if isinstance(page, AccountPage) and page.rejected:
-                text = f"{len(page.rejected)} of {count(page.items, 'record')} on the first page are malformed"
+            if page.rejected:
+                text = f"{len(page.rejected)} of {count(len(page.records), 'record')} on the first page are malformed"
                 fix = "contact the service's support; `gramhouse quarantine` shows them after a sync"
-                make = bad if mostly_rejected(len(page.rejected), page.items) else note
+                make = bad if mostly_rejected(len(page.rejected), len(page.records)) else note
                 found += named("accounts", [make(f"{text}: {page.rejected[0].reason}", fix)])
             check = "media"
             free = (each for each in accounts if account_scope(each.id) not in facts.cooldowns)
