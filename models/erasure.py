@@ -111,6 +111,8 @@ def without_forgotten(page: Page, forgotten: Forgotten) -> tuple[Page, set[str]]
 
     A rejected record is left out if its text contains such an id.
     """
+    if not (page.accounts or page.rejected):
+        return page, set()
     valid, rejected = iter(page.accounts), {record.position: record.payload for record in page.rejected}
     texts = [rejected.get(position) or next(valid).id for position in range(len(page.records))]
     marks = list(map(forgotten.marks_in, texts))

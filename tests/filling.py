@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from connectors.state.inbox import land as land_commits
 from connectors.state.runs import begin_run
 from flows.config.settings import Settings
 from flows.engine.files import Files, open_files
@@ -59,5 +60,5 @@ def begin(
 
 def land(files: Files, *commits: PageCommit) -> None:
     """Land page commits, and merge them."""
-    files.inbox.land(commits)
+    files.state.write(land_commits, commits)
     files.merge(files.db)

@@ -1,15 +1,15 @@
 """Responses, parsed into pages or errors (API 2, 7). No IO."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest
-from connectors.source.errors import DOCUMENTED, ApiError, client_error, gateway_code, rule_for
-from models.api import DEFAULT_PATHS, Hide, Page, PagePaths, read_account_page, read_error, read_media_page
+from connectors.source.errors import DOCUMENTED, ApiError, gateway_code, rule_for
+from models.api import DEFAULT_PATHS, Page, PagePaths, read_account_page, read_error, read_media_page
 from models.decoding import Unreadable
 from models.text import one_line
 
@@ -40,7 +40,7 @@ def read_response(
     *,
     now: datetime,
     paths: PagePaths = DEFAULT_PATHS,
-    hide: Hide | None = None,
+    hide: Callable[[bytes], bytes] = bytes,
 ) -> Response:
     """Parse a response into its page. Raises ApiError (API 7).
 
@@ -60,13 +60,13 @@ def read_response(
         return Response(request.operation, page, correlation_id, headers.get("age", "").strip() not in {"", "0"})
     # Outside of the `except` block, so that the error does not reference the other one.
     kind = one_line(headers.get("content-type", "a body of no stated type"), 80)
-    raise client_error(
+    raise ApiError(
         request.operation,
         "malformed_page",
         f"{kind}: {why}",
         status=status,
         correlation_id=correlation_id,
-        body=hide(body) if hide else body,
+        body=hide(body),
     )
 
 
@@ -82,7 +82,7 @@ def _refusal(operation: str, status: int, headers: Mapping[str, str], body: byte
     if envelope:
         issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.issues)
         message = f"{envelope.message} [{issues}]" if issues else envelope.message
-    return client_error(
+    return ApiError(
         operation,
         one_line(envelope.code, 64) if envelope else gateway_code(status),
         message,

@@ -5,7 +5,7 @@ lock; only a start that failed adds its row without the lock.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -65,7 +65,7 @@ class State:
 
     def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction that only reads."""
-        with explained(self.path), self._reading.begin() as connection:
+        with self.reading() as connection:
             return work(connection, *args, **kwargs)
 
     @contextmanager
@@ -77,7 +77,7 @@ class State:
     def erase(self) -> None:
         """Write the file again without what was deleted, and empty SQLite's log, which keeps it too."""
         with explained(self.path), self._engine.connect() as connection:
-            driver = connection.connection
+            driver = driver_of(connection)
             driver.execute("VACUUM")
             [(is_read, *_)] = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         if is_read:
@@ -97,19 +97,24 @@ def explained(path: Path) -> Iterator[None]:
         raise StateError(f"{path} cannot be used: {why}. {fix}.") from error
 
 
+def driver_of(connection: Connection) -> sqlite3.Connection:
+    """Return the driver's connection, for what SQLAlchemy makes slow or cannot do; it is in the same transaction."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - for mypy
+    return driver
+
+
 def _connect(path: Path, *, mode: str) -> Engine:
     url = f"file:{quote(str(path))}?mode={mode}"
 
-    def opened() -> sqlite3.Connection:
+    def connect() -> sqlite3.Connection:
         # One thread at a time uses a connection, but not always the same one.
-        return sqlite3.connect(url, uri=True, timeout=_WAIT, check_same_thread=False, isolation_level=None)
-
-    engine = create_engine("sqlite://", creator=opened)
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: sqlite3.Connection, _: object) -> None:
+        connection = sqlite3.connect(url, uri=True, timeout=_WAIT, check_same_thread=False, isolation_level=None)
         for pragma in _PRAGMAS if mode != "ro" else ():
             connection.execute(f"PRAGMA {pragma}").fetchall()
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -131,7 +136,7 @@ def open_state(path: Path) -> Iterator[State]:
     try:
         with explained(path):
             path.touch(mode=0o600)
-            _prepare(path, engine, changes())
+            _prepare(path, engine)
         yield State(path, engine)
     finally:
         engine.dispose()
@@ -172,19 +177,18 @@ def _schema_number(path: Path, connection: Connection, *, newest: int) -> int | 
     return number
 
 
-def _prepare(path: Path, engine: Engine, steps: Sequence[Traversable]) -> None:
+def _prepare(path: Path, engine: Engine) -> None:
     """Create the tables, or make the changes that they lack, each in one transaction with the number of the schema."""
+    steps = changes()
     newest = 1 + len(steps)
     with engine.begin() as connection:
-        number = _schema_number(path, connection, newest=newest)
-        if number is None:
+        if (number := _schema_number(path, connection, newest=newest)) is None:
             STATE.create_all(connection)
             connection.execute(insert(identity).values(schema_number=newest, token="", last_seq=0, salt=token_hex(32)))
             return
     with engine.connect() as connection:
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - for mypy
         for after, step in enumerate(steps[number - 1 :], number + 1):
             counted = f"UPDATE identity SET schema_number = {after}"  # noqa: S608 - an integer
             # If it fails, closing the connection rolls back.
-            driver.executescript(f"BEGIN IMMEDIATE; {step.read_text(encoding='utf-8')}; {counted}; COMMIT")
+            script = f"BEGIN IMMEDIATE; {step.read_text(encoding='utf-8')}; {counted}; COMMIT"
+            driver_of(connection).executescript(script)

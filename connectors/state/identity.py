@@ -10,7 +10,7 @@ from connectors.state.progress import abandon_scans
 from models.clock import Ahead
 from models.erasure import Forgotten, mark_of
 from models.identity import Identity
-from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, operations, runs
+from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, inbox, operations, runs
 
 
 def read_identity(connection: Connection) -> Identity:
@@ -26,8 +26,7 @@ def write_token(connection: Connection, token: str) -> None:
 
 def read_salt(connection: Connection) -> str:
     """Return the salt of the hashes of hidden values."""
-    salt: str = connection.execute(select(identity.c.salt)).scalar_one()
-    return salt
+    return str(connection.execute(select(identity.c.salt)).scalar_one())
 
 
 def read_service(connection: Connection) -> str | None:
@@ -84,10 +83,16 @@ def read_operations(connection: Connection) -> dict[str, str]:
     return {row.kind: row.detail for row in connection.execute(select(operations))}
 
 
-def operation_numbers(connection: Connection, kind: str) -> range:
-    """Return the landing numbers that an interrupted operation may have taken; empty if there is none."""
-    first = connection.execute(select(operations.c.seq).where(operations.c.kind == kind)).scalar_one_or_none()
-    return range(0) if first is None else range(first, read_identity(connection).seq + 1)
+def read_unmerged(connection: Connection) -> set[int]:
+    """Return the landings whose parts of the raw store may be written again.
+
+    They are in the inbox, or an interrupted rebuild took their numbers.
+    """
+    found = set(connection.execute(select(inbox.c.seq)).scalars())
+    rebuild = select(operations.c.seq).where(operations.c.kind == "rebuild")
+    for first in connection.execute(rebuild).scalars():
+        found.update(range(first, read_identity(connection).seq + 1))
+    return found
 
 
 def end_operation(connection: Connection, kind: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, update
 
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.partition import CATALOGUE, Partition
@@ -26,16 +26,13 @@ def read_checkpoints(
     The catalogue's account is "".
     """
     wanted = func.json_each(json.dumps([*account_ids])).table_valued("value")
-    rows = connection.execute(
-        select(checkpoints).where(_of.account_id.in_(select(wanted.c.value)), _of.run_kind == run_kind)
-    )
-    found = map(_checkpoint, rows.mappings())
-    return {checkpoint.partition: checkpoint for checkpoint in found}
-
-
-def _checkpoint(row: RowMapping) -> Checkpoint:
-    partition = Partition(row["resource"], row["account_id"], row["surface"])
-    return Checkpoint(partition=partition, state=ScanState(row["state"]), **{name: row[name] for name in _FIELDS})
+    query = select(checkpoints).where(_of.account_id.in_(select(wanted.c.value)), _of.run_kind == run_kind)
+    found = {}
+    for row in connection.execute(query).mappings():
+        partition = Partition(row["resource"], row["account_id"], row["surface"])
+        values = {name: row[name] for name in _FIELDS}
+        found[partition] = Checkpoint(partition=partition, state=ScanState(row["state"]), **values)
+    return found
 
 
 def forget_order(connection: Connection) -> None:

@@ -1,9 +1,7 @@
 """What the snapshot shows of the state, as Arrow tables."""
 
-from typing import Any
-
 import pyarrow as pa
-from sqlalchemy import Boolean, Connection, Double, Integer, Select, Text, select
+from sqlalchemy import Boolean, Connection, Double, Integer, Text, select
 
 from models.checkpoint import ScanState
 from models.tables import Instant, checkpoints, run_warnings, runs
@@ -18,19 +16,19 @@ _TYPES = {
 # They are only for `status`, or counted by the warehouse.
 _OF_STATE_ALONE = ("number", "pid", "pages", "items")
 
-_RUNS = select(*(column for column in runs.columns if column.name not in _OF_STATE_ALONE)).where(
-    runs.c.run_id.is_not(None)
-)
-_OPEN_SCANS = select(checkpoints).where(
-    checkpoints.c.surface != "", checkpoints.c.state.in_([ScanState.SCANNING, ScanState.ABANDONED])
+_OPEN = checkpoints.c.state.in_([ScanState.SCANNING, ScanState.ABANDONED])
+_QUERIES = (
+    select(*(one for one in runs.columns if one.name not in _OF_STATE_ALONE)).where(runs.c.run_id.is_not(None)),
+    select(run_warnings),
+    select(checkpoints).where(checkpoints.c.surface != "", _OPEN),
 )
 
 
 def read_published(connection: Connection) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Return all runs, their warnings, and the scans of feeds that have begun and are not closed."""
-    return tuple(_to_arrow(connection, query) for query in (_RUNS, select(run_warnings), _OPEN_SCANS))
-
-
-def _to_arrow(connection: Connection, query: Select[Any]) -> pa.Table:
-    schema = pa.schema([(column.name, _TYPES[type(column.type)]) for column in query.selected_columns])
-    return pa.Table.from_pylist([dict(row) for row in connection.execute(query).mappings()], schema)
+    tables = []
+    for query in _QUERIES:
+        schema = pa.schema([(column.name, _TYPES[type(column.type)]) for column in query.selected_columns])
+        rows = [dict(row) for row in connection.execute(query).mappings()]
+        tables.append(pa.Table.from_pylist(rows, schema))
+    return tuple(tables)

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from connectors.state.database import driver_of
 from models.findings import Finding, Severity
 from models.runs import Run, RunState, resumed_runs
 from models.tables import run_warnings, runs
@@ -26,55 +27,31 @@ def begin_run(
     connection: Connection,
     run_id: str,
     kind: str,
+    /,
     *,
-    pid: int,
     now: datetime,
     within: timedelta,
-    version: str,
     selection: str | None = None,
-    reason: str | None = None,
     base_url: str | None = None,
-    accept_removals: bool = False,
+    **columns: object,
 ) -> tuple[str, ...]:
     """Add a new run; return the ids of the unfinished runs that it resumes, newest first.
 
     It resumes only runs of the same kind and service with the same `selection` (None: everything). The rows of starts
-    that failed, and of other commands, are deleted.
+    that failed, and of other commands, are deleted. `columns` are the values of other columns of `runs`.
     """
     mark_interrupted(connection)
     connection.execute(delete(runs).where(_of.run_id.is_(None)))
-    query = (
-        select(_of.run_id, _of.started_at, _of.state, _of.resumes, _of.published_at.is_not(None))
-        # Cursors and accounts of another service are not valid.
-        .where(
-            _of.kind == kind, _of.selection.is_not_distinct_from(selection), _of.base_url.is_not_distinct_from(base_url)
-        )
-        .order_by(_of.seq.desc())
-        .limit(_RECENT)
-    )
-    earlier = [
-        Run(earlier_id, kind, started_at, RunState(state), resumes, published=published)
-        for earlier_id, started_at, state, resumes, published in connection.execute(query)
-    ]
-    last = connection.execute(select(func.max(_of.seq))).scalar_one()
-    chain = resumed_runs(earlier, now=now, within=within)
-    connection.execute(
-        insert(runs).values(
-            run_id=run_id,
-            seq=(last or 0) + 1,
-            kind=kind,
-            pid=pid,
-            selection=selection,
-            reason=reason,
-            base_url=base_url,
-            accept_removals=accept_removals,
-            state=RunState.RUNNING,
-            started_at=now,
-            resumes=chain[0] if chain else None,
-            version=version,
-        )
-    )
-    return chain
+    # Cursors and accounts of another service are not valid.
+    same = {"kind": kind, "selection": selection, "base_url": base_url}
+    query = select(_of.run_id, _of.kind, _of.started_at, _of.state, _of.resumes, _of.published_at.is_not(None))
+    query = query.where(*(_of[name].is_not_distinct_from(value) for name, value in same.items()))
+    rows = connection.execute(query.order_by(_of.seq.desc()).limit(_RECENT))
+    resumed = resumed_runs([Run(*row) for row in rows], now=now, within=within)
+    seq = select(func.coalesce(func.max(_of.seq), 0) + 1).scalar_subquery()
+    first = {"run_id": run_id, "seq": seq, "resumes": next(iter(resumed), None)}
+    connection.execute(insert(runs).values(state=RunState.RUNNING, started_at=now, **first, **same, **columns))
+    return resumed
 
 
 def mark_interrupted(connection: Connection) -> None:
@@ -97,7 +74,8 @@ def begin_command(connection: Connection, kind: str, *, pid: int, now: datetime)
     """Add the row of a command that scans nothing, instead of that of the last one; return its number."""
     mark_interrupted(connection)
     connection.execute(delete(runs).where(_of.run_id.is_(None), _of.kind.not_in(_RUN_KINDS)))
-    return _add_command(connection, kind, pid=pid, state=RunState.RUNNING, started_at=now)
+    new = insert(runs).values(kind=kind, pid=pid, state=RunState.RUNNING, started_at=now)
+    return int(connection.execute(new.returning(_of.number)).scalar_one())
 
 
 def end_command(
@@ -114,33 +92,22 @@ def add_failed_start(
     begun = select(runs).where(_of.run_id.is_not(None), _of.pid == pid, _of.started_at >= since)
     if connection.execute(begun).first() is not None:
         return
-    connection.execute(delete(runs).where(_of.run_id.is_(None), _of.kind == kind, _of.state == RunState.FAILED))
-    _add_command(connection, kind, pid=pid, state=RunState.FAILED, started_at=now, ended_at=now, detail=detail)
-
-
-def _add_command(connection: Connection, kind: str, **columns: object) -> int:
-    added = connection.execute(insert(runs).values(kind=kind, **columns).returning(_of.number))
-    return int(added.scalar_one())
+    failed = {"kind": kind, "state": RunState.FAILED}
+    connection.execute(delete(runs).filter_by(run_id=None, **failed))
+    connection.execute(insert(runs).values(pid=pid, started_at=now, ended_at=now, detail=detail, **failed))
 
 
 def last_command(connection: Connection) -> Row | None:
     """Return the row of the last command; a start of a run that failed stays the last until a run begins."""
-    newest = select(runs).order_by(_of.number.desc()).limit(1)
-    last_run = connection.execute(newest.where(_of.kind.in_(_RUN_KINDS))).mappings().fetchone()
-    if last_run is None or last_run["run_id"] is not None:
-        last_run = connection.execute(newest).mappings().fetchone()
-    return None if last_run is None else dict(last_run)
+    of_runs = _of.run_id.is_(None) & _of.kind.in_(_RUN_KINDS)
+    found = connection.execute(select(runs).order_by(of_runs.desc(), _of.number.desc()).limit(1)).mappings().fetchone()
+    return None if found is None else dict(found)
 
 
 def read_runs(connection: Connection, *, limit: int | None = None) -> list[Row]:
     """Return the rows of the last runs, newest first; of all, without `limit`."""
     query = select(runs).where(_of.run_id.is_not(None)).order_by(_of.seq.desc()).limit(limit)
     return [dict(row) for row in connection.execute(query).mappings()]
-
-
-def read_run_numbers(connection: Connection) -> dict[str, int]:
-    """Return the number of each run, by its id."""
-    return {run_id: seq for run_id, seq in connection.execute(select(_of.run_id, _of.seq)) if run_id is not None}
 
 
 def warn(connection: Connection, run_id: str, warnings: Iterable[Finding]) -> None:
@@ -153,23 +120,15 @@ def warn(connection: Connection, run_id: str, warnings: Iterable[Finding]) -> No
 
 def delete_runs(connection: Connection, run_ids: Collection[str]) -> None:
     """Delete the rows of these runs."""
-    for run_id in run_ids:
-        connection.execute(delete(runs).where(_of.run_id == run_id))
-        connection.execute(delete(run_warnings).where(run_warnings.c.run_id == run_id))
+    for table in (runs, run_warnings):
+        connection.execute(delete(table).where(table.c.run_id.in_(run_ids)))
 
 
 def redact_texts(connection: Connection, redacted: Callable[[str], str]) -> None:
-    """Redact the texts of runs that a person wrote, or that may name an account.
-
-    A sync selects surfaces, and an account may be called like one.
-    """
-    for row in connection.execute(select(_of.number, _of.kind, _of.selection, _of.reason, _of.detail)).fetchall():
-        names = ("reason", "detail") if row.kind == "sync" else ("selection", "reason", "detail")
-        texts = {name: getattr(row, name) for name in names}
-        after = {name: text and redacted(text) for name, text in texts.items()}
-        if after != texts:
-            connection.execute(update(runs).where(_of.number == row.number).values(**after))
-    of = run_warnings.c
-    for row in connection.execute(select(run_warnings)).fetchall():
-        this = update(run_warnings).where(of.run_id == row.run_id, of.code == row.code)
-        connection.execute(this.values(detail=redacted(row.detail), hint=row.hint and redacted(row.hint)))
+    """Redact the texts of runs that a person wrote, or that may name an account."""
+    driver = driver_of(connection)
+    driver.create_function("redacted", 1, lambda text: text and redacted(text))
+    driver.execute("UPDATE runs SET reason = redacted(reason), detail = redacted(detail)")
+    # A sync selects surfaces, and an account may be called like one.
+    driver.execute("UPDATE runs SET selection = redacted(selection) WHERE kind <> 'sync'")
+    driver.execute("UPDATE run_warnings SET detail = redacted(detail), hint = redacted(hint)")

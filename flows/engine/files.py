@@ -9,14 +9,14 @@ from pathlib import Path
 from uuid import uuid4
 
 from connectors.state.database import State, StateError, open_state, open_state_read_only, state_path
-from connectors.state.identity import end_operation, operation_numbers, read_identity, read_operations, write_token
-from connectors.state.inbox import Inbox
+from connectors.state.identity import end_operation, read_identity, read_operations, read_unmerged, write_token
+from connectors.state.inbox import delete_landings, landed_runs, last_landing, read_landings
 from connectors.state.progress import forget_order
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage import identity as of_warehouse
-from connectors.warehouse.storage.connection import Database, explained, open_warehouse, transaction
+from connectors.warehouse.storage.connection import Database, explained, open_warehouse, release_memory, transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
@@ -26,6 +26,7 @@ from models.api import PagePaths
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 from models.identity import NEW, Identity, find_mismatch
 from models.item import CONTENT_RULE
+from models.landing import cut_batch
 from models.mapping import Mapping
 
 
@@ -37,7 +38,6 @@ class Files:
     """
 
     state: State
-    inbox: Inbox
     db: Database
     path: Path
     raw: Path
@@ -46,15 +46,22 @@ class Files:
     recovered_runs: tuple[str, ...] = ()
 
     def merge(self, db: Database) -> MergeStats:
-        """Merge what has landed, with this connection; return what it changed. Raises duckdb.Error and OSError."""
+        """Merge what has landed, a batch at a time, with this connection; return what it changed.
+
+        What lands meanwhile waits for the next merge. Raises duckdb.Error and OSError; earlier batches are merged then.
+        """
         # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
         # commands that merge nothing do not need it.
-        from connectors.warehouse.merge.merge import merge_landed  # noqa: PLC0415
+        from connectors.warehouse.merge.merge import merge_batch  # noqa: PLC0415
 
-        inbox = self.inbox
-        return merge_landed(
-            db, self.mapping, self.raw, self.paths, after=inbox.after, last=inbox.last(), on_merged=inbox.delete
-        )
+        last, total = self.state.read(last_landing), MergeStats()
+        while (merged := of_warehouse.read_warehouse(db).merged_seq) < last:
+            with self.state.reading() as connection:
+                batch = cut_batch(read_landings(connection, merged, last))
+            total += merge_batch(db, batch, self.mapping, self.raw, self.paths)
+            self.state.write(delete_landings, batch[-1].seq)
+            release_memory(db)
+        return total
 
 
 @contextmanager
@@ -117,7 +124,7 @@ def _lock_state(warehouse: Path, activity: str, *, now: datetime) -> Iterator[St
 def _open_pair(state: State, settings: Settings) -> Iterator[Files]:
     """Open the warehouse of a locked state; see `open_files`."""
     # Imported here, because it imports pyarrow, and commands that only read the state import this module.
-    from connectors.warehouse.raw.parts import delete_unmerged_parts  # noqa: PLC0415
+    from connectors.warehouse.raw.parts import find_unmerged_parts  # noqa: PLC0415
 
     path, mapping = settings.warehouse, settings.media_mapping()
     with explained(path):
@@ -126,19 +133,16 @@ def _open_pair(state: State, settings: Settings) -> Iterator[Files]:
         before, theirs = state.read(read_identity), of_warehouse.read_warehouse(db)
         check_pair(state.path, before, path, theirs.identity)
         store = settings.raw_folder() / theirs.id
-        inbox = Inbox(state)
-        # A rebuild that a kill rolled back wrote a part of its own.
-        waiting = {landing.seq for landing in inbox.after(theirs.merged_seq)} | {
-            *state.read(operation_numbers, "rebuild")
-        }
-        delete_unmerged_parts(store, merged_seq=theirs.merged_seq, raw_seq=theirs.raw_seq, inbox=waiting)
+        unmerged = state.read(read_unmerged)
+        for part in find_unmerged_parts(store, merged_seq=theirs.merged_seq, raw_seq=theirs.raw_seq, inbox=unmerged):
+            part.unlink()
         # A kill in between leaves the state with the token that the warehouse knows as the one before.
         token = uuid4().hex
         of_warehouse.write_token(db, token, before=before.token)
         state.write(write_token, token)
         of_warehouse.write_token(db, token, before=None)
         state.write(end_operation, "rebuild")
-        inbox.delete(theirs.merged_seq)
+        state.write(delete_landings, theirs.merged_seq)
         with transaction(db):
             if of_warehouse.adopt_mapping(db, mapping):
                 state.write(forget_order)
@@ -148,7 +152,6 @@ def _open_pair(state: State, settings: Settings) -> Iterator[Files]:
 
                 recompute_hashes(db, store)
             in_force = of_warehouse.read_warehouse(db).mapping or mapping
-        runs = tuple(dict.fromkeys(landing.run_id for landing in inbox.after(0) if landing.page))
-        files = Files(state, inbox, db, path, store, in_force, settings.page_paths(), runs)
+        files = Files(state, db, path, store, in_force, settings.page_paths(), state.read(landed_runs))
         files.merge(db)
         yield files

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.state.identity import begin_operation, end_operation, move_times
-from connectors.state.inbox import count_landings
+from connectors.state.inbox import count_landings, land
 from connectors.state.progress import forget_order, lift_cooldowns
 from connectors.state.runs import begin_command, end_command
 from connectors.warehouse.maintenance.retention import find_agreed_time
@@ -126,7 +126,7 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
     try:
         with open_files(settings, "gramhouse doctor", now=now) as files:
             until = RateLimitBudget(scope, max_wait=0, not_before=seconds).resume_after(now, monotonic=0)
-            files.inbox.land([PageCommit(cooldown=ScopeCooldown(scope, until, now))])
+            files.state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until, now))])
     except WarehouseError:
         return False
     return True
@@ -143,10 +143,10 @@ async def compact_now(settings: Settings) -> tuple[int, int, "CompactedParts"]:
     from connectors.warehouse.maintenance.compact_parts import compact_parts  # noqa: PLC0415 - imports pyarrow
 
     async with open_existing(settings, "gramhouse compact", rewrites=True) as (warehouse, clock):
-        now, until, before = clock.now(), None, settings.warehouse.stat().st_size
+        until, before = None, settings.warehouse.stat().st_size
         if settings.keep_raw is not None:
-            until = await warehouse.read(find_agreed_time, now=now) - timedelta(days=settings.keep_raw)
-        parts = await warehouse.alone(compact_parts, warehouse.files.raw, now=now, before=until)
+            until = await warehouse.read(find_agreed_time, now=clock.now()) - timedelta(days=settings.keep_raw)
+        parts = await warehouse.alone(compact_parts, warehouse.files.raw, before=until)
     return before, settings.warehouse.stat().st_size, parts
 
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from connectors.state.database import SqlConnection
+from connectors.state.inbox import land
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import Database, checkpoint, explained, transaction
 from connectors.warehouse.storage.errors import WarehouseBusy
@@ -85,7 +86,7 @@ class Warehouse:
             if not self._is_merging or self._unmerged >= _MERGE_BYTES:
                 # If a full batch has landed during the merge, so that a slow disk slows down the scans.
                 await self._wait_for_merge()
-            await self._do(self._landing, lambda: self.files.inbox.land(arrived))
+            await self._do(self._landing, lambda: self.files.state.write(land, arrived))
             for commit in arrived:
                 self._unmerged += len(commit.page.body) if commit.page else 0
                 self._unmerged += OUTCOME_BYTES * len(commit.outcomes)

@@ -5,7 +5,7 @@ The only part of the harness that knows how: the API is in this process, and a g
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -17,10 +17,10 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from connectors.sandbox.http.access import RateLimiter
-from connectors.state.inbox import Inbox
+from connectors.state.database import State
+from connectors.state.inbox import land
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from flows.engine import closing as closing_of_runs
-from models.landing import PageCommit
 from tests.api.asked import Asked
 from tests.api.server import Api
 from tests.api.transport import ApiTransport, Exchange
@@ -74,17 +74,17 @@ class Transport(ApiTransport):
 @contextmanager
 def watched_landings(log: Log, time: Callable[[], float]) -> Iterator[None]:
     """Log what becomes durable in this block, before the process goes on."""
-    real, remove = Inbox.land, remove_missing
+    write, remove = State.write, remove_missing
 
-    def land(self: Inbox, commits: Sequence[PageCommit]) -> int:
-        last = real(self, commits)
-        for one in commits:
+    def written(self: State, work: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as write
+        done = write(self, work, *args, **options)
+        for one in args[0] if work is land else ():
             partition = one.page.partition if one.page else one.checkpoint.partition if one.checkpoint else None
             where = (partition.account_id, partition.surface) if partition else ("", "")
             page: Page = None if one.page is None else "page" if one.page.scan_id else "unreadable"
             state = one.checkpoint.state.value if one.checkpoint else None
             log(Landed(time(), where, page, state, one.cooldown.scope if one.cooldown else None))
-        return last
+        return done
 
     def decide(*args: Any, **options: Any) -> Removals:  # noqa: ANN401 - as remove_missing
         removals = remove(*args, **options)
@@ -92,7 +92,7 @@ def watched_landings(log: Log, time: Callable[[], float]) -> Iterator[None]:
         return removals
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Inbox, "land", land)
+        patch.setattr(State, "write", written)
         patch.setattr(closing_of_runs, "remove_missing", decide)
         yield
 

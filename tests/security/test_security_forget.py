@@ -17,6 +17,7 @@ import pytest
 
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.identity import read_operations
+from connectors.state.inbox import land as land_commits
 from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold
@@ -78,7 +79,7 @@ def _fill(folder: Path) -> None:
         land(files, Scan(other, "o-1", 2).page({"id": "9", "caption": "of another account", "tags": []}))
         twice = _item(1, like_count=2, **tagged) | {"caption": f"{CAPTION}, twice"}
         land(files, Scan(POSTS, "p-2", 26).page(twice))
-        compact_parts(files.db, files.raw, now=at(27), before=None)
+        compact_parts(files.db, files.raw, before=None)
         unreadable = Scan(other, "o-2", 30).page()
         assert unreadable.page is not None
         failed = Outcome(POSTS, "run-1", OutcomeKind.FAILED, at(28), at(29), detail=f"No {ID}.")
@@ -93,12 +94,13 @@ def _fill(folder: Path) -> None:
         )
         warning = Finding("a_code", Severity.WARNING, f"Account {ID} is odd", f"ask {NAME}")
         files.state.write(warn, "run-1", [warning])
-        files.inbox.land(
+        files.state.write(
+            land_commits,
             [
                 PageCommit(cooldown=ScopeCooldown(f"selected_account:{ID.lower()}", at(90), at(29))),
                 Scan(POSTS, "p-4", 31).page(last=False),
                 Scan(STORIES, "s-1", 31).page(_item(4), last=False),
-            ]
+            ],
         )
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from connectors.state.database import State, StateError, open_state, open_state_read_only
 from connectors.state.identity import read_identity, read_service
-from connectors.state.inbox import Inbox, count_landings
+from connectors.state.inbox import count_landings, delete_landings, land, read_landings
 from connectors.state.progress import read_checkpoints, read_cooldowns
 from connectors.state.runs import begin_run
 from models.checkpoint import Checkpoint, ScanState
-from models.landing import PageCommit, ReceivedPage, ScopeCooldown
+from models.landing import Landing, PageCommit, ReceivedPage, ScopeCooldown
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 
@@ -30,6 +30,10 @@ def state(tmp_path: Path) -> Iterator[State]:
         yield state
 
 
+def landings(state: State, after: int) -> list[Landing]:
+    return state.read(lambda connection: [*read_landings(connection, after)])
+
+
 BODY = b'{"items": [], "n": %d, "\xc3\xa9": "\\u00e9"}'
 
 
@@ -40,40 +44,38 @@ def commit(number: int = 1, partition: Partition = POSTS, scan: str = "scan", **
 
 
 def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
-    inbox = Inbox(state)
     outcome = Outcome(POSTS, "run", OutcomeKind.COMPLETE, NOW, NOW, 1, 2, detail="x")
-    assert inbox.land([commit(1), commit(2), PageCommit(outcomes=(outcome,))]) == 3
-    assert inbox.land([commit(3)]) == 4
-    first, second, third, fourth = inbox.after(0)
+    assert state.write(land, [commit(1), commit(2), PageCommit(outcomes=(outcome,))]) == 3
+    assert state.write(land, [commit(3)]) == 4
+    first, second, third, fourth = landings(state, 0)
     assert [first.seq, second.seq, third.seq, fourth.seq] == [1, 2, 3, 4]
     assert first.body == BODY % 1
     assert (first.run_seq, first.run_id, first.partition, first.scan_id) == (1, "run", POSTS, "scan")
     assert (second.page, second.began_seq, second.received_at, second.correlation_id) == (2, 1, NOW, "c-1")
     assert (third.outcomes, third.page, third.body) == ((outcome,), 0, b"")
-    assert [one.seq for one in inbox.after(3)] == [4]
-    inbox.delete(3)
-    assert [one.seq for one in inbox.after(0)] == [4]
+    assert [one.seq for one in landings(state, 3)] == [4]
+    state.write(delete_landings, 3)
+    assert [one.seq for one in landings(state, 0)] == [4]
 
 
 def test_a_checkpoint_has_the_landing_of_its_scans_first_page(state: State) -> None:
-    inbox = Inbox(state)
-    inbox.land([commit(1, CATALOGUE, "other"), commit(1)])
-    inbox.land([commit(2), commit(2, CATALOGUE, "other", state=ScanState.COMPLETE, cursor=None)])
+    state.write(land, [commit(1, CATALOGUE, "other"), commit(1)])
+    state.write(land, [commit(2), commit(2, CATALOGUE, "other", state=ScanState.COMPLETE, cursor=None)])
     found = state.read(read_checkpoints, ["a", "", "unknown"])
     assert found[POSTS] == Checkpoint(POSTS, "scan", "run", NOW, NOW, "cursor 2", 2, 100, began_seq=2)
     assert found[CATALOGUE].began_seq == 1
     assert found[CATALOGUE].state is ScanState.COMPLETE
-    assert [(one.began_seq, one.end is not None) for one in inbox.after(0)] == [
+    assert [(one.began_seq, one.end is not None) for one in landings(state, 0)] == [
         (1, False), (2, False), (2, False), (1, True),
     ]  # fmt: skip
     # Resumed by another process, from the checkpoint as it was read.
     resumed = replace(commit(3), checkpoint=replace(found[POSTS], pages=3))
-    Inbox(state).land([resumed])
+    state.write(land, [resumed])
     assert state.read(read_checkpoints, ["a"])[POSTS].began_seq == 2
 
 
 def test_each_kind_of_run_has_its_own_checkpoints(state: State) -> None:
-    Inbox(state).land([commit(1), commit(1, scan="backfill scan", run_kind="backfill", had_expired_token=True)])
+    state.write(land, [commit(1), commit(1, scan="backfill scan", run_kind="backfill", had_expired_token=True)])
     assert state.read(read_checkpoints, ["a"])[POSTS].scan_id == "scan"
     of_backfill = state.read(read_checkpoints, ["a"], "backfill")[POSTS]
     assert (of_backfill.scan_id, of_backfill.had_expired_token) == ("backfill scan", True)
@@ -82,58 +84,54 @@ def test_each_kind_of_run_has_its_own_checkpoints(state: State) -> None:
 def test_a_cooldown_lands_without_a_number(state: State) -> None:
     until = NOW + timedelta(hours=1)
     for hours in (0.5, 1, 0.2):
-        Inbox(state).land([PageCommit(cooldown=ScopeCooldown("media:a", NOW + timedelta(hours=hours), NOW))])
+        state.write(land, [PageCommit(cooldown=ScopeCooldown("media:a", NOW + timedelta(hours=hours), NOW))])
     assert state.read(read_cooldowns, now=NOW) == {"media:a": until}
     assert state.read(read_cooldowns, now=until) == {}
     assert state.read(read_identity).seq == 0
 
 
 def test_the_last_number_never_falls(state: State) -> None:
-    inbox = Inbox(state)
-    inbox.land([commit(1), commit(2)])
-    inbox.delete(2)
+    state.write(land, [commit(1), commit(2)])
+    state.write(delete_landings, 2)
     assert state.write(count_landings, 3) == 2
-    assert inbox.land([commit(3)]) == 6
+    assert state.write(land, [commit(3)]) == 6
 
 
 def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) -> None:
     state.write(begin_run, "later", "sync", pid=1, now=NOW, within=DAY, version="2", base_url="https://later")
     assert state.read(read_service) is None
-    Inbox(state).land([commit(1)])
+    state.write(land, [commit(1)])
     assert state.read(read_service) == "https://run"
 
 
 def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
-    inbox = Inbox(state)
     broken = commit(2)
     assert broken.page is not None
     with pytest.raises(UnicodeEncodeError):
-        inbox.land([commit(1), replace(broken, page=replace(broken.page, correlation_id="\ud800"))])
-    assert list(inbox.after(0)) == []
+        state.write(land, [commit(1), replace(broken, page=replace(broken.page, correlation_id="\ud800"))])
+    assert landings(state, 0) == []
     assert state.read(read_identity).seq == 0
     assert state.read(read_checkpoints, ["a"]) == {}
 
 
 def test_readers_do_not_wait_for_a_transaction_that_writes(state: State) -> None:
-    inbox = Inbox(state)
-    inbox.land([commit(1)])
+    state.write(land, [commit(1)])
     with open_state_read_only(state.path) as reader, state._engine.begin() as writing:  # noqa: SLF001 - an open transaction
         writing.exec_driver_sql("DELETE FROM inbox")
         assert reader is not None
-        assert [one.seq for one in Inbox(reader).after(0)] == [1]
+        assert [one.seq for one in landings(reader, 0)] == [1]
 
 
 def test_a_reader_cannot_write(state: State) -> None:
     with open_state_read_only(state.path) as reader:
         assert reader is not None
         with pytest.raises(StateError, match="readonly"):
-            Inbox(reader).land([commit(1)])
+            reader.write(land, [commit(1)])
 
 
 def test_what_was_erased_is_in_no_file(state: State, tmp_path: Path) -> None:
-    inbox = Inbox(state)
     page = replace(commit(1).page, body="erased-name" * 5000)  # type: ignore[type-var]
-    inbox.land([PageCommit(page)])
-    inbox.delete(1)
+    state.write(land, [PageCommit(page)])
+    state.write(delete_landings, 1)
     state.erase()
     assert all(b"erased-name" not in path.read_bytes() for path in tmp_path.iterdir())

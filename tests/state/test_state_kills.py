@@ -5,7 +5,7 @@ import os
 import shutil
 import sqlite3
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -16,9 +16,8 @@ import duckdb
 import pytest
 
 from connectors.state.database import State
-from connectors.state.inbox import Inbox
+from connectors.state.inbox import land
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.landing import PageCommit
 from models.runs import RunState
 from tests import runs
 from tests.api.listed import ListedApi
@@ -119,15 +118,16 @@ def test_a_run_that_is_killed_at_each_step_leaves_what_an_uninterrupted_one_woul
     first_day: Path, both_days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
 ) -> None:
     log = tmp_path / "log"
-    land = Inbox.land
+    write = State.write
 
-    def logged(self: Inbox, commits: Sequence[PageCommit]) -> int:
-        last = land(self, commits)
+    def logged(self: State, work: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as write
+        done = write(self, work, *args, **options)
         with log.open("a") as file:
-            file.writelines(f"{one.partition}, then {one.cursor}\n" for each in commits if (one := each.checkpoint))
-        return last
+            landed = [one.checkpoint for one in args[0] if one.checkpoint] if work is land else []
+            file.writelines(f"{one.partition}, then {one.cursor}\n" for one in landed)
+        return done
 
-    monkeypatch.setattr(Inbox, "land", logged)
+    monkeypatch.setattr(State, "write", logged)
     expected, step = rows(both_days), 1
     while True:
         folder = shutil.copytree(first_day, tmp_path / "data")

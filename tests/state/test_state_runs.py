@@ -20,7 +20,7 @@ from connectors.state.identity import (
     unmark_forgotten,
     write_token,
 )
-from connectors.state.inbox import Inbox
+from connectors.state.inbox import land
 from connectors.state.progress import lift_cooldowns, read_cooldowns
 from connectors.state.runs import (
     add_failed_start,
@@ -49,7 +49,7 @@ def state(tmp_path: Path) -> Iterator[State]:
 
 
 def begin(state: State, run_id: str, kind: str = "sync", *, at: datetime = NOW, **texts: str | None) -> tuple[str, ...]:
-    return state.write(begin_run, run_id, kind, pid=7, now=at, within=DAY, version="2", **texts)  # type: ignore[arg-type]
+    return state.write(begin_run, run_id, kind, pid=7, now=at, within=DAY, version="2", **texts)
 
 
 def last(state: State) -> tuple[object, ...] | None:
@@ -127,7 +127,7 @@ def test_an_operation_is_a_row_until_it_is_done(state: State) -> None:
 
 def test_another_service_gets_no_cursor_and_no_wait_of_the_one_before(state: State) -> None:
     wait = ScopeCooldown("media:a", NOW + DAY, NOW)
-    Inbox(state).land([PageCommit(cooldown=wait)])
+    state.write(land, [PageCommit(cooldown=wait)])
     for address in ("https://a", "https://a", "https://b"):
         assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + DAY}
         state.write(bind_service, address)
@@ -137,7 +137,7 @@ def test_another_service_gets_no_cursor_and_no_wait_of_the_one_before(state: Sta
 
 def test_cooldowns_are_lifted_up_to_the_one_a_person_saw(state: State) -> None:
     scopes = {f"media:{hours}": NOW + timedelta(hours=hours) for hours in (1, 30, 60)}
-    Inbox(state).land([PageCommit(cooldown=ScopeCooldown(scope, at, NOW)) for scope, at in scopes.items()])
+    state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, at, NOW)) for scope, at in scopes.items()])
     state.write(lift_cooldowns, after=NOW + DAY, until=NOW + 2 * DAY)
     assert set(state.read(read_cooldowns, now=NOW)) == {"media:1", "media:60"}
 
@@ -145,7 +145,7 @@ def test_cooldowns_are_lifted_up_to_the_one_a_person_saw(state: State) -> None:
 def test_times_of_a_clock_that_was_ahead_are_moved_to_now(state: State) -> None:
     ahead = NOW + 400 * DAY
     begin(state, "1", at=ahead)
-    Inbox(state).land([PageCommit(cooldown=ScopeCooldown("media:a", ahead + timedelta(hours=1), ahead))])
+    state.write(land, [PageCommit(cooldown=ScopeCooldown("media:a", ahead + timedelta(hours=1), ahead))])
     assert state.write(move_times, now=NOW) == Ahead(2, ahead)
     assert state.read(read_runs)[0]["started_at"] == NOW
     assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + timedelta(hours=1)}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.merge import merge_batch
-from connectors.warehouse.raw.parts import delete_unmerged_parts
+from connectors.warehouse.raw.parts import find_unmerged_parts
 from connectors.warehouse.raw.reading import read_parts
 from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN
@@ -97,7 +97,9 @@ def merge_divided(rig: Rig, runs: Sequence[Sequence[Landing]], cuts: st.DataObje
                         merge_batch(rig.db, batch, BUILT_IN, rig.folder / "raw")
                 inbox = {page.seq for page in rest}
                 [(merged_seq, raw_seq)] = rig.rows("merged_seq, raw_seq", "warehouse")
-                delete_unmerged_parts(rig.folder / "raw", merged_seq=merged_seq, raw_seq=raw_seq, inbox=inbox)
+                raw = rig.folder / "raw"
+                for part in find_unmerged_parts(raw, merged_seq=merged_seq, raw_seq=raw_seq, inbox=inbox):
+                    part.unlink()
                 continue
             merge_batch(rig.db, batch, BUILT_IN, rig.folder / "raw")
             del rest[: len(batch)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.raw.parts import delete_unmerged_parts, part_numbers, part_path
+from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, part_path
 from connectors.warehouse.raw.reading import read_parts
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, explain
@@ -89,7 +89,8 @@ def test_a_kill_within_a_merge_leaves_what_was_there_and_a_part_that_is_deleted(
         assert rig.rows("merged_seq, raw_seq", "warehouse") == [(1, 1)]
         assert rig.rows("media_id, caption, seen_seq") == [("a", "A", 1), ("b", "A caption", 1)]
         assert part_numbers(tmp_path / "raw") == [1, 2]
-        delete_unmerged_parts(tmp_path / "raw", merged_seq=1, raw_seq=1, inbox={2})
+        [part] = find_unmerged_parts(tmp_path / "raw", merged_seq=1, raw_seq=1, inbox={2})
+        part.unlink()
         rig.seq = 1
         rig.full_scan(item("a", caption="B", like_count=2, new=[1]), item("c"))
         assert rig.rows("media_id, caption, like_count, new") == [
@@ -106,10 +107,10 @@ def test_a_part_that_is_newer_than_the_warehouse_is_refused_and_kept(rig: Rig) -
     rig.full_scan(item("b"))
     raw = rig.folder / "raw"
     with pytest.raises(WarehouseUnusable, match=r"is newer than the warehouse\. Fix: restore"):
-        delete_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox=set())
+        find_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox=set())
     part_path(raw, 1).unlink()
     with pytest.raises(WarehouseUnusable, match="which the warehouse needs, is missing"):
-        delete_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox={2})
+        find_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox={2})
     assert part_numbers(raw) == [2]
 
 

@@ -6,10 +6,8 @@ the batch in the inbox, which the next opening deletes up to `merged_seq`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing as closed_at_end
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import takewhile
 from pathlib import Path
 from zlib import crc32
 
@@ -22,15 +20,14 @@ from connectors.warehouse.merge.items import ReadItems, compare_items, find_sigh
 from connectors.warehouse.merge.reading import ListedAccount, Records, Rejected, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, MergeStats, add_counts
-from connectors.warehouse.storage.connection import release_memory, transaction
-from connectors.warehouse.storage.identity import read_warehouse
+from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.statements import statements
 from models.api import DEFAULT_PATHS, PagePaths
 from models.checkpoint import Checkpoint, ScanState
 from models.feeds import LIFETIMES
 from models.incremental import PROOFS, PROOFS_AGAIN
 from models.item import CONTENT_RULE
-from models.landing import Landing, cut_batch
+from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
 from models.partition import CATALOGUE
 
@@ -45,32 +42,6 @@ _FIGURES = {
     "proofs": PROOFS,
     "proofs_again": PROOFS_AGAIN,
 }
-
-
-def merge_landed(
-    db: DuckDBPyConnection,
-    mapping: MediaMapping,
-    raw: Path,
-    paths: PagePaths,
-    *,
-    after: Callable[[int], Generator[Landing]],
-    last: int,
-    on_merged: Callable[[int], None],
-) -> MergeStats:
-    """Merge what landed up to the number `last` and is not merged, a batch at a time; return the counts of changes.
-
-    What lands meanwhile waits for the next merge. `after` reads what landed after a number, in order. `on_merged` is
-    called with the last number of each batch after its commit. Raises as `merge_batch` does; earlier batches are merged
-    then.
-    """
-    total = MergeStats()
-    while (merged := read_warehouse(db).merged_seq) < last:
-        with closed_at_end(after(merged)) as landings:
-            batch = cut_batch(takewhile(lambda landing: landing.seq <= last, landings))
-        total += merge_batch(db, batch, mapping, raw, paths)
-        on_merged(batch[-1].seq)
-        release_memory(db)
-    return total
 
 
 def merge_batch(

@@ -70,18 +70,10 @@ def write_part(folder: Path, number: int, rows: pa.Table) -> None:
     sync(folder)
 
 
-def delete_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: Collection[int]) -> None:
-    """Delete the parts that an unfinished merge wrote, whose landings are in the inbox and are merged again.
-
-    Raises WarehouseUnusable as `find_unmerged_parts` does, before anything is deleted.
-    """
-    for path in find_unmerged_parts(folder, merged_seq=merged_seq, raw_seq=raw_seq, inbox=inbox):
-        path.unlink()
-
-
 def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: Collection[int]) -> Sequence[Path]:
-    """Return the parts that an unfinished merge wrote. `raw_seq` is the number of the last part of the warehouse.
+    """Return the parts that an unfinished merge wrote, whose landings are in the inbox and are merged again.
 
+    `raw_seq` is the number of the last part of the warehouse.
     Raises WarehouseUnusable if the raw store does not belong to the warehouse: it has a part of landings that are
     neither merged nor in the inbox, or lacks the last part or its end.
     """
