@@ -68,7 +68,7 @@ class Records:
         return self.pages[self.page_of[number]]
 
     def arrived(self) -> pa.Table:
-        """Return the items as a table: number, partition, landing, and the hash of the bytes."""
+        """Return the items as a table: number, partition, landing, run, and the hash of the bytes."""
         pages = pa.table(
             {
                 "account_id": pa.array([page.partition.account_id for page in self.pages], pa.string()),
@@ -77,6 +77,8 @@ class Records:
                 "began_seq": pa.array([page.began_seq for page in self.pages], pa.int64()),
                 "received_at": pa.array([page.received_at for page in self.pages], pa.timestamp("us", tz="UTC")),
                 "run_seq": pa.array([page.run_seq for page in self.pages], pa.int64()),
+                "run_id": pa.array([page.run_id for page in self.pages], pa.string()),
+                "correlation_id": pa.array([page.correlation_id for page in self.pages], pa.string()),
             }
         ).take(pa.array(self.page_of, pa.int64()))
         hashes = pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64())
