@@ -11,7 +11,7 @@ from flows.config.options import BackfillOptions
 from flows.engine.plan import describe_plan, make_plan
 from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
-from flows.orchestration.flow_run import end_flow_run, run_in_flow, run_name
+from flows.orchestration.flow_run import end_in_state, run_in_flow, run_name
 from flows.sync import TRACKED
 
 
@@ -20,9 +20,9 @@ async def backfill(options: BackfillOptions) -> State[Any]:
     """Scan the selected accounts again from the first page. History is kept; checkpoints of syncs are not affected."""
     if not options.dry_run:
         return await run_in_flow(options, TRACKED)
-    try:
+
+    async def plan() -> str:
         settings = await load_with_credentials(options.expert.model_dump())
-        plan = make_plan(RunRequest(settings, options), now=SystemClock().now())
-    except Exception as error:  # noqa: BLE001 - raised again unless a user can fix it
-        return await end_flow_run(error)
-    return Completed(message=describe_plan(plan))
+        return describe_plan(make_plan(RunRequest(settings, options), now=SystemClock().now()))
+
+    return await end_in_state(plan(), lambda text: Completed(message=text))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from flows.config.options import setting
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
-from flows.orchestration.flow_run import end_flow_run, run_name
+from flows.orchestration.flow_run import end_in_state, run_name
 from flows.reporting.recording import record_failed_start
 
 
@@ -30,10 +30,11 @@ class PublishOptions(BaseModel):
 async def publish(options: PublishOptions | None = None) -> State[Any]:
     """Merge landed pages and publish a new snapshot, without API requests."""
     chosen = (options or PublishOptions()).model_dump()
-    try:
+
+    async def work() -> str:
         with record_failed_start("gramhouse publish", chosen):
             settings = load(**chosen)
         size = await publish_now(settings)
-    except Exception as error:  # noqa: BLE001 - raised again unless a user can fix it
-        return await end_flow_run(error)
-    return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).")
+        return f"Published {settings.snapshot} ({naturalsize(size)})."
+
+    return await end_in_state(work(), lambda text: Completed(message=text))

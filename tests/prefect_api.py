@@ -2,6 +2,9 @@
 
 import json
 import os
+import socket
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -9,22 +12,47 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
-
-from flows.orchestration.processes import free_port, prefect
 
 # The address of a UI that requests may come from.
 PUBLIC = "https://prefect.example"
 
 
+_SERVE = """
+import socket, sys
+from pathlib import Path
+from flows.orchestration.processes import import_prefect, local_prefect
+
+home, port = Path(sys.argv[1]), int(sys.argv[2])
+import_prefect(local_prefect(home, port))
+from flows.orchestration.server import prefect_server
+
+with socket.create_server(("127.0.0.1", port)) as listening, prefect_server(listening, home.parent / "report.html"):
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
 @contextmanager
-def prefect_server(home: Path) -> Iterator[str]:
-    """Run a Prefect server with its data in `home`; yield the URL of its API."""
-    port = free_port()
+def prefect_server(home: Path, port: int = 0) -> Iterator[str]:
+    """Run the Prefect server of `up` in a process, with its data in `home`; yield the URL of its API."""
+    home.mkdir(exist_ok=True)
+    port, pipe = port or free_port(), subprocess.PIPE
+    env = {**os.environ, "PREFECT_SERVER_UI_API_URL": f"{PUBLIC}/api", "PYTHONSAFEPATH": "1"}
+    env["PYTHONPATH"] = str(Path(__file__).parents[1])
+    command = [sys.executable, "-c", _SERVE, str(home), str(port)]
     with (
-        patch.dict(os.environ, {"PREFECT_SERVER_UI_API_URL": f"{PUBLIC}/api"}),
-        prefect(home, port, home.parent / "report.html"),
+        (home / "server.log").open("ab") as log,
+        # It ends when its standard input does, which the end of the block closes.
+        subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=log, text=True) as process,
     ):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", log.name
         yield f"http://127.0.0.1:{port}/api"
 
 

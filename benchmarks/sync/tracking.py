@@ -6,6 +6,8 @@ The items are spaced, and a third of them are carousels. Every sync has a new wa
 Prefect server.
 """
 
+import socket
+from contextlib import ExitStack
 from functools import partial
 
 from benchmarks.api.server_process import start_server
@@ -14,7 +16,7 @@ from benchmarks.candidates.jobs import measure_sync
 from benchmarks.measuring.options import create_parser, size_of, temporary_folder
 from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, wall_ratio
-from flows.orchestration.processes import free_port, local_prefect, prefect
+from flows.orchestration.processes import import_prefect, local_prefect
 
 
 def figures(samples: Samples) -> dict[str, float]:
@@ -28,12 +30,18 @@ def main() -> None:
     parser = create_parser(__doc__, accounts=1000, posts=20)
     parser.set_defaults(style=Style.SPACED)
     args = parser.parse_args()
-    accounts, posts, port = args.accounts, args.posts, free_port()
+    accounts, posts = args.accounts, args.posts
     with (
         temporary_folder(args) as folder,
         start_server(accounts, posts, style=args.style) as server,
-        prefect(folder / "prefect", port, folder / "report.html"),
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        ExitStack() as stack,
     ):
+        prefect = local_prefect(folder / "prefect", listening.getsockname()[1])
+        import_prefect(prefect)
+        from flows.orchestration.server import prefect_server  # noqa: PLC0415 - it imports Prefect
+
+        stack.enter_context(prefect_server(listening, folder / "report.html"))
 
         def sync(name: str, settings: dict[str, str], round_number: int) -> Sample:
             run_folder, items = folder / f"{name}-{round_number}", accounts + accounts * posts
@@ -41,7 +49,7 @@ def main() -> None:
 
         candidates = {
             "direct": partial(sync, "direct", {}),
-            "tracked": partial(sync, "tracked", local_prefect(folder / "prefect", port)),
+            "tracked": partial(sync, "tracked", prefect),
         }
         samples = measure_interleaved(candidates, args.rounds, log)
     description = f"{accounts:,} accounts x {posts:,} posts, tracked by Prefect and direct"

@@ -1,25 +1,24 @@
 """The HTTP client of the API: sends a request, returns a page or raises an ApiError."""
 
 import asyncio
+import re
 import zlib
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import httpx
 from pydantic import SecretStr
 
 from connectors.source.base_url import check_api_key, check_base_url
-from connectors.source.connection_errors import BodyTooLarge, explain
 from connectors.source.endpoints import ApiRequest
-from connectors.source.errors import ApiError, client_error
+from connectors.source.errors import ApiError
 from connectors.source.network import Network
 from connectors.source.pagination import Memory
-from connectors.source.redaction import Redaction
 from connectors.source.responses import Response, read_correlation_id, read_response
-from connectors.source.transport import Transport
+from connectors.source.transport import BodyTooLarge, explain, open_transport
 from models import release
 from models.clock import Clock
 from models.media_page import DEFAULT_PATHS, PagePaths
@@ -44,6 +43,27 @@ class Timeouts:
     connect: float = 10.0
     read: float = 30.0
     total: float = 120.0
+
+
+class _Redaction:
+    """Replaces one key by `***`, as it is or with characters that JSON or a URL escapes, also twice."""
+
+    def __init__(self, api_key: SecretStr) -> None:
+        self._shortest = len(api_key)
+        forms = (
+            rf"(?:\\{{0,4}}{re.escape(char)}|(?i:\\{{1,4}}u{ord(char):04x}|%(?:25)?{ord(char):02x}))"
+            for char in api_key.get_secret_value()
+        )
+        self._pattern = re.compile("".join(forms).encode())
+
+    def of_bytes(self, content: bytes) -> bytes:
+        """Return the content without the key."""
+        # No form is shorter than the key; most headers are.
+        return content if len(content) < self._shortest else self._pattern.sub(b"***", content)
+
+    def of_text(self, text: str) -> str:
+        """Return the text without the key; undecodable bytes in it do not change."""
+        return self.of_bytes(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
 
 class ApiClient:
@@ -80,15 +100,15 @@ class ApiClient:
                 "User-Agent": f"gramhouse/{release()}",
             }
         )
-        self._redaction = Redaction(api_key)
+        self._redaction = _Redaction(api_key)
         self._clock = clock
         limits = timeout or Timeouts()
         self._seconds = limits.total
         self._extensions = {"timeout": httpx.Timeout(limits.read, connect=limits.connect, pool=None).as_dict()}
         self._paths = paths
         self._network = network or Network()
-        self._transport = transport or Transport(
-            self._network, secure=self._base.startswith("https:"), concurrency=concurrency
+        self._transport = transport or open_transport(
+            self._network, is_secure=self._base.startswith("https:"), concurrency=concurrency
         )
         self._max_body_bytes = max_body_bytes
         self._answers = Memory()
@@ -129,8 +149,8 @@ class ApiClient:
             if answer is not None and answer.status_code != 200:
                 # An error response without its body still has a status and Retry-After.
                 return answer, b""
-            code, message = explain(error, httpx.URL(self._base), self._network.proxy, begun=answer is not None)
-            return client_error(
+            code, message = explain(error, urlsplit(self._base).netloc, self._network.proxy, begun=answer is not None)
+            return ApiError(
                 request.operation,
                 code,
                 self._redaction.of_text(message),

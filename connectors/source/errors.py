@@ -44,7 +44,7 @@ class Rule:
     outcome: Outcome = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Failure:
     """One failed request: what happened and how to handle it.
 
@@ -54,12 +54,12 @@ class Failure:
 
     operation: str
     code: str
-    status: int | None = None
-    correlation_id: str | None = None
+    message: str
     disposition: Disposition
     outcome: Outcome
-    message: str
     hint: str
+    status: int | None = None
+    correlation_id: str | None = None
     body: bytes | None = field(default=None, repr=False)
 
     @property
@@ -78,23 +78,34 @@ LIMITS = frozenset({429, 503, 509, 529})
 
 
 class ApiError(Exception):
-    """Raised for a failed request. `retry_after` is in seconds.
+    """Raised for a failed request; `retry_after` is in seconds, and `rule` that of its code in `RULES` unless given.
 
     To keep an error after it was handled, keep its `failure`: the exception keeps its traceback and the response alive.
     """
 
-    def __init__(self, failure: Failure, retry_after: float | None = None) -> None:
-        super().__init__(failure, retry_after)
-        self.failure = failure
+    def __init__(
+        self,
+        operation: str,
+        code: str,
+        message: str,
+        *,
+        status: int | None = None,
+        correlation_id: str | None = None,
+        body: bytes | None = None,
+        rule: Rule | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        rule = rule or RULES[code]
+        self.failure = Failure(
+            operation, code, one_line(message), rule.disposition, rule.outcome, rule.hint, status, correlation_id, body
+        )
         self.retry_after = retry_after
+        super().__init__(self.failure)
 
     @property
     def is_limit(self) -> bool:
         """Return whether the request may have been refused because there were too many."""
         return self.failure.status in LIMITS
-
-    def __str__(self) -> str:
-        return str(self.failure)
 
 
 class Deferred(Exception):  # noqa: N818 - not an error: the checkpoint is kept, and the scan resumes later
@@ -127,6 +138,9 @@ _BETWEEN = (
     " service"
 )
 _SCHEME = f"check the scheme (https or http) and the port of GRAMHOUSE_BASE_URL; if both are correct, {_BETWEEN}"
+
+# Of `http_<status>`, what a gateway says, unless there is a row for it.
+_GATEWAY = Rule(RETRY, _BETWEEN)
 
 UNKNOWN_STATUS: Final = "unknown_status"
 
@@ -169,14 +183,10 @@ RULES: Mapping[str, Rule] = {
         "check GRAMHOUSE_BASE_URL and this machine's clock; for a private certificate authority, set SSL_CERT_FILE"
         " to a PEM file with its certificate",
     ),
-    "client_certificate_required": Rule(
-        RETRY, "gramhouse has no client certificate: ask for access without one, or through a proxy that has it"
-    ),
     "proxy_refused": Rule(
         RETRY, "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY"
     ),
-    # What a gateway says; `http_<status>` of any other status.
-    "gateway": Rule(RETRY, _BETWEEN),
+    # What a gateway says.
     "unexpected_status": Rule(RETRY, _BETWEEN),
     "http_400": Rule(RETRY, _SCHEME),
     "http_429": Rule(WAIT, "no action needed; gramhouse waits as long as the gateway requires"),
@@ -240,7 +250,7 @@ _UNKNOWN: Mapping[int, Rule] = {
 def rule_for(code: str | None, status: int) -> Rule:
     """Return the rule of an answer that is not a page: `code` is its error envelope's (API 2), None without one."""
     if code is None:
-        return _known(gateway_code(status)) or RULES["gateway"]
+        return RULES.get(gateway_code(status), _GATEWAY)
     known = RULES.get(code)
     if known is not None and status == known.status:
         return known
@@ -252,42 +262,15 @@ def gateway_code(status: int) -> str:
     return {1: "unexpected_status", 2: "unexpected_status", 3: "redirect"}.get(status // 100, f"http_{status}")
 
 
-def _known(code: str) -> Rule | None:
-    return RULES.get(code) or (RULES["gateway"] if code.startswith("http_") else None)
-
-
 def hint_for(code: str) -> str:
     """Return the hint for the error code of an outcome: what a person can do. Empty for an unknown code."""
-    return rule.hint if (rule := _known(code)) else ""
+    return rule.hint if (rule := _rule_of(code)) else ""
 
 
 def is_transient(code: str) -> bool:
     """Return whether a failure with this error code may be temporary, so that a later run may succeed."""
-    return (rule := _known(code)) is not None and rule.disposition in {RETRY, WAIT}
+    return (rule := _rule_of(code)) is not None and rule.disposition in {RETRY, WAIT}
 
 
-def client_error(
-    operation: str,
-    code: str,
-    message: str,
-    *,
-    status: int | None = None,
-    correlation_id: str | None = None,
-    body: bytes | None = None,
-    rule: Rule | None = None,
-    retry_after: float | None = None,
-) -> ApiError:
-    """Build the ApiError of a failure; `code` is a key of `RULES`, unless there is a `rule`."""
-    rule = rule or RULES[code]
-    failure = Failure(
-        operation=operation,
-        code=code,
-        status=status,
-        correlation_id=correlation_id,
-        disposition=rule.disposition,
-        outcome=rule.outcome,
-        message=one_line(message),
-        hint=rule.hint,
-        body=body,
-    )
-    return ApiError(failure, retry_after)
+def _rule_of(code: str) -> Rule | None:
+    return RULES.get(code, _GATEWAY if code.startswith("http_") else None)

@@ -8,13 +8,18 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from connectors.source.base_url import is_host, is_loopback
+from connectors.source.base_url import is_loopback
 from models.text import one_line
 
 # As in curl, lower case comes first, and an empty variable counts as unset. Without http_proxy: http is for loopback.
 _PROXY = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _NO_PROXY = ("no_proxy", "NO_PROXY")
 _DEFAULT_PORTS = {"http": 1080, "https": 443}
+_ADDRESS = re.compile(
+    r"((?P<scheme>https?)://)?(?P<login>[!-.0-~]*@)?(?P<host>[\w.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?(/[!-~]*)?",
+    re.ASCII | re.IGNORECASE,
+)
+_LAST_PORT = 65_535
 _SHOWN = 200
 
 
@@ -44,7 +49,7 @@ def read_network(base_url: str, environ: Mapping[str, str]) -> Network:
     parts = urlsplit(base_url)
     if parts.scheme == "http":
         return Network()
-    is_direct = _is_direct((parts.hostname or "").rstrip("."), parts.port or 443, environ)
+    is_direct = _is_direct(parts.hostname or "", parts.port or 443, environ)
     files = {name: environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if environ.get(name)}
     return Network(None if is_direct else _proxy(environ), _certificates(files) if files else None, " and ".join(files))
 
@@ -64,31 +69,23 @@ def _proxy(environ: Mapping[str, str]) -> Proxy | None:
     variable, address = _first(_PROXY, environ)
     if not address:
         return None
-    try:
-        parts = urlsplit(address if "://" in address else f"http://{address}")
-        host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
-        if parts.scheme in _DEFAULT_PORTS and host and is_host(host) and not parts.query:
-            server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            login = parts.netloc.rpartition("@")[0]
-            url = f"{parts.scheme}://{login}@{server}" if login else f"{parts.scheme}://{server}"
-            return Proxy(SecretStr(url), server, variable)
-    except (KeyError, ValueError):
-        pass
-    raise ValueError(
-        f"{variable}: it is not the address of an HTTP proxy (SOCKS proxies are not supported). Fix: set it to"
-        " http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with special characters percent-encoded"
-    )
+    found = _ADDRESS.fullmatch(address)
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
+        raise ValueError(
+            f"{variable}: it is not the address of an HTTP proxy (SOCKS proxies are not supported). Fix: set it to"
+            " http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with special characters percent-encoded"
+        )
+    scheme = (found["scheme"] or "http").lower()
+    server = f"{found['host'].lower()}:{found['port'] or _DEFAULT_PORTS[scheme]}"
+    return Proxy(SecretStr(f"{scheme}://{found['login'] or ''}{server}"), server, variable)
 
 
 def _certificates(files: Mapping[str, str]) -> ssl.SSLContext:
     file = files.get("SSL_CERT_FILE")
     try:
         context = ssl.create_default_context(cafile=file, capath=files.get("SSL_CERT_DIR"))
-        if file is not None and not context.cert_store_stats()["x509"]:
-            raise ssl.SSLError("it contains none")
     except OSError as error:
-        is_pem = isinstance(error, ssl.SSLError)
-        why = "it contains no certificate in PEM format" if is_pem else error.strerror or "it cannot be read"
+        why = "it contains no certificate in PEM format" if isinstance(error, ssl.SSLError) else error.strerror
         raise ValueError(
             f"SSL_CERT_FILE: {one_line(file or '', _SHOWN)}: {why}. Fix: set it to a PEM file with the trusted"
             " certificates, or unset it"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from connectors.source.errors import client_error
+from connectors.source.errors import ApiError
 from connectors.source.responses import Response
 
 # Limits of consecutive pages without new items: pages of items seen before, and empty pages.
@@ -63,7 +63,7 @@ class LoopGuard(Memory):
         digest = None if cursor is None else _digest(cursor)
         if digest in self.cursors:
             why = f"the API returned a cursor again after {len(self.cursors)} cursors: the scan would never end"
-            raise client_error(response.operation, "cursor_loop", why, correlation_id=response.correlation_id)
+            raise ApiError(response.operation, "cursor_loop", why, correlation_id=response.correlation_id)
         if self.remember(identities):
             self.repeated = self.empty = 0
         elif response.page.items:
@@ -77,17 +77,7 @@ class LoopGuard(Memory):
                     f"{self.repeated} pages of items already seen in this scan and {self.empty} empty ones came in a"
                     " row: the listing does not end"
                 )
-                raise client_error(
-                    response.operation, "cursor_no_progress", why, correlation_id=response.correlation_id
-                )
-
-
-def gets_further(items: int, refused_after: int | None) -> bool:
-    """Return whether a scan whose cursor is refused after these items has got further than when one was, if ever.
-
-    Otherwise it would never end: each cursor expires before the list does.
-    """
-    return refused_after is None or items > refused_after
+                raise ApiError(response.operation, "cursor_no_progress", why, correlation_id=response.correlation_id)
 
 
 def _digest(cursor: str) -> bytes:

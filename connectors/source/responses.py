@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest
-from connectors.source.errors import DOCUMENTED, ApiError, client_error, gateway_code, rule_for
+from connectors.source.errors import DOCUMENTED, ApiError, gateway_code, rule_for
 from models.api import AccountPage, MediaPage, read_account_page, read_error, read_media_page
 from models.media_page import DEFAULT_PATHS, PagePaths
 from models.partial_json import Unreadable
@@ -61,7 +61,7 @@ def read_response(
         return Response(request.operation, page, correlation_id, headers.get("age", "").strip() not in {"", "0"})
     # Outside of the `except` block, so that the error does not reference the other one.
     kind = one_line(headers.get("content-type", "a body of no stated type"), 80)
-    raise client_error(
+    raise ApiError(
         request.operation,
         "malformed_page",
         f"{kind}: {why}",
@@ -83,7 +83,7 @@ def _refusal(operation: str, status: int, headers: Mapping[str, str], body: byte
     if envelope:
         issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.issues)
         message = f"{envelope.message} [{issues}]" if issues else envelope.message
-    return client_error(
+    return ApiError(
         operation,
         one_line(envelope.code, 64) if envelope else gateway_code(status),
         message,

@@ -1,15 +1,18 @@
-"""Connections over aiohttp, with changes to its defaults: see docs/decisions.md."""
+"""Connections over aiohttp, with changes to its defaults (docs/decisions.md), and what their errors mean."""
 
+import os
+import re
 import ssl
+import zlib
 from base64 import b64encode
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from connectors.source.network import Network
+from connectors.source.network import Network, Proxy
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,27 +26,20 @@ MAX_HEADERS: Final = 1_000
 """Limit of the number of headers of a response."""
 
 
-class Transport(AiohttpTransport):
-    """Sends requests over kept connections, but reuses none that may lead to somebody else than the service.
+class BodyTooLarge(Exception):  # noqa: N818 - the name describes the body
+    """A body that exceeds the size limit after decompression."""
 
-    After a lost request, or an answer of a gateway, all connections are new. The public certificates are only loaded if
-    `secure`.
-    """
 
-    def __init__(self, network: Network, *, secure: bool, concurrency: int) -> None:
-        # Loading the public certificates takes longer than a page. The context for http trusts no server.
-        certificates = network.certificates or (
-            httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        )
-        # The key must not reach a proxy, as it would without TLS.
-        proxy = _proxy(network.proxy.url.get_secret_value()) if secure and network.proxy else None
-        super().__init__(verify=certificates, trust_env=False, proxy=proxy, client=self._open_session)
-        self._concurrency = concurrency
-        self._is_usable: WeakKeyDictionary[asyncio.Protocol, bool] = WeakKeyDictionary()
+def open_transport(network: Network, *, is_secure: bool, concurrency: int) -> httpx.AsyncBaseTransport:
+    """Return a transport over kept connections. The public certificates are only loaded if `is_secure`."""
+    # Loading the public certificates takes longer than a page. The context for http trusts no server.
+    certificates = network.certificates or (
+        httpx.create_ssl_context(trust_env=False) if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def open_session() -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=_Connector(self._concurrency, self.ssl_context, self._is_usable),
+            connector=_Connector(limit=concurrency, ssl=certificates),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             max_line_size=MAX_HEADER_BYTES,
@@ -51,20 +47,9 @@ class Transport(AiohttpTransport):
             max_headers=MAX_HEADERS,
         )
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request, without redirects, cookies or credentials of the environment."""
-        try:
-            answer = await super().handle_async_request(request)
-        except Exception:
-            self._renew_connections()
-            raise
-        kind = answer.headers.get("content-type", "")
-        if "html" in kind or (answer.status_code != 200 and "json" not in kind):
-            self._renew_connections()
-        return answer
-
-    def _renew_connections(self) -> None:
-        self._is_usable.update(dict.fromkeys(self._is_usable, False))
+    # The key must not reach a proxy, as it would without TLS.
+    proxy = _proxy(network.proxy.url.get_secret_value()) if is_secure and network.proxy else None
+    return AiohttpTransport(verify=certificates, trust_env=False, proxy=proxy, client=open_session)
 
 
 def _proxy(url: str) -> httpx.Proxy:
@@ -78,16 +63,11 @@ def _proxy(url: str) -> httpx.Proxy:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Reuses no connection that is not `is_usable` any more, and none on which unrequested data arrived.
+    """Reuses no connection on which unrequested data arrived: it would be read as the response to the next request."""
 
-    aiohttp would read it as the response to the next request.
-    """
-
-    def __init__(
-        self, limit: int, certificates: ssl.SSLContext, is_usable: "WeakKeyDictionary[asyncio.Protocol, bool]"
-    ) -> None:
-        super().__init__(limit=limit, ssl=certificates)
-        self._is_usable = is_usable
+    def __init__(self, *, limit: int, ssl: ssl.SSLContext) -> None:
+        super().__init__(limit=limit, ssl=ssl)
+        self._known: WeakSet[asyncio.Protocol] = WeakSet()
 
     async def connect(
         self,
@@ -100,9 +80,81 @@ class _Connector(aiohttp.TCPConnector):
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
             assert protocol is not None  # noqa: S101 - for mypy: only a closed connection has none
-            if protocol not in self._is_usable:
-                self._is_usable[protocol] = True
-                return connection
-            if self._is_usable[protocol] and not protocol.should_close:
+            if protocol not in self._known or not protocol.should_close:
+                self._known.add(protocol)
                 return connection
             connection.close()
+
+
+# The code in `RULES` and the text of an error; the first row that matches is used. The classes are aiohttp's, from
+# which its httpx transport raises each error of httpx: it reports both refused and reset connections as ConnectTimeout.
+_CUT = "cut_body", "the response of {server} ended early, or its compression is damaged"
+_NO_TLS = "tls_failed", "no TLS (https) with {server}"
+_UNREACHED = "connection_failed", "cannot connect to {server}"
+_ROWS: tuple[tuple[tuple[type[BaseException], ...], tuple[str, str]], ...] = (
+    ((BodyTooLarge,), ("body_too_large_response", "the response of {server} is too large")),
+    ((ssl.CertificateError,), ("certificate_refused", "the certificate of {server} is not trusted")),
+    ((aiohttp.ConnectionTimeoutError,), ("timeout", "{server} did not accept the connection in time")),
+    ((TimeoutError,), ("timeout", "{server} did not answer in time")),
+    ((aiohttp.ClientConnectorSSLError, ssl.SSLError), _NO_TLS),
+    ((aiohttp.ClientConnectorError,), _UNREACHED),
+    (
+        (aiohttp.ClientConnectionError, ConnectionError),
+        ("connection_reset", "{server} closed the connection before it answered"),
+    ),
+    ((aiohttp.ClientPayloadError, zlib.error), _CUT),
+    ((aiohttp.ClientHttpProxyError,), ("proxy_refused", "the connection to {server} was refused")),
+    ((aiohttp.ClientResponseError,), ("protocol_error", "{server} answered with something that is not HTTP")),
+    ((Exception,), _UNREACHED),
+)
+
+# Statuses with which a proxy says that it could not reach the service, or may do so later.
+_PASSING = frozenset({408, 425, 429, *range(500, 600)})
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
+_ALERT = re.compile(r"\[SSL: (\w+)\]")
+
+
+def explain(error: Exception, server: str, proxy: Proxy | None, *, begun: bool) -> tuple[str, str]:
+    """Return the code in `RULES` for a transport's exception, and one line that names the server and the cause.
+
+    The line has no names of libraries. `begun`: the response's headers had arrived.
+    """
+    cause: BaseException = error
+    while isinstance(cause.__cause__, aiohttp.ClientError):
+        cause = cause.__cause__
+    # The error of the system or of TLS, which aiohttp wraps.
+    inner = getattr(cause, "certificate_error", None) or getattr(cause, "os_error", None) or cause
+    code, text = next(row for types, row in _ROWS if isinstance(cause, types))
+    if begun and code not in {"timeout", "body_too_large_response"}:
+        code, text = _CUT
+    elif isinstance(cause, aiohttp.ClientHttpProxyError) and cause.status in _PASSING:
+        # The proxy, not this machine, could not connect to the service.
+        code = _UNREACHED[0]
+    elif code != "certificate_refused" and _ALERT.search(str(inner)):
+        # An alert of the server after the handshake has the number of a system error, but is none.
+        code, text = _NO_TLS
+    through = f" through the proxy {proxy.server} ({proxy.variable})" if proxy else ""
+    reason = _reason(inner)
+    return code, text.format(server=server + through) + (f": {reason}" if reason else "")
+
+
+def _reason(error: BaseException) -> str:
+    """Return the cause without what another program wrote: a proxy's text, or a part of a response, may be anything."""
+    match error:
+        case BodyTooLarge():
+            return str(error)
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy answered with status {error.status}"
+        case aiohttp.ClientResponseError():
+            return error.message.strip().partition("\n")[0].partition(":")[0]
+        case ssl.SSLCertVerificationError(verify_message=str(message)) if message:
+            return message.rstrip(".")
+        case OSError() if alert := _ALERT.search(str(error)):
+            return alert[1].replace("_", " ").lower()
+        case OSError() if numbers := dict.fromkeys(_ERRNO.findall(str(error))):
+            # For a host with several addresses asyncio joins all errors into one text.
+            return ", ".join(os.strerror(int(number)).lower() for number in numbers)
+        case OSError(strerror=str(message)):
+            return message.lower()
+        case _:
+            return ""

@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.orchestration.processes import free_port
 
 HERE = Path(__file__).parent
 KEY = "sandbox-demo-key"
@@ -126,7 +126,8 @@ def until(true: Callable[[], bool]) -> None:
 @contextmanager
 def rig(folder: Path) -> Iterator[Rig]:
     """Start the sandbox, and `gramhouse up` as a user does: with settings only."""
-    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
     own = {name: value for name, value in os.environ.items() if not name.startswith(("GRAMHOUSE_", "PREFECT_"))}
     settings = {"GRAMHOUSE_API_KEY": KEY, "GRAMHOUSE_PREFECT_PORT": str(port)}
     log = folder / "up.log"

@@ -37,7 +37,7 @@ async def _run(request: RunRequest, activity: str, progress: Progress, steps: "S
     from flows.scale import open_workers
 
     async with open_resources(request.settings, activity, progress) as resources, open_workers(request) as workers:
-        return await run_sync(request, replace(resources, scan_account=workers), steps or DIRECT)
+        return await run_sync(request, replace(resources, scan_elsewhere=workers), steps or DIRECT)
 
 
 async def _run_tracked(

@@ -18,17 +18,11 @@ def error_line(error: BaseException) -> str:
 
 
 class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not an error of ours
-    """The configured Prefect API cannot be used; `what` is why. The message is one line with the fix."""
-
-    def __init__(self, url: str | None, what: str = "does not answer", *, refused: bool = False) -> None:
-        fix = "start the server (`gramhouse up`; its address ends in /api), or unset PREFECT_API_URL"
-        if refused:
-            what, fix = "refuses the login", "set PREFECT_API_AUTH_STRING, or PREFECT_API_KEY, as the server requires"
-        super().__init__(f"{url or 'The Prefect API'} {what}. Fix: {fix}.")
+    """The configured Prefect API cannot be used. The message is one line with the fix."""
 
 
 class ProcessError(Exception):
-    """A process did not start, or ended unexpectedly; the message has the last lines of its log."""
+    """A process did not start, or ended unexpectedly."""
 
 
 class ClusterLost(Exception):  # noqa: N818 - a state of the cluster, not an error of ours

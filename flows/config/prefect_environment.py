@@ -1,4 +1,4 @@
-"""What Prefect reads of the environment: the address of its API, and proxies that its clients can use."""
+"""What Prefect reads of the environment: the address of its API, which addresses need no proxy, and settings."""
 
 import os
 import re
@@ -9,6 +9,13 @@ from pathlib import Path
 from flows.config.errors import SettingsError
 
 _NAME = "PREFECT_API_URL"
+
+# How long Prefect's server keeps its history: 30 days, unless the environment says otherwise.
+HISTORY = {
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs,orphans",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 24 * 3600),
+    "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P30D",
+}
 
 
 def prefect_api_url() -> str | None:
@@ -32,38 +39,11 @@ def prefect_api_url() -> str | None:
         ) from None
 
 
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
-
-# What httpx can parse: SOCKS would need another library, and anything else ends the process with a traceback.
-_PROXY = re.compile(r"(https?://)?([^\s/@?#\[\]]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?/?", re.ASCII | re.IGNORECASE)
-_EXCEPTION = re.compile(r"[\w.*-]+(:\d{1,5})?|\d+(\.\d+){3}/\d+|[\da-f:.]+", re.ASCII | re.IGNORECASE)
-
-
-def _without_proxies() -> dict[str, str]:
-    """Return the changes with which Prefect's client reaches this machine directly, whatever proxies are set.
-
-    Names in lower case have precedence for Prefect's client. It ignores an empty value, while the client of the service
-    then reads the name in upper case (connectors/source/network.py), so that it still reports a proxy that it needs.
-    """
-    found = {name: os.environ.get(name) or os.environ.get(name.upper(), "") for name in (*_PROXIES, "no_proxy")}
-    if not any(found[name] for name in _PROXIES):
-        return {}
-    exceptions = [entry for entry in re.split(r"[\s,]+", found["no_proxy"]) if _EXCEPTION.fullmatch(entry)]
-    changes = {"no_proxy": ",".join([*exceptions, "127.0.0.1", "localhost", "::1"])}
-    for name in _PROXIES:
-        if not _PROXY.fullmatch(found[name]):
-            changes |= {name: "", name.upper(): found[name]}
-    return changes
-
-
-def environment(**changes: str) -> dict[str, str]:
-    """Return this process's environment with changes, for a Python process that it starts.
-
-    PYTHONSAFEPATH is set because the current folder may have modules with our names, such as a package `models`.
-    """
-    return {**os.environ, **_without_proxies(), "PYTHONSAFEPATH": "1", **changes}
-
-
 def set_environment(changes: Mapping[str, str]) -> None:
-    """Change this process's environment, which Prefect reads when it is imported, and which child processes inherit."""
-    os.environ.update({**_without_proxies(), **changes})
+    """Change this process's environment, which Prefect reads when it is imported, and which child processes inherit.
+
+    Prefect's client then reaches this machine directly, whatever proxies are set.
+    """
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+    direct = ",".join([*re.findall(r"[^\s,]+", given), "127.0.0.1", "localhost", "::1"])
+    os.environ.update({**HISTORY, **os.environ, "no_proxy": direct, **changes})

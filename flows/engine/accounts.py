@@ -9,10 +9,9 @@ from connectors.source.errors import UNKNOWN_STATUS
 from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
 from flows.engine.batches import Batch
-from flows.engine.pages import scan_account
 from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
-from flows.engine.scan import AccountScan, Scan, begin_scan
+from flows.engine.scan import AccountScan, Scan
 from flows.engine.scans import fail_fast_group
 from models.erasure import FORGOTTEN
 from models.incremental import FullReason, why_full
@@ -49,15 +48,15 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
         async for account_scan in _begin_scans(run, batch, due):
             # Acquired before the task is created, so that waiting accounts cost no memory.
             await run.requests.open_accounts.acquire()
-            scanning = group.create_task(_scan_account(run, account_scan, done))
+            scanning = group.create_task(_scan(run, account_scan, done))
             scanning.add_done_callback(lambda _: run.requests.open_accounts.release())
     return done
 
 
-async def _scan_account(run: Run, account: AccountScan, done: Counter[str]) -> None:
-    elsewhere = run.resources.scan_account
+async def _scan(run: Run, account: AccountScan, done: Counter[str]) -> None:
+    elsewhere = run.resources.scan_elsewhere
     with suppress(RequestsSpent):
-        await (elsewhere(run, account) if elsewhere else scan_account(run.scanning, account))
+        await (elsewhere(run, account) if elsewhere else run.scan_account(account))
         done.update(account.done)
         if account.failed:
             run.to_repeat.append(AccountScan(account.budget, account.failed))
@@ -91,20 +90,20 @@ async def _begin_scans(run: Run, batch: Batch, due: Sequence[ChosenAccount]) -> 
         account_ids = [account.account_id for account in some]
         checkpoints = await warehouse.read_state(read_checkpoints, account_ids, run.request.options.kind)
         closed = await warehouse.read(read_closed_scans, account_ids)
-        feeds = {one.account_id: [media(one.account_id, surface) for surface in one.surfaces] for one in some}
+        feeds = {one: [media(one.account_id, surface) for surface in one.surfaces] for one in some}
         full = {each: why_full(closed.get(each), run.incremental) for own in feeds.values() for each in own}
         recent = {each: closed[each] for each, why in full.items() if why is None}
         older_than = run.clock.now() - run.request.lookback
         known = await warehouse.read(find_known_items, recent, older_than=older_than) if recent else {}
-        for account in some:
+        for account, own in feeds.items():
             scans = list[Scan]()
-            for each in feeds[account.account_id]:
-                scan = begin_scan(
-                    run.scanning,
+            for each in own:
+                last = checkpoints.get(each)
+                scan = run.begin_scan(
                     each,
-                    last := checkpoints.get(each),
-                    seen=await run.seen(last),
-                    account=account,
+                    last,
+                    await run.seen(last),
+                    account,
                     known=known.get(each, frozenset()),
                     known_seq=recent[each].seq if each in recent else None,
                     is_due=full[each] is FullReason.DUE,

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
 from flows.engine.scan import AccountScan
+from flows.reporting.progress import Progress
 from flows.reporting.words import count
 from models.checkpoint import RunKind
 from models.feeds import SURFACES
@@ -48,8 +49,9 @@ class AccountBatcher:
     batch, which begins when all are listed: then they are scanned in their order.
     """
 
-    def __init__(self, kind: RunKind = "sync", *, waits_for_all: bool = False) -> None:
-        self.listed = 0
+    def __init__(self, progress: Progress, kind: RunKind = "sync", *, waits_for_all: bool = False) -> None:
+        """Count the accounts in the progress of a run of this kind."""
+        self._progress = progress
         self.waiting: list[ChosenAccount] = []
         self._waits_for_all = waits_for_all
         # The surfaces of each account that have no outcome; the catalogue's account and surface are "".
@@ -63,11 +65,17 @@ class AccountBatcher:
             if account.account_id not in self._due:
                 self._due[account.account_id] = account.surfaces
                 self.waiting.append(account)
-                self.listed += 1
+                self._progress.accounts += 1
         self._changed.set()
+
+    @property
+    def listed(self) -> int:
+        """Return the number of accounts so far."""
+        return self._progress.accounts
 
     def close(self) -> None:
         """Signal that all accounts are listed: the remaining ones become a batch, however small."""
+        self._progress.catalogue_complete = True
         self._is_closed = True
         self._changed.set()
 

@@ -15,7 +15,7 @@ from connectors.warehouse.maintenance.retention import (
 )
 from connectors.warehouse.merge.removals import remove_missing
 from connectors.warehouse.merge.run_counts import RunCounts, read_counts
-from connectors.warehouse.publish.publish import StateRows, bring_state
+from connectors.warehouse.publish.publish import bring_state
 from connectors.warehouse.queries.outcomes import count_outcomes, read_run_failures
 from connectors.warehouse.storage.errors import WarehouseError, first_line
 from flows.engine.publishing import Published
@@ -109,7 +109,7 @@ async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) ->
     A failure is logged and not raised, because the run has already landed all its pages.
     """
     try:
-        await warehouse.write(bring_state, StateRows(*await warehouse.read_state(read_published)))
+        await warehouse.write(bring_state, await warehouse.read_state(read_published))
         now = await warehouse.read(find_agreed_time, now=now)
         await warehouse.write(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))
         runs = await warehouse.write(delete_old_runs, before=now - keep)

@@ -17,7 +17,6 @@ from connectors.state.identity import (
 )
 from connectors.state.progress import delete_progress
 from connectors.state.runs import redact_texts
-from connectors.warehouse.maintenance.compact_file import check_room
 from connectors.warehouse.maintenance.forget import count_items, erase, find_account
 from connectors.warehouse.storage.errors import WarehouseError
 from flows.clock import new_id
@@ -87,7 +86,6 @@ async def _erase(settings: Settings, text: str) -> Erasure:
     async with open_existing(settings, ACTIVITY, rewrites=True) as (warehouse, clock):
         files, now = warehouse.files, clock.now()
         before, account = await _find(warehouse, text)
-        check_room(files.path)
         accounts = {one.account_id: one for one in (*before.accounts, account)}
         erasure = Erasure(tuple(accounts.values()), before.removed)
         erasure = await warehouse.write_state(_forget_in_state, erasure, now=now)

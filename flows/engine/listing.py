@@ -6,20 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest
-from connectors.source.errors import ApiError
-from connectors.source.responses import Response
-from connectors.source.retry import Send
-from connectors.state.identity import read_forgotten
+from connectors.source.endpoints import CATALOGUE_SCOPE
 from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_listed_accounts, read_closed_scans, read_statuses
-from flows.engine.pages import scan_partition
+from flows.engine.pages import Page
 from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
-from flows.engine.scan import begin_scan
 from flows.engine.warehouse import Warehouse
-from models.api import AccountPage, MediaPage, RejectedRecord
-from models.erasure import Forgotten, without_forgotten
+from models.api import AccountPage, RejectedRecord
 from models.incremental import ClosedScan
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome
@@ -29,61 +23,35 @@ from models.selection import ChosenAccount, choose_account
 async def list_accounts(run: Run) -> Outcome | None:
     """Page through the account catalogue, with a cursor checkpoint for each page; note accounts whose token expired.
 
-    The accounts of a page go into batches at once. The records of forgotten accounts are removed from a page when it is
-    received, so they never land. Return the outcome, or None if the run has made as many requests as it may.
+    The accounts of a page go into batches at once. Return the outcome, or None if the run has made as many requests as
+    it may.
     """
-    warehouse, surfaces = run.resources.warehouse, run.request.surfaces
+    warehouse, surfaces, batcher = run.resources.warehouse, run.request.surfaces, run.batcher
     last = (await warehouse.read_state(read_checkpoints, [""])).get(CATALOGUE)
     if run.request.options.accept_removals:
         # The user confirms the present catalogue, not what an interrupted run listed of it.
         last = None
-    scanning, met = run.scanning, set[str]()
-    forgotten = await warehouse.read_state(read_forgotten)
-    if forgotten.marks:
-        scanning = replace(scanning, send=_leaving_out(forgotten, scanning.send, met))
-    scan = begin_scan(scanning, CATALOGUE, last, seen=await run.seen(last))
-    if scan.checkpoint.pages and not scan.is_too_old:
+    scan = run.begin_scan(CATALOGUE, last, await run.seen(last))
+    if scan.checkpoint.pages and not run.is_too_old(scan):
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await warehouse.read(find_listed_accounts, scan.checkpoint)
-        run.add(choose_account(listed_as, status, surfaces) for listed_as, status in found)
+        batcher.add(choose_account(listed_as, status, surfaces) for listed_as, status in found)
     rejected, outcome = list[RejectedRecord](), None
 
-    def add(page: AccountPage | MediaPage) -> None:
+    def add(page: Page) -> None:
         if isinstance(page, AccountPage):
-            run.add(choose_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+            batcher.add(choose_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
             rejected.extend(page.rejected)
 
     with suppress(RequestsSpent):
-        outcome = await scan_partition(scanning, scan, run.budget(CATALOGUE_SCOPE), add)
-    run.add(await _known(warehouse, rejected, surfaces))
-    run.add(ChosenAccount(mark, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
+        outcome = await run.scan_partition(scan, run.budget(CATALOGUE_SCOPE), add)
+    batcher.add(await _known(warehouse, rejected, surfaces))
+    batcher.add(ChosenAccount(mark, surfaces=surfaces, is_forgotten=True) for mark in sorted(run.forgotten_listed))
     if run.request.options.max_requests is not None:
-        waiting = run.batcher.waiting
-        closed = await warehouse.read(read_closed_scans, [account.account_id for account in waiting])
-        run.batcher.waiting = longest_waiting(waiting, closed)
-    run.all_listed()
+        closed = await warehouse.read(read_closed_scans, [account.account_id for account in batcher.waiting])
+        batcher.waiting = longest_waiting(batcher.waiting, closed)
+    batcher.close()
     return outcome
-
-
-def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
-    """Return `send`, whose pages and errors do not contain forgotten accounts; their marks are added to `met`."""
-
-    async def filtered(request: ApiRequest) -> Response:
-        try:
-            response = await send(request)
-        except ApiError as error:
-            # The text of a malformed page would go to quarantine.
-            failure = error.failure
-            if failure.body is not None and forgotten.marks_in(failure.body.decode(errors="replace")):
-                raise ApiError(replace(failure, body=None), error.retry_after) from None
-            raise
-        if not isinstance(response.page, AccountPage):
-            return response
-        page, marks = without_forgotten(response.page, forgotten)
-        met.update(marks)
-        return replace(response, page=page)
-
-    return filtered
 
 
 async def _known(

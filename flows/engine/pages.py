@@ -1,180 +1,221 @@
-"""Scans one feed, or the catalogue, page by page. Each page lands with its checkpoint before the next is requested."""
+"""Scans feeds and the catalogue page by page. Each page lands with its checkpoint before the next is requested."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error, is_transient
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure, is_transient
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
-from flows.engine.requests import StopRun
-from flows.engine.scan import (
-    AccountScan,
-    Scan,
-    ScanContext,
-    abandon,
-    advance,
-    begin_again,
-    closed_outcome,
-    failed_outcome,
-    why_again,
-)
+from connectors.source.retry import Attempts
+from flows.engine.requests import Requests, StopRun
+from flows.engine.run_request import RunRequest
+from flows.engine.scan import AccountScan, Scan
 from models.api import AccountPage, MediaPage
-from models.checkpoint import ScanState
-from models.feeds import FEEDS
-from models.landing import PageCommit, ReceivedPage, ScopeCooldown
-from models.partition import CATALOGUE
+from models.checkpoint import Checkpoint, ScanState, plan_scan
+from models.landing import PageCommit, ReceivedPage
+from models.mapping import Mapping
+from models.page_items import post_reader
+from models.partition import CATALOGUE, Partition
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome
+from models.selection import ChosenAccount
 
 Page = AccountPage | MediaPage
 
 _log = logging.getLogger(__name__)
 
 
-async def scan_account(run: ScanContext, account: AccountScan) -> None:
-    """Scan what is left of an account. Raises as `scan_partition` does.
+class Scanner(ABC):
+    """What scans, the run itself or a worker for it: they differ in how they `land`."""
 
-    One surface after the other: both are one rate-limit scope, which must not have concurrent requests, and whose
-    cooldown applies to both (API 4.2).
-    """
-    while account.left:
-        scan = account.left[0]
-        outcome = await scan_partition(run, scan, account.budget)
-        account.left.pop(0)
-        if outcome is None:
-            account.failed.append(scan)
-        else:
-            account.done.update({outcome.kind: 1, "pages": outcome.pages})
+    def __init__(
+        self,
+        request: RunRequest,
+        run_id: str,
+        resumed: tuple[str, ...],
+        mapping: Mapping,
+        requests: Requests,
+        new_id: Callable[[], str],
+    ) -> None:
+        """Scan for a run, which resumes the runs `resumed`, and reads media with the mapping of its warehouse."""
+        self.request = request
+        self.run_id = run_id
+        self.resumed = resumed
+        self.requests = requests
+        self.new_id = new_id
+        self.clock = requests.clock
+        self.progress = requests.progress
+        self._read_posts = post_reader(mapping)
 
+    @abstractmethod
+    async def land(self, commit: PageCommit) -> None:
+        """Return when a commit is durable."""
 
-async def scan_partition(
-    run: ScanContext, scan: Scan, budget: RateLimitBudget, on_page: Callable[[Page], None] | None = None
-) -> Outcome | None:
-    """Scan to the last page or to known posts; call `on_page` with each page when it has landed.
+    def begin_scan(
+        self,
+        partition: Partition,
+        last: Checkpoint | None,
+        seen: frozenset[str],
+        account: ChosenAccount | None = None,
+        *,
+        known: frozenset[str] = frozenset(),
+        known_seq: int | None = None,
+        is_due: bool = False,
+    ) -> Scan:
+        """Decide where a scan begins: `last` is the partition's checkpoint, `seen` what an unfinished one has received.
 
-    Return the outcome, which has landed, or None if the scan failed for a passing reason and may be repeated. Raises
-    StopRun if its error, whose outcome has landed, ends other scans, too, and RequestsSpent.
-    """
-    outcome: Outcome | None
-    if scan.checkpoint.is_closed:
-        outcome = closed_outcome(run, scan)
-        await run.land(PageCommit(outcomes=(outcome,)))
-        return outcome
-    while True:
-        try:
-            while scan.checkpoint.state is ScanState.SCANNING:
-                outcome = await _land_page(run, scan, await _fetch(run, scan, budget), on_page)
-            if outcome is not None:
-                return outcome
-            # Newer items are on pages that the old scan had passed already.
-            started = f"{scan.checkpoint.started_at:%Y-%m-%d}"
-            note = f"An old scan, started {started}, was abandoned; scanned again from the first page."
-        except (ApiError, Deferred) as error:
-            failure, unreadable = _log_error(run, scan, error)
-            again = why_again(scan, failure)
-            is_refused = failure is not None and failure.disposition is Disposition.RESTART
-            if again is None:
-                if scan.may_repeat and failure is not None and is_transient(failure.code):
-                    scan.may_repeat = False
-                    await run.land(PageCommit(unreadable))
-                    return None
-                is_dead = is_refused or (failure is not None and failure.code.startswith("cursor_"))
-                outcome = failed_outcome(run, scan, error)
-                await run.land(PageCommit(unreadable, abandon(run, scan) if is_dead else None, (outcome,)))
-                if failure is not None and failure.disposition is Disposition.STOP:
-                    raise StopRun(failure) from None
-                return outcome
-            await run.land(PageCommit(unreadable, abandon(run, scan)))
-            if is_refused:
-                scan.refused_after = scan.checkpoint.items
-                run.progress.restarted += 1
-            note = again
-        begin_again(run, scan, note)
+        A full scan that `is_due` is followed by another one after a whole interval. The others are as in Scan.
+        """
+        fresh = self._begin(partition, known_seq)
+        checkpoint = plan_scan(fresh, last, resumed_runs=self.resumed, within=self.request.within)
+        attempts = Attempts(self.request.settings.page_size)
+        scan = Scan(account, fresh.started_at, checkpoint, attempts, known, known_seq, 1.0 if is_due else None)
+        scan.had_cursor = last is not None and last.had_cursor
+        scan.continue_at(checkpoint, seen)
+        if checkpoint.is_closed:
+            scan.note = "Scanned by the run that this one resumes."
+        elif checkpoint.pages:
+            scan.note = f"Resumed after {checkpoint.pages} pages."
+        return scan
 
+    def is_too_old(self, scan: Scan) -> bool:
+        """Return whether newer items are on pages that a scan had passed before it was interrupted."""
+        return scan.began - scan.checkpoint.started_at > self.request.within
 
-async def _fetch(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Response:
-    """Request the page that is due, with the waits and retries that its attempts and the scope's budget allow.
+    async def scan_account(self, account: AccountScan) -> None:
+        """Scan what is left of an account. Raises as `scan_partition` does.
 
-    Raises the last ApiError when it gives up, Deferred when the scope's wait exceeds its budget, StopRun, and
-    RequestsSpent. The caller must not request other pages of the scope meanwhile.
-    """
-    while True:
-        await budget.wait(run.clock, run.requests.sleep)
-        try:
-            async with run.requests.one(budget, is_retry=bool(scan.attempts.failures)):
-                response = await run.send(_request(scan))
-        except ApiError as error:
-            failure, is_asked_when = error.failure, error.retry_after is not None
-            if run.requests.is_outage and failure.disposition is Disposition.RETRY and not is_asked_when:
-                # The next request waits for its turn to ask, and this one is no try.
-                continue
-            of_key = error.is_limit and run.requests.is_limited()
-            verdict = scan.attempts.decide(error, run.random, of_key=of_key)
-            if verdict.whole_scope:
-                await _start_cooldown(run, budget, verdict.delay, failure)
-            if not verdict.retries:
-                raise
-        else:
+        One surface after the other: both are one rate-limit scope, which must not have concurrent requests, and whose
+        cooldown applies to both (API 4.2).
+        """
+        while account.left:
+            scan = account.left[0]
+            outcome = await self.scan_partition(scan, account.budget)
+            account.left.pop(0)
+            if outcome is None:
+                account.failed.append(scan)
+            else:
+                account.done.update({outcome.kind: 1, "pages": outcome.pages})
+
+    async def scan_partition(
+        self, scan: Scan, budget: RateLimitBudget, on_page: Callable[[Page], None] | None = None
+    ) -> Outcome | None:
+        """Scan to the last page or to known posts; call `on_page` with each page when it has landed.
+
+        Return the outcome, which has landed, or None if the scan failed for a passing reason and may be repeated.
+        Raises StopRun if its error, whose outcome has landed, ends other scans, too, and RequestsSpent.
+        """
+        if scan.checkpoint.is_closed:
+            outcome = scan.outcome(self.run_id, self.clock.now())
+            await self.land(PageCommit(outcomes=(outcome,)))
+            return outcome
+        while True:
+            try:
+                while not scan.checkpoint.is_closed:
+                    response = await self.requests.send(scan, budget)
+                    closed = await self._land_page(scan, response, on_page)
+                    if closed is not None:
+                        return closed
+                why = f"An old scan, started {scan.checkpoint.started_at:%Y-%m-%d}, was abandoned"
+            except (ApiError, Deferred) as error:
+                unreadable = self._log_error(scan, error)
+                if isinstance(error, Deferred) or (reason := self._why_again(scan, error.failure)) is None:
+                    return await self._give_up(scan, error, unreadable)
+                why = reason
+                await self.land(PageCommit(unreadable, self._abandon(scan)))
+                if error.failure.disposition is Disposition.RESTART:
+                    scan.refused_after = scan.checkpoint.items
+                    self.progress.restarted += 1
+            # After a violation of the order, the scan must be full.
+            known_seq = scan.known_seq if scan.checkpoint.order_broken_by is None else None
+            scan.continue_at(self._begin(scan.partition, known_seq))
             scan.attempts.failures.clear()
-            return response
-        _log_retry(run, scan, failure, verdict.delay)
-        if not verdict.whole_scope:
-            await run.requests.sleep(verdict.delay)
+            scan.note = f"{why}; scanned again from the first page."
 
+    def _begin(self, partition: Partition, known_seq: int | None) -> Checkpoint:
+        now, kind = self.clock.now(), self.request.options.kind
+        return Checkpoint(partition, self.new_id(), self.run_id, now, now, run_kind=kind, known_seq=known_seq)
 
-async def _start_cooldown(run: ScanContext, budget: RateLimitBudget, seconds: float, cause: Failure) -> None:
-    """Begin a cooldown; it lands before it is waited for, so that it survives a kill."""
-    monotonic = run.clock.monotonic()
-    budget.start_cooldown(seconds, monotonic, cause)
-    resume_after = budget.resume_after(run.clock.now(), monotonic)
-    run.progress.cooldowns[budget.scope] = resume_after
-    await run.land(PageCommit(cooldown=ScopeCooldown(budget.scope, resume_after, run.clock.now())))
+    def _why_again(self, scan: Scan, failure: Failure) -> str | None:
+        """Return why a scan begins again after a failure, or None if it ends."""
+        items, before = scan.checkpoint.items, scan.refused_after
+        # Unless each cursor expires before the list ends.
+        gets_further = scan.checkpoint.cursor is not None and (before is None or items > before)
+        if failure.disposition is Disposition.RESTART and gets_further:
+            return "The cursor was refused"
+        # An old scan would be repeated anyway, and its cursor may never work again.
+        if self.is_too_old(scan) and failure.disposition is not Disposition.STOP and failure.outcome != "denied":
+            return f"An old scan could not be continued ({failure})"
+        return None
 
+    async def _give_up(self, scan: Scan, error: ApiError | Deferred, unreadable: ReceivedPage | None) -> Outcome | None:
+        """End a scan because of an error; its result is that of `scan_partition`."""
+        failure = error.failure if isinstance(error, ApiError) else None
+        if scan.may_repeat and failure is not None and is_transient(failure.code):
+            scan.may_repeat = False
+            await self.land(PageCommit(unreadable))
+            return None
+        outcome, abandoned = scan.outcome(self.run_id, self.clock.now(), error), None
+        if failure is not None and (failure.disposition is Disposition.RESTART or failure.code.startswith("cursor_")):
+            abandoned = self._abandon(scan)
+        await self.land(PageCommit(unreadable, abandoned, (outcome,)))
+        if failure is not None and failure.disposition is Disposition.STOP:
+            raise StopRun(failure) from None
+        return outcome
 
-def _log_retry(run: ScanContext, scan: Scan, failure: Failure, seconds: float) -> None:
-    host = (run.request.base_url or "").partition("://")[2]
-    facts = {**scan.about, **failure.facts, "retry_in": round(seconds, 1)}
-    name = f" ({facts['username']})" if facts["username"] else ""
-    what = f"{scan.partition}{name} at {host}" if host else f"{scan.partition}{name}"
-    _log.info("%s: %s; retry in %.1f s", what, failure, seconds, extra=facts)
+    def _abandon(self, scan: Scan) -> Checkpoint | None:
+        """Return the checkpoint of a scan that no run continues, unless nothing of it is stored."""
+        if not scan.checkpoint.pages or scan.checkpoint.state is not ScanState.SCANNING:
+            return None
+        return scan.checkpoint.abandon(run_id=self.run_id, at=self.clock.now())
 
+    async def _land_page(
+        self, scan: Scan, response: Response, on_page: Callable[[Page], None] | None
+    ) -> Outcome | None:
+        """Land a page with its checkpoint, and the outcome if that ends the scan; return that.
 
-def _request(scan: Scan) -> ApiRequest:
-    cursor, limit = scan.checkpoint.cursor, scan.attempts.limit
-    if scan.account is None:
-        return accounts_request(cursor, limit)
-    return feed_request(FEEDS[scan.partition.surface], scan.account.listed_as, cursor, limit)
+        Raises ApiError if the scan cannot continue after it, or has rejected most records. If the page does not show
+        how it continues, it lands without a checkpoint.
+        """
+        page, outcome, error = response.page, None, None
+        received = self._receive(scan, page.received, response.correlation_id, scan.checkpoint.scan_id)
+        posts = self._read_posts(page.body) if isinstance(page, MediaPage) else ()
+        scan.pages += 1
+        scan.items += page.items
+        try:
+            scan.follow(response, posts, run_id=self.run_id, lookback=self.request.lookback, at=received.received_at)
+        except ApiError as fault:
+            error = fault
+        if error is None and scan.checkpoint.is_closed and not self.is_too_old(scan):
+            outcome = scan.outcome(self.run_id, self.clock.now())
+        checkpoint = scan.checkpoint if error is None else None
+        await self.land(PageCommit(received, checkpoint, (outcome,) if outcome else ()))
+        self.progress.pages += 1
+        self.progress.items += page.items
+        if on_page is not None:
+            on_page(page)
+        if scan.checkpoint.state is ScanState.ABANDONED:
+            error = _most_rejected(scan, response)
+        if error is not None:
+            raise error
+        return outcome
 
+    def _receive(self, scan: Scan, body: bytes, correlation_id: str | None, scan_id: str = "") -> ReceivedPage:
+        """Return the page that is due as it lands; without a scan its body goes to quarantine."""
+        number, now = scan.checkpoint.pages + 1, self.clock.now()
+        return ReceivedPage(scan.partition, self.run_id, scan_id, number, now, correlation_id, body)
 
-async def _land_page(
-    run: ScanContext, scan: Scan, response: Response, on_page: Callable[[Page], None] | None
-) -> Outcome | None:
-    """Land a page with its checkpoint, and the outcome if the scan is closed; return that.
-
-    Raises ApiError if the scan cannot continue after it, or has rejected most records. If the page does not show how
-    it continues, it lands without a checkpoint.
-    """
-    page, outcome, error = response.page, None, None
-    received = _received(run, scan, page.received, response.correlation_id, scan.checkpoint.scan_id)
-    posts = run.read_posts(page.body) if isinstance(page, MediaPage) else ()
-    scan.pages += 1
-    scan.items += page.items
-    try:
-        advance(run, scan, response, posts, received.received_at)
-    except ApiError as fault:
-        error = fault
-    if error is None and scan.checkpoint.is_closed and not scan.is_too_old:
-        outcome = closed_outcome(run, scan)
-    await run.land(PageCommit(received, scan.checkpoint if error is None else None, (outcome,) if outcome else ()))
-    run.progress.pages += 1
-    run.progress.items += page.items
-    if on_page is not None:
-        on_page(page)
-    if scan.checkpoint.state is ScanState.ABANDONED:
-        error = _most_rejected(scan, response)
-    if error is not None:
-        raise error
-    return outcome
+    def _log_error(self, scan: Scan, error: ApiError | Deferred) -> ReceivedPage | None:
+        """Log an error; return the page if it could not be parsed: it goes to quarantine."""
+        if isinstance(error, Deferred):
+            cause = error.error.facts if error.error else {}
+            facts = {**scan.about, "code": "rate_limited", **cause, "resume_after": error.resume_after}
+            until = f"{error.resume_after:%F %T}"
+            _log.info("%s: deferred; cooldown until %s UTC", scan.partition, until, extra=facts)
+            return None
+        failure = error.failure
+        _log.warning("%s: %s", scan.partition, failure, extra={**scan.about, **failure.facts})
+        return None if failure.body is None else self._receive(scan, failure.body, failure.correlation_id)
 
 
 def _most_rejected(scan: Scan, response: Response) -> ApiError:
@@ -182,25 +223,4 @@ def _most_rejected(scan: Scan, response: Response) -> ApiError:
     if scan.partition == CATALOGUE:
         code, what = ACCOUNTS_REJECTED, "accounts are malformed"
     message = f"{scan.checkpoint.rejected:,} of {scan.checkpoint.items:,} {what}"
-    return client_error(response.operation, code, message, correlation_id=response.correlation_id)
-
-
-def _received(run: ScanContext, scan: Scan, body: bytes, correlation_id: str | None, scan_id: str) -> ReceivedPage:
-    """Return the page that is due as it lands; without a scan its body goes to quarantine."""
-    return ReceivedPage(
-        scan.partition, run.run_id, scan_id, scan.checkpoint.pages + 1, run.clock.now(), correlation_id, body
-    )
-
-
-def _log_error(run: ScanContext, scan: Scan, error: ApiError | Deferred) -> tuple[Failure | None, ReceivedPage | None]:
-    """Log an error; return its failure, and the page if it is one that could not be parsed: it goes to quarantine."""
-    if isinstance(error, Deferred):
-        facts = {"code": "rate_limited", **(error.error.facts if error.error else {})}
-        until, facts = f"{error.resume_after:%F %T}", {**scan.about, **facts, "resume_after": error.resume_after}
-        _log.info("%s: deferred; cooldown until %s UTC", scan.partition, until, extra=facts)
-        return None, None
-    failure = error.failure
-    _log.warning("%s: %s", scan.partition, failure, extra={**scan.about, **failure.facts})
-    if failure.body is None:
-        return failure, None
-    return failure, _received(run, scan, failure.body, failure.correlation_id, "")
+    return ApiError(response.operation, code, message, correlation_id=response.correlation_id)

@@ -8,7 +8,7 @@ from connectors.buckets.address import open_snapshot_bucket
 from connectors.state.identity import read_salt
 from connectors.state.published import read_published
 from connectors.state.runs import mark_published
-from connectors.warehouse.publish.publish import Publication, StateRows, find_refusal, publish
+from connectors.warehouse.publish.publish import Publication, find_refusal, publish
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
@@ -66,7 +66,7 @@ async def publish_snapshot(
     With `may_show` the snapshot may show what the one before hid. Raises BucketError and WarehouseUnusable.
     """
     snapshot, files, report = settings.snapshot_file(), warehouse.files, settings.report or report
-    rows = StateRows(*await warehouse.read_state(read_published))
+    rows = await warehouse.read_state(read_published)
     salt = await warehouse.read_state(read_salt)
     what = replace(publication(settings, at=now, may_show=may_show), raw_folder=files.raw, salt=salt)
     size = await warehouse.alone(publish, files.path, snapshot, rows, what)

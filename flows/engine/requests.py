@@ -1,18 +1,27 @@
-"""The requests of a run's scans: how many at once, how fast, and whether at all."""
+"""The requests of a run's scans: how many at once, how fast, whether at all, and what follows when one fails."""
 
 import asyncio
+import logging
 import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 from connectors.source.errors import ApiError, Disposition, Failure
-from connectors.source.outage import Outage
-from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.rate_limit import Outage, RateLimitBudget
 from connectors.source.request_rate import RequestRate
+from connectors.source.responses import Response
+from connectors.source.retry import Send
 from flows.engine.run_request import RunRequest
+from flows.engine.scan import Scan
 from flows.reporting.progress import Progress, notices
 from models.clock import Clock
+from models.landing import PageCommit, ScopeCooldown
+
+Land = Callable[[PageCommit], Awaitable[None]]
+"""Returns when a commit is durable."""
+
+_log = logging.getLogger(__name__)
 
 # Accounts whose scans are under way, or sleep: each takes about 25 kB.
 _OPEN_ACCOUNTS = 2_000
@@ -34,21 +43,35 @@ class StopRun(Exception):  # noqa: N818 - the error is its attribute
 
 
 class Requests:
-    """Lets scans send their requests: as many at once, and in all, as the run may, at the `rate` of the service.
+    """Sends the requests of scans: as many at once, and in all, as the run may, at the `rate` of the service.
 
     In an outage one at a time asks; after the longest wait of the settings the run stops. `open_accounts` is held for
     each account that is scanned. If the number of requests is limited, these are as many as requests in flight, so that
     those that come first are asked first, however long landing takes.
     """
 
-    def __init__(self, request: RunRequest, rate: RequestRate, clock: Clock, progress: Progress) -> None:
+    def __init__(
+        self,
+        request: RunRequest,
+        ask: Send,
+        rate: RequestRate,
+        clock: Clock,
+        random: Callable[[], float],
+        land: Land,
+        progress: Progress,
+    ) -> None:
+        """Let `ask` make a request; `random` returns 0 to 1."""
         self.rate = rate
         self.clock = clock
+        self.progress = progress
+        self._ask = ask
+        self._random = random
+        self._land = land
         self._most, concurrency = request.options.max_requests, request.settings.concurrency
         self._max_wait = request.settings.max_wait
+        self._host = (request.base_url or "").partition("://")[2]
         self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if self._most is None else concurrency)
         self._in_flight = asyncio.Semaphore(concurrency)
-        self._progress = progress
         self._outage = Outage(clock.monotonic())
         self._probing = asyncio.Lock()
         self._sent_at = -math.inf
@@ -58,16 +81,7 @@ class Requests:
     @property
     def are_spent(self) -> bool:
         """Whether the run has made as many requests as it may."""
-        return self._most is not None and self._progress.requests >= self._most
-
-    @property
-    def is_outage(self) -> bool:
-        """Whether the service is away; then an error says nothing about its account."""
-        return self._outage.is_on
-
-    def is_limited(self) -> bool:
-        """Return whether a limit that refused a request is probably one of the whole key, which refuses others, too."""
-        return self.rate.is_limited(self.clock.monotonic()) or len(self._outage.failed) > 1
+        return self._most is not None and self.progress.requests >= self._most
 
     def check(self) -> None:
         """Raise RequestsSpent if no request may be sent any more."""
@@ -79,37 +93,61 @@ class Requests:
         self.check()
         task = asyncio.current_task()
         self._asleep.add(task)
-        self._progress.waiting = len(self._asleep)
+        self.progress.waiting = len(self._asleep)
         try:
             await self.clock.sleep(seconds)
         finally:
             self._asleep.discard(task)
-            self._progress.waiting = len(self._asleep)
+            self.progress.waiting = len(self._asleep)
 
-    @asynccontextmanager
-    async def one(self, budget: RateLimitBudget, *, is_retry: bool) -> AsyncIterator[None]:
-        """Send a request in the block.
+    async def send(self, scan: Scan, budget: RateLimitBudget) -> Response:
+        """Request the page of a scan that is due, with the waits and retries that its attempts and its scope allow.
 
-        Raises RequestsSpent, and StopRun with the last error if an outage lasts too long.
+        Raises the last ApiError when it gives up, Deferred when the wait of the scope exceeds its budget, StopRun with
+        the last error of an outage that lasts too long, and RequestsSpent. The caller must not request other pages of
+        the scope meanwhile.
         """
+        while True:
+            await budget.wait(self.clock, self.sleep)
+            try:
+                response = await self._send_once(scan, budget)
+            except ApiError as error:
+                failure = error.failure
+                if self._outage.is_on and failure.disposition is Disposition.RETRY and error.retry_after is None:
+                    # It says nothing about its account, so it is no try. The next one waits for its turn to ask.
+                    continue
+                verdict = scan.attempts.decide(error, self._random, of_key=error.is_limit and self._is_limited())
+                if verdict.whole_scope:
+                    await self._start_cooldown(budget, verdict.delay, failure)
+                if not verdict.retries:
+                    raise
+            else:
+                scan.attempts.failures.clear()
+                return response
+            self._log_retry(scan, failure, verdict.delay)
+            if not verdict.whole_scope:
+                await self.sleep(verdict.delay)
+
+    async def _send_once(self, scan: Scan, budget: RateLimitBudget) -> Response:
         async with self._in_flight, self._probing if self._outage.is_on else nullcontext():
             if (wait := self._outage.next_at - self.clock.monotonic()) > 0:
                 await self.clock.sleep(wait)
             await self._keep_pace()
             self.check()
-            self._progress.requests += 1
-            self._progress.retries += is_retry
+            self.progress.requests += 1
+            self.progress.retries += bool(scan.attempts.failures)
             if self.are_spent:
                 for sleeping in filter(None, self._asleep):
                     sleeping.cancel()
             try:
-                yield
+                response = await self._ask(scan.request)
             except ApiError as error:
                 self._observe(budget, error)
                 if self._outage.is_on and self.clock.monotonic() - self._outage.answered_at > self._max_wait:
                     raise StopRun(error.failure) from error
                 raise
             self._observe(budget, None)
+            return response
 
     async def _keep_pace(self) -> None:
         """Wait until the rate allows a request."""
@@ -133,5 +171,23 @@ class Requests:
         if error is None or limited or error.failure.disposition is not Disposition.RETRY:
             pages, budget.pages = budget.pages, 0 if limited else budget.pages + 1
             self.rate = self.rate.observe(budget.scope, limited=limited, now=now, pages=pages)
-            self._progress.refused += limited
-            self._progress.allowed = self.rate.allowed if self.rate.is_limited(now) else None
+            self.progress.refused += limited
+            self.progress.allowed = self.rate.allowed if self.rate.is_limited(now) else None
+
+    def _is_limited(self) -> bool:
+        """Return whether a limit that refused a request is probably one of the whole key, which refuses others, too."""
+        return self.rate.is_limited(self.clock.monotonic()) or len(self._outage.failed) > 1
+
+    async def _start_cooldown(self, budget: RateLimitBudget, seconds: float, cause: Failure) -> None:
+        """Begin a cooldown; it lands before it is waited for, so that it survives a kill."""
+        budget.start_cooldown(seconds, self.clock.monotonic(), cause)
+        now = self.clock.now()
+        resume_after = budget.resume_after(now, self.clock.monotonic())
+        self.progress.cooldowns[budget.scope] = resume_after
+        await self._land(PageCommit(cooldown=ScopeCooldown(budget.scope, resume_after, now)))
+
+    def _log_retry(self, scan: Scan, failure: Failure, seconds: float) -> None:
+        facts = {**scan.about, **failure.facts, "retry_in": round(seconds, 1)}
+        name = f" ({facts['username']})" if facts["username"] else ""
+        at = f" at {self._host}" if self._host else ""
+        _log.info("%s%s%s: %s; retry in %.1f s", scan.partition, name, at, failure, seconds, extra=facts)

@@ -1,41 +1,45 @@
-"""Opens a run: what it uses, its row in the state, and the runs that it resumes."""
+"""A run: what it uses, its row in the state, the runs that it resumes, and its accounts."""
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from connectors.source.endpoints import ApiRequest
+from connectors.source.errors import ApiError, Failure
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
+from connectors.source.responses import Response
 from connectors.source.retry import Send
-from connectors.state.identity import bind_service, read_service
+from connectors.state.identity import bind_service, read_forgotten, read_service
 from connectors.state.progress import read_cooldowns
-from connectors.state.runs import begin_run, end_run, read_runs
+from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.queries.progress import find_due_scans, find_seen_ids
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
-from flows.clock import SteadyClock
 from flows.engine.batches import AccountBatcher, Batch
+from flows.engine.pages import Scanner
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import AccountScan, ScanContext, describe_failure
+from flows.engine.scan import AccountScan, describe_failure
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
 from models import release
+from models.api import AccountPage
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
+from models.erasure import Forgotten, without_forgotten
 from models.identity import service_refusal
 from models.incremental import Incremental, least_age
 from models.landing import PageCommit
-from models.page_items import post_reader
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection
 
@@ -45,16 +49,13 @@ _SETTLED_AT_ONCE = 1_000
 
 REQUEST_BUDGET = "request_budget"
 
-if TYPE_CHECKING:
-    from connectors.source.errors import Failure
-
 
 @dataclass(frozen=True, slots=True)
 class RunResources:
     """The resources of a run, including time, randomness and ids.
 
-    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it.
-    `scan_account` scans elsewhere (flows/scale.py); by default, accounts are scanned in this process.
+    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it. With
+    `scan_elsewhere` accounts are scanned by workers (flows/scale.py), otherwise in this process.
     """
 
     send: Send
@@ -64,50 +65,40 @@ class RunResources:
     new_id: Callable[[], str]
     rate: RequestRate = field(default_factory=RequestRate)
     progress: Progress = field(default_factory=Progress)
-    scan_account: "ScanAccount | None" = None
+    scan_elsewhere: "ScanElsewhere | None" = None
 
 
-class Run:
+class Run(Scanner):
     """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    Without `incremental` every scan of posts is full. `cooldowns` has the end of each rate-limit scope's cooldown.
-    `stopped_by` is the error that ended all scans. Not a dataclass: Prefect would copy the fields of one for each task.
+    Without `incremental` every scan of posts is full. `stopped_by` is the error that ended all scans, and
+    `forgotten_listed` has the marks of forgotten accounts that were listed. Not a dataclass: Prefect would copy the
+    fields of one for each task.
     """
 
     def __init__(
         self,
         request: RunRequest,
         resources: RunResources,
-        clock: SteadyClock,
+        clock: Clock,
         run_id: str,
-        began_at: datetime,
         resumed: tuple[str, ...],
+        *,
         incremental: Incremental | None,
         cooldowns: Map[str, datetime],
+        forgotten: Forgotten,
     ) -> None:
-        self.request = request
+        """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
+        self.forgotten_listed = set[str]()
+        ask = _leave_out(forgotten, resources.send, self.forgotten_listed) if forgotten.marks else resources.send
+        progress, random = resources.progress, resources.random
+        requests = Requests(request, ask, resources.rate, clock, random, self.land, progress)
+        super().__init__(request, run_id, resumed, resources.warehouse.files.mapping, requests, resources.new_id)
         self.resources = resources
-        self.clock = clock
-        self.run_id = run_id
-        self.began_at = began_at
-        self.resumed = resumed
+        self.began_at = clock.now()
         self.incremental = incremental
-        self.progress = resources.progress
-        self.requests = Requests(request, resources.rate, clock, self.progress)
-        self.scanning = ScanContext(
-            request,
-            run_id,
-            resumed,
-            resources.send,
-            self.requests,
-            self.land,
-            post_reader(resources.warehouse.files.mapping),
-            clock,
-            resources.random,
-            resources.new_id,
-            self.progress,
-        )
-        self.batcher = AccountBatcher(request.options.kind, waits_for_all=request.options.max_requests is not None)
+        waits_for_all = request.options.max_requests is not None
+        self.batcher = AccountBatcher(progress, request.options.kind, waits_for_all=waits_for_all)
         self.to_repeat: list[AccountScan] = []
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
@@ -118,18 +109,8 @@ class Run:
         """Return the seconds since the run began."""
         return self.clock.monotonic() - self._began
 
-    def add(self, accounts: Iterable[ChosenAccount]) -> None:
-        """Add accounts that the run scans."""
-        self.batcher.add(accounts)
-        self.progress.accounts = self.batcher.listed
-
-    def all_listed(self) -> None:
-        """Signal that all accounts that the run scans were added."""
-        self.progress.catalogue_complete = True
-        self.batcher.close()
-
     async def land(self, commit: PageCommit) -> None:
-        """Return when a page commit is durable."""
+        """Return when a commit is durable."""
         # Before it is: a scan that is cancelled meanwhile has this outcome, and no other.
         for outcome in commit.outcomes:
             self.batcher.settle(outcome.partition)
@@ -193,7 +174,7 @@ class Run:
         await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
 
 
-ScanAccount = Callable[[Run, AccountScan], Coroutine[Any, Any, None]]
+ScanElsewhere = Callable[[Run, AccountScan], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
@@ -209,12 +190,10 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     await _check_service(request, warehouse)
     selection = options.selection()
     chosen = None if selection is None else await _choose(selection, warehouse)
-    run_id, now = resources.new_id(), clock.now()
-    if request.schedule is not None:
-        progress.next_run = now + request.schedule.interval(now)
+    progress.run_id, now = resources.new_id(), clock.now()
     resumed = await warehouse.write_state(
         begin_run,
-        run_id,
+        progress.run_id,
         options.kind,
         pid=os.getpid(),
         now=now,
@@ -225,16 +204,23 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         base_url=request.base_url,
         accept_removals=options.accept_removals,
     )
-    incremental = await _read_incremental(request, warehouse, now)
-    cooldowns = await warehouse.read_state(read_cooldowns, now=now)
-    run = Run(request, resources, clock, run_id, now, resumed, incremental, cooldowns)
-    progress.run_id = run_id
+    due = await warehouse.read(find_due_scans, now=now, every=timedelta(days=request.settings.full_refresh_every))
+    run = Run(
+        request,
+        resources,
+        clock,
+        progress.run_id,
+        resumed,
+        incremental=decide_incremental(request, due, now=now),
+        cooldowns=await warehouse.read_state(read_cooldowns, now=now),
+        forgotten=await warehouse.read_state(read_forgotten),
+    )
     try:
         if resumed:
-            await _say_resumed(resumed[0], warehouse)
+            notices.warning(f"Resuming run {resumed[0]}: what it has saved will not be fetched again.")
         if chosen is not None:
-            run.add(chosen)
-            run.all_listed()
+            run.batcher.add(chosen)
+            run.batcher.close()
         yield run
     except (asyncio.CancelledError, Exception) as error:
         # Interrupted, not failed, so that the next run resumes it. If the disk itself failed, this write fails as well,
@@ -265,11 +251,6 @@ async def _choose(selection: Selection, warehouse: Warehouse) -> Sequence[Chosen
     return found
 
 
-async def _read_incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:
-    due = await warehouse.read(find_due_scans, now=now, every=timedelta(days=request.settings.full_refresh_every))
-    return decide_incremental(request, due, now=now)
-
-
 def decide_incremental(request: RunRequest, due: Sequence[tuple[float, int]], *, now: datetime) -> Incremental | None:
     """Return how a run decides between full and recent scans of posts; None: all are full.
 
@@ -281,9 +262,25 @@ def decide_incremental(request: RunRequest, due: Sequence[tuple[float, int]], *,
     return Incremental(now, timedelta(days=settings.full_refresh_every), least_age(due, settings.full_refresh_budget))
 
 
-async def _say_resumed(run_id: str, warehouse: Warehouse) -> None:
-    [state] = [row["state"] for row in await warehouse.read_state(read_runs) if row["run_id"] == run_id]
-    if state == RunState.INTERRUPTED:
-        notices.warning(f"Resuming interrupted run {run_id}; saved pages will not be fetched again.")
-    else:
-        notices.warning(f"Run {run_id} ended but was not published; its completed scans will not be repeated.")
+def _leave_out(forgotten: Forgotten, send: Send, listed: set[str]) -> Send:
+    """Return `send`, whose pages and errors do not contain forgotten accounts; their marks are added to `listed`.
+
+    So their records never land.
+    """
+
+    async def filtered(request: ApiRequest) -> Response:
+        try:
+            response = await send(request)
+        except ApiError as error:
+            # The text of a malformed page would go to quarantine.
+            body = error.failure.body
+            if body is not None and forgotten.marks_in(body.decode(errors="replace")):
+                error.failure = replace(error.failure, body=None)
+            raise
+        if not isinstance(response.page, AccountPage):
+            return response
+        page, marks = without_forgotten(response.page, forgotten)
+        listed.update(marks)
+        return replace(response, page=page)
+
+    return filtered

@@ -3,12 +3,9 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from connectors.source.base_url import normalize_base_url
 from flows.config.options import BackfillOptions, SyncOptions, in_order
-from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
-from flows.reporting.schedules import Schedule
-from models.feeds import LIFETIMES, SURFACES
+from models.feeds import SURFACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +28,9 @@ class RunRequest:
         return None if self.surfaces == SURFACES else " and ".join(self.surfaces)
 
     @property
-    def schedule(self) -> Schedule | None:
-        """Return the schedule of such syncs; a backfill has none."""
-        if self.options.kind == "backfill":
-            return None
-        name = "stories" if self.surfaces == tuple(LIFETIMES) else "nightly"
-        return Schedule(f"{PREFIX}{name.upper()}", getattr(self.settings, name), self.settings.time_zone)
-
-    @property
     def base_url(self) -> str | None:
         """Return the service's address in one spelling; None: the warehouse is not bound to a service."""
-        return None if self.settings.base_url is None else normalize_base_url(self.settings.base_url)
+        return self.settings.base_url
 
     @property
     def within(self) -> timedelta:

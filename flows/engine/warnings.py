@@ -15,7 +15,7 @@ from connectors.warehouse.queries.warnings import (
 )
 from flows.engine.publishing import refuse_publication
 from flows.engine.run import Run
-from flows.reporting.words import count, per_second, span
+from flows.reporting.words import count, per_second
 from models.findings import Finding, Severity, several
 from models.mapping import to_keys
 from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
@@ -77,7 +77,7 @@ async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequen
 
 
 def _limited(run: Run) -> Iterator[Finding]:
-    """Yield warnings if the service limited all requests: the rate, and that the run took too long because of it."""
+    """Yield a warning if the service limited all requests."""
     allowed, fixed = run.requests.rate.allowed, run.resources.rate.fixed
     if allowed is None:
         return
@@ -88,15 +88,6 @@ def _limited(run: Run) -> Iterator[Finding]:
         severity, fix = Severity.WARNING, "lower the setting, or remove it, so that runs find out what it allows"
         text = f"The service allows {rate}, and GRAMHOUSE_REQUESTS_PER_SECOND is {fixed:g} ({refused} refused)"
     yield Finding("requests_per_second", severity, text, fix, count=round(allowed))
-    schedule, next_run = run.request.schedule, run.progress.next_run
-    if schedule is not None and next_run is not None and run.clock.now() > next_run:
-        every = span((next_run - run.began_at).total_seconds())
-        text = (
-            f"The run took {span(run.seconds)}, longer than the {every} between two runs of {schedule.setting},"
-            f" because the service allows {rate}"
-        )
-        fix = f"ask the service for more, set GRAMHOUSE_SYNC_MODE=incremental, or make {schedule.setting} less frequent"
-        yield Finding("longer_than_schedule", Severity.WARNING, text, fix)
 
 
 def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
 from connectors.source.base_url import check_api_key
+from connectors.warehouse.storage.errors import first_line
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 
@@ -30,21 +31,14 @@ async def load_with_credentials(chosen: Mapping[str, object]) -> Settings:
     settings = load(**chosen)
     if settings.credentials is None:
         return settings
-    name = settings.credentials.removeprefix(f"{ApiCredentials.get_block_type_slug()}/")
+    slug = ApiCredentials.get_block_type_slug()
+    name = settings.credentials.removeprefix(f"{slug}/")
     try:
         block = cast("ApiCredentials", await ApiCredentials.aload(name))
-    except ValueError as error:
+        check_api_key(block.api_key)
+        return load(**{**chosen, "base_url": chosen.get("base_url") or block.base_url, "api_key": block.api_key})
+    except (ValueError, SettingsError) as error:
         raise SettingsError(
-            f"GRAMHOUSE_CREDENTIALS: there is no block {name!r} of the type"
-            f" {ApiCredentials.get_block_type_slug()}. Fix:"
-            " create it in the Prefect UI (Blocks), or remove the setting."
+            f"GRAMHOUSE_CREDENTIALS: the block {name!r} of the type {slug} cannot be used: {first_line(error)}. Fix:"
+            " create or correct it in the Prefect UI (Blocks), or remove the setting."
         ) from error
-    where = f"GRAMHOUSE_CREDENTIALS: the block {name!r}"
-    try:
-        settings = load(**{**chosen, "base_url": chosen.get("base_url") or block.base_url, "api_key": block.api_key})
-        check_api_key(settings.api_key or block.api_key)
-    except SettingsError as error:
-        raise SettingsError(f"{where} has an invalid {str(error).removeprefix('--')}") from None
-    except ValueError as error:
-        raise SettingsError(f"{where}: {error}. Fix: set it to the key alone, as the service displayed it.") from None
-    return settings

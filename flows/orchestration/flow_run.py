@@ -5,24 +5,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import SystemRandom
-from typing import Any
+from typing import Any, TypeVar
 
 from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
-from prefect.exceptions import PrefectHTTPStatusError
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from connectors.buckets.address import BucketError
-from connectors.warehouse.storage.errors import (
-    OtherService,
-    SnapshotMissing,
-    SnapshotUnreadable,
-    WarehouseBusy,
-    WarehouseUnusable,
-)
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, first_line
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.options import BackfillOptions, SyncOptions
@@ -44,24 +37,22 @@ from models.selection import NothingChosen, SelectionError
 
 Options = SyncOptions | BackfillOptions
 
-# Errors of the user who started the run and sees the message immediately, so no notification is sent.
-_ASKED_WRONGLY = (SelectionError, SnapshotMissing, SnapshotUnreadable)
-
-_OF_A_USER = (*_ASKED_WRONGLY, SettingsError, OtherService, WarehouseUnusable, BucketError, ClusterLost, OSError)
+Result = TypeVar("Result")
 
 
 async def check_tracker() -> None:
     """Ask the configured Prefect API for its version. Raises TrackerUnreachable also if it is another one's."""
-    what = "does not answer"
     try:
         async with get_client() as client:
             # Not its health check, which needs no login.
             await client.api_version()
-            what = "is not the API of a Prefect server of this version"
             await client.raise_for_api_version_mismatch()
     except Exception as error:
-        refused = isinstance(error, PrefectHTTPStatusError) and error.response.status_code in {401, 403}
-        raise TrackerUnreachable(prefect_api_url(), what, refused=refused) from error
+        raise TrackerUnreachable(
+            f"{prefect_api_url() or 'The Prefect API'} does not answer as the API of a Prefect server of this version"
+            f" ({first_line(error)}). Fix: start the server (`gramhouse up`; its address ends in /api), set"
+            " PREFECT_API_AUTH_STRING or PREFECT_API_KEY if it has a login, or unset PREFECT_API_URL."
+        ) from error
 
 
 async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
@@ -82,10 +73,10 @@ async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
                 open_resources(settings, activity) as resources,
                 open_workers(request) as workers,
             ):
-                return await run_sync(request, replace(resources, scan_account=workers), steps)
+                return await run_sync(request, replace(resources, scan_elsewhere=workers), steps)
 
     # Without a deployment, a person waits for the end.
-    return await _end_in_state(_repeat(attempt, len(DELAYS) if deployment.id else 0))
+    return await end_in_state(_repeat(attempt, len(DELAYS) if deployment.id else 0), final_state)
 
 
 async def track(options: Options, work: Callable[[], Awaitable[RunReport]]) -> RunReport:
@@ -95,25 +86,22 @@ async def track(options: Options, work: Callable[[], Awaitable[RunReport]]) -> R
     and the result is the same.
     """
     await check_tracker()
-    running: asyncio.Future[RunReport] | None = None
+    begun: list[asyncio.Future[RunReport]] = []
 
     @flow(name=options.kind, flow_run_name=run_name, persist_result=False)
     async def tracked(options: Options) -> State[RunReport]:  # noqa: ARG001 - the parameter that Prefect shows
-        nonlocal running
-        running = asyncio.ensure_future(_repeat(work, 0))
-        return await _end_in_state(running)
+        begun.append(asyncio.ensure_future(_repeat(work, 0)))
+        return await end_in_state(begun[0], final_state)
 
     try:
         await tracked(options, return_state=True)
     except Exception as failure:
         # The result is in the warehouse: the run took place, even though Prefect did not receive its end.
-        if running is None or not running.done():
+        if not begun or not begun[0].done():
             raise
-        reason = str(failure) or type(failure).__name__
-        notices.warning(f"Prefect did not receive the result of the run ({reason}); the report below is correct.")
-    if running is None:
-        raise TypeError("the flow run ended without a report")
-    return await running
+        why = first_line(failure)
+        notices.warning(f"Prefect did not receive the result of the run ({why}); the report below is correct.")
+    return await begun[0]
 
 
 def _repeat(attempt: Callable[[], Awaitable[RunReport]], limit: int) -> Awaitable[RunReport]:
@@ -125,13 +113,6 @@ async def _announce(report: RunReport, retry: Retry | None) -> None:
     await notify(report, retry)
 
 
-async def _end_in_state(run: Awaitable[RunReport]) -> State[RunReport]:
-    try:
-        return final_state(await run)
-    except Exception as error:  # noqa: BLE001 - raised again unless a user can fix it
-        return await end_flow_run(error)
-
-
 def final_state(report: RunReport) -> State[RunReport]:
     """Return the final state of the flow run: FAILED if the run is, or if more than half of its scans are incomplete.
 
@@ -141,19 +122,21 @@ def final_state(report: RunReport) -> State[RunReport]:
     return (Failed if lost else Completed)(message=to_message(report), data=report)
 
 
-async def end_flow_run(error: Exception) -> State[Any]:
-    """Return the state of a flow run that an error ended. Raises the error if a user cannot fix it."""
-    if isinstance(error, NothingChosen):
-        return Completed(message=str(error))
-    if isinstance(error, WarehouseBusy):
+async def end_in_state(work: Awaitable[Result], to_state: Callable[[Result], State[Any]]) -> State[Any]:
+    """Await the work of a flow run; return its final state. Raises an error that a user cannot fix."""
+    try:
+        return to_state(await work)
+    except NothingChosen as nothing:
+        return Completed(message=str(nothing))
+    except WarehouseBusy as busy:
         # Not a failure: another run is in progress.
-        return Cancelled(message=str(error))
-    if not isinstance(error, _OF_A_USER):
-        await notify_failure(f"{type(error).__name__}: {error}")
-        raise error
-    if not isinstance(error, _ASKED_WRONGLY):
+        return Cancelled(message=str(busy))
+    except (SelectionError, SettingsError, WarehouseError, BucketError, ClusterLost, OSError) as error:
         await notify_failure(error_line(error))
-    return Failed(message=error_line(error))
+        return Failed(message=error_line(error))
+    except Exception as error:
+        await notify_failure(f"{type(error).__name__}: {error}")
+        raise
 
 
 def run_name() -> str:

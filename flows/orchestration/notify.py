@@ -1,15 +1,16 @@
 """Sends an artifact and events of a run to Prefect. Errors of Prefect never fail the run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.events import emit_event
 
+from connectors.warehouse.storage.errors import first_line
 from flows.config.settings import load
 from flows.engine.retrying import Retry
-from flows.reporting.for_prefect import Event, events, failure_event, markdown
+from flows.reporting.for_prefect import failure_event, list_events, markdown
 from flows.reporting.message import title
 from flows.reporting.progress import notices
 from flows.reporting.run_report import RunReport
@@ -27,13 +28,8 @@ async def _tolerated(what: str) -> AsyncIterator[None]:
         async with asyncio.timeout(_PATIENCE):
             yield
     except Exception as error:  # noqa: BLE001 - whatever Prefect raises
-        reason = str(error) or type(error).__name__
-        notices.warning(f"Prefect did not receive {what} ({reason}); the run is recorded in the warehouse.")
-
-
-def _emit(events: Iterable[Event]) -> None:
-    for event in events:
-        emit_event(event=event.name, resource=dict(event.labels), payload=dict(event.payload))
+        why = first_line(error)
+        notices.warning(f"Prefect did not receive {what} ({why}); the run is recorded in the warehouse.")
 
 
 async def notify(report: RunReport, retry: Retry | None = None) -> None:
@@ -43,7 +39,8 @@ async def notify(report: RunReport, retry: Retry | None = None) -> None:
     """
     async with _tolerated("the run's page"):
         # The events first: they are only queued, and cause the notifications.
-        _emit(events(report, str(retry) if retry else None))
+        for event in list_events(report, str(retry) if retry else None):
+            emit_event(**event)
         if retry is None:
             page = markdown(report, load().report_url)
             await acreate_markdown_artifact(page, key=PAGE, description=title(report))
@@ -52,4 +49,4 @@ async def notify(report: RunReport, retry: Retry | None = None) -> None:
 async def notify_failure(text: str) -> None:
     """Send the event that a run ended without a report; `text` is the reason, one line. Raises nothing."""
     async with _tolerated("the failure event"):
-        _emit([failure_event(text)])
+        emit_event(**failure_event(text))

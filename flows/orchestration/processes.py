@@ -1,39 +1,27 @@
-"""The first import of Prefect, which reads its settings, and the processes of `up`: its server, and runs."""
+"""The first import of Prefect, which reads its settings then, and what the processes of `up` and its runs need."""
 
 import io
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, redirect_stderr, suppress
-from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Mapping
+from contextlib import redirect_stderr
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from flows.config.errors import ProcessError, SettingsError
-from flows.config.prefect_environment import environment, set_environment
+from flows.config.errors import SettingsError
+from flows.config.prefect_environment import set_environment
 from flows.reporting.progress import notices
 from models.text import one_line
 
 # The path at which the server shows the HTML report.
 REPORT_PATH = "/gramhouse/report"
 
-_PATIENCE = 180.0
 _PAUSE = 0.2
 _GRACE = 10.0
-
-# How long Prefect's server keeps its history: 30 days, unless the environment says otherwise.
-HISTORY = {
-    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs,orphans",
-    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 24 * 3600),
-    "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P30D",
-}
 
 # Flow runs also need these if another machine has the server.
 PREFECT_CLIENT = {
@@ -50,12 +38,12 @@ PREFECT_CLIENT = {
 }
 
 
-def import_prefect(changes: Mapping[str, str] | None = None) -> None:
+def import_prefect(changes: Mapping[str, str]) -> None:
     """Import Prefect with these environment variables. Call it before modules that import Prefect.
 
     Raises SettingsError with one line if its settings cannot be read: environment variables, profiles, prefect.toml.
     """
-    set_environment(changes or {})
+    set_environment(changes)
     said = io.StringIO()
     try:
         # Prefect also writes the error to standard error, in several lines.
@@ -88,41 +76,6 @@ def local_prefect(home: Path, port: int) -> dict[str, str]:
     }
 
 
-def free_port(wanted: int = 0) -> int:
-    """Return a port of 127.0.0.1 that is free: the wanted one, or any for 0. Raises OSError if it is in use."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", wanted))
-        return int(probe.getsockname()[1])
-
-
-def answers(port: int, path: str) -> bool:
-    """Return whether a server on this machine responds with status 200."""
-    with suppress(OSError, HTTPException), closing(HTTPConnection("127.0.0.1", port, timeout=2)) as connection:
-        connection.request("GET", path)
-        return connection.getresponse().status == HTTPStatus.OK
-    return False
-
-
-def private(folder: Path) -> None:
-    """Create a folder that only its owner can read: Prefect's database contains secrets and the key to them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with suppress(PermissionError):
-        folder.chmod(0o700)
-
-
-def end_after(wait: Callable[[], object]) -> None:
-    """End this process with SIGTERM when `wait`, which is called on a thread, returns, and soon with SIGKILL."""
-
-    def end() -> None:
-        wait()
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            os.kill(os.getpid(), number)
-            time.sleep(_GRACE)
-
-    threading.Thread(target=end, name="end-after", daemon=True).start()
-
-
 def end_with_parent() -> None:
     """End this process soon after the one that started it, even if that is killed: a run holds the warehouse's lock."""
     parent = os.getppid()
@@ -130,51 +83,8 @@ def end_with_parent() -> None:
     def wait() -> None:
         while os.getppid() == parent:
             time.sleep(_PAUSE)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            os.kill(os.getpid(), number)
+            time.sleep(_GRACE)
 
-    end_after(wait)
-
-
-def _fail(what: str, log: Path) -> ProcessError:
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    output = " / ".join([line.strip() for line in lines if line.strip()][-3:]) or "nothing"
-    return ProcessError(f"Prefect's server {what}. The end of {log}: {output}")
-
-
-@contextmanager
-def prefect(home: Path, port: int, report: Path) -> Iterator[None]:
-    """Run a Prefect server on a port, with its data in a folder, during the block; it also shows the HTML report.
-
-    It ends with this process, even if this process is killed. Raises ProcessError, with the end of its log, if it does
-    not start, and if it has ended when the block fails.
-    """
-    private(home)
-    log = home / "server.log"
-    with suppress(FileNotFoundError):
-        # Kept, so that the cause of a crash can still be found after a restart.
-        log.replace(log.with_name(log.name + ".old"))
-    server = ("uvicorn", "--factory", "flows.orchestration.server:app", "--host", "127.0.0.1", "--port", str(port))
-    with (
-        log.open("wb") as file,
-        subprocess.Popen(  # noqa: S603 - our own program
-            # Open pages of the UI would keep it from ending.
-            [sys.executable, "-m", *server, "--timeout-graceful-shutdown", "3", "--log-level", "warning"],
-            env={**HISTORY, **environment(**local_prefect(home, port), GRAMHOUSE_REPORT=str(report.resolve()))},
-            # It ends when this pipe is closed, which the end of the block does.
-            stdin=subprocess.PIPE,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            # Ctrl-C must not end it before the flow runs.
-            start_new_session=True,
-        ) as process,
-    ):
-        until = time.monotonic() + _PATIENCE
-        while not answers(port, "/api/health"):
-            if process.poll() is not None or time.monotonic() > until:
-                raise _fail("did not start", log)
-            time.sleep(_PAUSE)
-        try:
-            yield
-        except Exception as error:
-            if process.poll() is None:
-                raise
-            raise _fail("no longer answers", log) from error
+    threading.Thread(target=wait, name="end-with-parent", daemon=True).start()

@@ -1,12 +1,17 @@
 """Prefect's server for this machine alone: with the HTML report, and without requests of other web pages."""
 
 import re
-import sys
+import socket
+import threading
+import time
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import uvicorn
 from prefect.server.api.server import create_app
 from prefect.settings import get_current_settings
 from starlette.datastructures import Headers
@@ -14,8 +19,8 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from flows.config.settings import load
-from flows.orchestration.processes import REPORT_PATH, end_after
+from flows.config.errors import ProcessError
+from flows.orchestration.processes import REPORT_PATH
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -73,18 +78,36 @@ def _answer(report: Path) -> Response:
     return PlainTextResponse("There is no report yet. Fix: run `gramhouse report`, or wait for the next run.", 404)
 
 
-def app() -> OwnPagesOnly:
-    """Return Prefect's app, the report and the guard, for uvicorn; the process ends with the one that started it."""
-    # A pipe from the process that started this one, which is closed when that one ends.
-    end_after(sys.stdin.buffer.read)
-    settings, report = get_current_settings(), load().report_file()
+def _guarded_app(report: Path) -> OwnPagesOnly:
+    settings = get_current_settings()
     own, public = urlsplit(settings.api.url or ""), urlsplit(settings.server.ui.api_url or "")
-    of_prefect = create_app(final=True)
+    app = create_app(final=True)
     # The first route, because the UI has a catch-all route.
-    of_prefect.router.routes.insert(0, Route(REPORT_PATH, lambda _: _answer(report)))
+    app.router.routes.insert(0, Route(REPORT_PATH, lambda _: _answer(report)))
     # Around the app, not a middleware of it: Prefect's own services call the app directly, with another host.
     return OwnPagesOnly(
-        of_prefect,
+        app,
         hosts={*_LOOPBACK, _name(public.netloc)} - {""},
         origins={*(f"http://{name}:{own.port}" for name in _LOOPBACK), f"{public.scheme}://{public.netloc}"},
     )
+
+
+@contextmanager
+def prefect_server(listening: socket.socket, report: Path) -> Iterator[None]:
+    """Run Prefect's server on a thread during the block, on a socket that listens; it also shows the HTML report.
+
+    It has the environment of this process (`local_prefect`). Raises ProcessError if it does not start.
+    """
+    # Open pages of the UI would keep it from ending.
+    server = uvicorn.Server(uvicorn.Config(_guarded_app(report), log_level="warning", timeout_graceful_shutdown=3))
+    thread = threading.Thread(target=server.run, args=([listening],), name="prefect-server", daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            if not thread.is_alive():
+                raise ProcessError("Prefect's server did not start; its error is above.")
+            time.sleep(0.1)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()

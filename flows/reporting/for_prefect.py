@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -10,24 +10,22 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_landed, describe_run, title, to_json, to_message
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import code, moment, plain
+from flows.reporting.words import code, join, moment, plain
+from models.findings import TOKEN_EXPIRED
 from models.runs import OutcomeKind
 
-TOKENS = "gramhouse.tokens"
 STALE = "gramhouse.stale"
-DRIFT = "gramhouse.drift"
-ACCOUNTS = "gramhouse.accounts"
-FAILED = "gramhouse.run.failed"
-# Not gramhouse.run.*, because the run has not ended.
-RETRY = "gramhouse.retry"
 
-# The findings of each event.
-_CODES = {
-    ACCOUNTS: {"accounts_removed", "accounts_missing"},
-    TOKENS: {"token_expired", "token_renewed"},
+# The events about accounts and data, and the findings that each is about.
+_ABOUT = {
+    "gramhouse.accounts": {"accounts_removed", "accounts_missing"},
+    "gramhouse.tokens": {TOKEN_EXPIRED, "token_renewed"},
     STALE: {"stale"},
-    DRIFT: {"new_fields", "retyped_fields"},
+    "gramhouse.drift": {"new_fields", "retyped_fields"},
 }
+
+Event = dict[str, Any]
+"""The arguments of Prefect's `emit_event`. Automations match labels of `resource`; `payload` has a `sentence`."""
 
 # Limits of accounts named in a sentence, and of those in a payload, so that an event is small with 100,000 accounts.
 _NAMED = 20
@@ -58,43 +56,32 @@ def markdown(report: RunReport, report_url: str | None = None) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event: its name, labels of its resource that automations match, and a payload with a `sentence` for users."""
-
-    name: str
-    labels: Mapping[str, str]
-    payload: Mapping[str, Any] = field(default_factory=dict)
-
-
-def events(report: RunReport, retry: str | None = None) -> tuple[Event, ...]:
+def list_events(report: RunReport, retry: str | None = None) -> list[Event]:
     """Return the events of a run that has ended: its result, and accounts, tokens, stale surfaces and drift if any.
 
     If the run is retried, as `retry` says, there are no events of failure or stale surfaces; only the last attempt has
     them.
     """
     labels = {"kind": report.kind, "scope": report.scope, "state": report.state.value}
-    document, text = json.loads(to_json(report)), to_message(report)
-    if retry is None:
-        made = [_event(report, f"gramhouse.run.{report.state.value}", text, document, labels)]
-    else:
-        made = [_event(report, RETRY, f"{retry}. {text}", document, labels)]
+    # A run that is retried has not ended.
+    name = "gramhouse.retry" if retry else f"gramhouse.run.{report.state.value}"
+    made = [_event(report, name, join(". ", (retry, to_message(report))), json.loads(to_json(report)), labels)]
     found = list_findings(report)
     newly = "yes" if any(each["is_new"] for each in report.data["expired"]) else "no"
-    for name, codes in _CODES.items():
+    for name, codes in _ABOUT.items():
         about = [finding for finding in found if finding.code in codes]
         if about and not (retry and name == STALE):
-            more = {"newly_expired": newly} if name == TOKENS else {}
+            more = {"newly_expired": newly} if TOKEN_EXPIRED in codes else {}
             text = " ".join(plain(finding.sentence(_NAMED), 2 * _LONGEST) for finding in about)
             payload = {"findings": [asdict(finding) | {"accounts": [*finding.accounts]} for finding in about]}
             made.append(_event(report, name, text, payload, labels | more))
-    return tuple(made)
+    return made
 
 
 def _event(report: RunReport, name: str, text: str, payload: dict[str, Any], labels: Mapping[str, str]) -> Event:
     resource = {"prefect.resource.id": f"gramhouse.run.{report.run_id}", "prefect.resource.name": title(report)}
-    given = {f"gramhouse.{key}": value for key, value in labels.items()}
-    return Event(name, resource | given, {**_plain(payload), "sentence": text})
+    resource |= {f"gramhouse.{key}": value for key, value in labels.items()}
+    return {"event": name, "resource": resource, "payload": {**_plain(payload), "sentence": text}}
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
@@ -113,4 +100,5 @@ def failure_event(text: str) -> Event:
         "prefect.resource.name": "a run without a report",
         "gramhouse.state": "failed",
     }
-    return Event(FAILED, labels, {"sentence": f"A run ended without a report: {plain(text, _LONGEST)}"})
+    sentence = f"A run ended without a report: {plain(text, _LONGEST)}"
+    return {"event": "gramhouse.run.failed", "resource": labels, "payload": {"sentence": sentence}}

@@ -16,7 +16,7 @@ class Progress:
     `accounts_done` are the accounts whose scans have ended, `waiting` the scans that sleep before their next request,
     `restarted` the scans that began again because their cursor was refused. `requests` includes `retries`. `cooldowns`
     has the end of each rate-limit scope's cooldown (API 4). `refused` are the requests that a limit refused, `allowed`
-    those per second that the service allows, if it limits all of them. `next_run` is when its schedule has another run.
+    those per second that the service allows, if it limits all of them.
     `ending` is what it does after its scans.
     """
 
@@ -33,7 +33,6 @@ class Progress:
     cooldowns: dict[str, datetime] = field(default_factory=dict)
     refused: int = 0
     allowed: float | None = None
-    next_run: datetime | None = None
     ending: Literal["merge", "publish"] | None = None
 
     def clear(self) -> None:

@@ -1,7 +1,6 @@
 """The times of the schedules, and the longest time between two scans of feeds whose items expire."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import merge
 from itertools import islice, pairwise, takewhile
@@ -20,22 +19,6 @@ _MOST = 20_000
 def fires(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
     """Yield the times at which a schedule fires, in its time zone, beginning with the first one after `after`."""
     return CronSim(expression, after.astimezone(ZoneInfo(time_zone)))
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """A schedule: the setting that it comes from, its cron expression, and its time zone."""
-
-    setting: str
-    expression: str
-    time_zone: str
-
-    def interval(self, at: datetime) -> timedelta:
-        """Return the time between the last run that was due at a time, and the next one."""
-        local = (at + timedelta(seconds=1)).astimezone(ZoneInfo(self.time_zone))
-        before, after = next(CronSim(self.expression, local, reverse=True)), next(CronSim(self.expression, local))
-        # In UTC: a difference of local times would ignore the hour that clocks skip or repeat.
-        return after.astimezone(UTC) - before.astimezone(UTC)
 
 
 def gap_warning(nightly: str, stories: str, time_zone: str, now: datetime) -> str | None:

@@ -23,10 +23,10 @@ from prefect.utilities.templating import apply_values
 from pydantic import TypeAdapter
 
 from flows.cli.command_table import COMMANDS
+from flows.config.prefect_environment import HISTORY
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.retrying import DELAYS
-from flows.orchestration.processes import HISTORY
 from flows.orchestration.serving import deployments
 from tests.operator import use_empty_folder
 

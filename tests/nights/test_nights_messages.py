@@ -72,20 +72,3 @@ def test_explain_names_the_scans_that_removed_an_item(operator: Operator) -> Non
     assert operator.count("media", "removed_at IS NOT NULL") == 1
     text = operator.run("explain", posts[4]).text
     assert [each in text for each in ("Removed", "recent", "two complete scans")] == [True, True, False]
-
-
-def test_a_run_is_too_long_once_its_next_one_was_due(operator: Operator) -> None:
-    served: set[int] = set()
-
-    def one_in_half_an_hour(request: PageRequest, _: Page) -> Answer:
-        if not request.account or (half_hour := int(operator.clock.passed / 1800)) not in served:
-            served.update([half_hour] if request.account else [])
-            return None
-        return failure(503, "rate_limiter_unavailable", (b"retry-after", b"1800"))
-
-    # The clock begins at 02:15, so the next run is due after four hours, and not after twenty.
-    operator.set(nightly="15 2,6 * * *", max_wait="1000000")
-    operator.connect(Service(accounts=12, posts=1)).respond = one_in_half_an_hour
-    found = operator.run("sync", "--surface", "posts", "--json", code=None).json()["findings"]
-    assert {"requests_per_second", "longer_than_schedule"} <= {finding["code"] for finding in found}
-    assert 4 * 3600 < operator.clock.passed < 20 * 3600

@@ -47,7 +47,7 @@ def test_an_address_that_may_mean_another_host_is_refused(url: str) -> None:
      "[::]", "[::ffff:192.0.2.1]", "[fe80::1%25lo]", "10.0.0.1", "169.254.169.254", "host.docker.internal"],
 )  # fmt: skip
 def test_without_tls_only_literal_loopback_addresses_are_accepted(host: str) -> None:
-    with pytest.raises(ValueError, match=r"uses http, which is allowed for this machine only|has an invalid host"):
+    with pytest.raises(ValueError, match="the base URL"):
         check_base_url(f"http://{host}")
     assert check_base_url("http://127.0.0.1:8000/x/") == "http://127.0.0.1:8000/x"
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from flows.orchestration.processes import free_port, prefect
 from tests.api.asked import Asked
 from tests.api.listed import account
 from tests.api.server import Api, OddReply
 from tests.operator import COMMAND_LINE, ROOT, TIMEOUT, Operator, wait_until
+from tests.prefect_api import prefect_server
 from tests.security.canary import everything, holding, tells
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -218,9 +218,9 @@ def test_the_key_is_written_nowhere_though_everything_fails(rig: Rig, tmp_path: 
 # tests/e2e/prefect finds no key in Prefect's files after runs that fail in other ways, and is quicker.
 @pytest.mark.long
 def test_prefect_stores_the_key_nowhere_though_everything_fails(rig: Rig, tmp_path: Path) -> None:
-    home, port = tmp_path / "prefect", free_port()
-    with prefect(home, port, home.parent / "report.html"):
-        tracker = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
+    home = tmp_path / "prefect"
+    with prefect_server(home) as api:
+        tracker = {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
         slow = rig.start("tracked", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker)
         # The value of a block is passed on standard input; the address is no secret.
         command = [sys.executable, "-c", SAVE_BLOCK, rig.url]

@@ -15,7 +15,6 @@ from connectors.warehouse.storage.holder import Held, hold, lock
 from flows.cli.commands import doctor as checks
 from flows.cli.output.terminal import describe_check
 from flows.config.settings import Settings
-from flows.orchestration.processes import private
 from tests.warehouse.days import POSTS, opened_days
 
 
@@ -111,14 +110,6 @@ def test_a_log_beside_the_old_snapshot_is_not_replayed_into_the_new_one(tmp_path
     (tmp_path / "analytics.duckdb.wal").touch()
     _publish(tmp_path)
     assert not (tmp_path / "analytics.duckdb.wal").exists()
-
-
-def test_prefects_home_is_private(tmp_path: Path) -> None:
-    home = tmp_path / "prefect"
-    home.mkdir()
-    home.chmod(0o755)
-    private(home)
-    assert _rights(home) == 0o700
 
 
 def test_the_key_file_is_seen_to_be_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

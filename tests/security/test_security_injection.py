@@ -14,7 +14,7 @@ import pytest
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
 from flows.pipeline import run_sync
-from flows.reporting.for_prefect import events, markdown
+from flows.reporting.for_prefect import list_events, markdown
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
 from tests.api.faults import refuse
@@ -204,6 +204,6 @@ def test_prefect_receives_only_text(folder: Path) -> None:
     outside = "".join(page.split("`")[::2])
     for harm in ("<script", "<img", "javascript:", "evil.example", "mermaid"):
         assert harm not in outside
-    message = json.dumps([[dict(each.labels), each.payload] for each in events(found)])
+    message = json.dumps(list_events(found))
     assert not {"<", "`", "@", "://"} & set(message)
     assert "evil.example)" not in message

@@ -1,25 +1,31 @@
 import pytest
 
-from connectors.source.base_url import check_base_url, normalize_base_url
+from connectors.source.base_url import check_base_url
 
 
 @pytest.mark.parametrize(
     ("given", "used"),
     [
-        ("https://api.example", "https://api.example"),
-        ("https://api.example/", "https://api.example"),
-        ("HTTPS://API.example:8443/a/b//", "https://API.example:8443/a/b"),
+        *(
+            (spelling, "https://api.example")
+            for spelling in (
+                *("https://api.example", "HTTPS://API.Example/", "https://api.example:443"),
+                *("https://api.example./api/v1", "https://Api.example:443/api/v1/"),
+            )
+        ),
+        ("HTTPS://API.example:8443/a/B//", "https://api.example:8443/a/B"),
         ("http://localhost:8000", "http://localhost:8000"),
+        ("http://localhost:443", "http://localhost:443"),
         ("http://127.8.9.1", "http://127.8.9.1"),
-        ("http://[::1]:80/x", "http://[::1]:80/x"),
+        ("http://[::1]:80/x", "http://[::1]/x"),
         ("https://xn--bcher-kva.example", "https://xn--bcher-kva.example"),
-        ("https://api.example/api/v1", "https://api.example"),
         ("https://api.example/prefix/api/v1", "https://api.example/prefix"),
         ("https://api.example/api/v10", "https://api.example/api/v10"),
+        ("https://api.example/a/../b", "https://api.example/b"),
     ],
 )
-def test_good_addresses(given: str, used: str) -> None:
-    assert check_base_url(given) == used
+def test_an_address_has_one_spelling(given: str, used: str) -> None:
+    assert check_base_url(given) == used == check_base_url(used)
 
 
 @pytest.mark.parametrize(
@@ -32,16 +38,17 @@ def test_good_addresses(given: str, used: str) -> None:
         ("https://api.example/api/v1/accounts", "continues after /api/v1; remove /accounts"),
         ("https://api.example/x/api/v1/accounts/7/media/", "remove /accounts/7/media"),
         ("http://api.example", "for this machine only; use https"),
-        ("https://", "has no host"),
+        ("https://", "cannot be parsed"),
+        ("https:///api.example", "invalid host"),
         ("https://me:hunter2@api.example", "user name"),
         ("https://api.example/?a=hunter2", "query"),
         ("https://api.example/#", "query"),
-        ("https://api.example/a/../b", "in its path"),
         ("https://api.example:99999", "cannot be parsed"),
-        ("https://api.example:0", "invalid port"),
-        ("https://1.2.3.999", "invalid host"),
-        ("https://[::1.2.3.999]", "(cannot be parsed|invalid host)"),
+        ("https://1.2.3.999", "cannot be parsed"),
+        ("https://xn--a.example", "cannot be parsed"),
+        ("https://[::1.2.3.999]", "cannot be parsed"),
         ("https://.", "invalid host"),
+        (f"https://{'a' * 64}.example", "invalid host"),
         ("https://api .example", "characters"),
         ("https://api.example\\@evil.example", "characters"),
     ],
@@ -51,24 +58,3 @@ def test_addresses_that_must_not_get_the_key(given: str, why: str) -> None:
         check_base_url(given)
     assert str(caught.value).isprintable()
     assert "hunter2" not in str(caught.value)
-
-
-SPELLINGS = (
-    *("https://api.example", "HTTPS://API.Example/", "https://api.example:443", "https://api.example./api/v1"),
-    "https://Api.example:443/api/v1/",
-)
-
-
-@pytest.mark.parametrize(
-    ("given", "used"),
-    [
-        *((spelling, "https://api.example") for spelling in SPELLINGS),
-        ("https://api.example/a/", "https://api.example/a"),
-        ("https://api.example/A", "https://api.example/A"),
-        ("https://api.example:8443", "https://api.example:8443"),
-        ("http://localhost:443", "http://localhost:443"),
-        ("http://[::1]:80/x", "http://[::1]/x"),
-    ],
-)
-def test_only_spellings_of_one_address_are_normalized_to_one(given: str, used: str) -> None:
-    assert normalize_base_url(given) == used

@@ -42,7 +42,7 @@ def test_the_proxy_is_that_of_the_environment(
     "address",
     [
         *("socks5://secret@proxy:1080", "ftp://secret@proxy:21", "http://", "http://secret@", "http://proxy:secret"),
-        *("http://[::1", "http://::1:3128", "http://proxy\r\nX-Evil: 1", "http://proxy?secret"),
+        *("http://proxy:65536", "http://[::1", "http://::1:3128", "http://proxy\r\nX-Evil: 1", "http://proxy?secret"),
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_one_line_without_its_address(address: str) -> None:
@@ -58,10 +58,7 @@ def test_a_proxy_that_cannot_be_used_is_one_line_without_its_address(address: st
 @pytest.mark.parametrize(
     ("url", "exceptions", "is_direct"),
     [
-        *(
-            (url, "", True)
-            for url in ("https://localhost", "https://LOCALHOST.:1", "https://127.9.9.9", "https://[::1]:1")
-        ),
+        *((url, "", True) for url in ("https://localhost", "https://127.9.9.9", "https://[::1]:1")),
         *(
             (SERVICE, exceptions, True)
             for exceptions in ("*", "example.com", ".Example.COM", "a.example,,example.com,")
@@ -169,13 +166,10 @@ async def test_an_error_of_a_proxy_names_the_proxy(tmp_path: Path, refusal: str,
 @pytest.mark.anyio
 async def test_a_proxy_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
     async with private_network(tmp_path, 9, is_secure=True) as network:
-        url, name = (
-            f"https://user:hunter22@localhost:{network.port}",
-            f"the proxy localhost:{network.port} (HTTPS_PROXY)",
-        )
+        url = f"https://user:hunter22@localhost:{network.port}"
+        name = f"{HOST}:8443 through the proxy localhost:{network.port} (HTTPS_PROXY)"
         code, message, hint = await _failure(url)
         assert (code, "SSL_CERT_FILE" in hint) == ("certificate_refused", True)
         assert message.startswith(f"the certificate of {name} is not")
     code, message, _ = await _failure(url)
-    assert code == "connection_failed"
-    assert message.startswith(f"cannot connect to {name}: ")
+    assert (code, message) == ("connection_failed", f"cannot connect to {name}: connection refused")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from connectors.source.errors import ApiError, client_error
-from connectors.source.outage import Outage
+from connectors.source.errors import ApiError
+from connectors.source.rate_limit import Outage
 
-AWAY = client_error("accounts.media.list", "connection_failed", "refused")
-LIMITED = client_error("accounts.media.list", "rate_limiter_unavailable", "wait", retry_after=5)
-BROKEN_PAGE = client_error("accounts.media.list", "malformed_page", "no list", status=200)
-DENIED = client_error("accounts.media.list", "api_forbidden", "no grant", status=403)
+AWAY = ApiError("accounts.media.list", "connection_failed", "refused")
+LIMITED = ApiError("accounts.media.list", "rate_limiter_unavailable", "wait", retry_after=5)
+BROKEN_PAGE = ApiError("accounts.media.list", "malformed_page", "no list", status=200)
+DENIED = ApiError("accounts.media.list", "api_forbidden", "no grant", status=403)
 
 
 def seen(*answers: tuple[str, float, ApiError | None]) -> Outage:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest, accounts_request, feed_request
-from connectors.source.errors import RETRY, RULES, SKIP, WAIT, ApiError, Deferred, client_error, hint_for, rule_for
+from connectors.source.errors import RETRY, RULES, SKIP, WAIT, ApiError, Deferred, hint_for, rule_for
 from connectors.source.responses import read_response, read_retry_after
 from models.feeds import FEEDS
 from tests.servers import TRACE
@@ -121,7 +121,7 @@ def test_an_unknown_code_is_ruled_by_its_status_and_a_gateways_word_stops_nothin
 
 def test_every_code_of_ours_makes_a_one_line_error_with_a_hint() -> None:
     for code in OURS:
-        error = client_error(ACCOUNTS, code, "first\nsecond \x1b[31m", status=200, correlation_id="C")
+        error = ApiError(ACCOUNTS, code, "first\nsecond \x1b[31m", status=200, correlation_id="C")
         assert str(error) == f"accounts.list: 200 {code}: first second [31m (correlation id C)"
         assert error.failure.hint.isprintable()
         assert error.failure.disposition in {RETRY, WAIT, SKIP}
@@ -199,7 +199,7 @@ def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) ->
 
 
 def test_errors_travel_between_processes() -> None:
-    error = client_error(ACCOUNTS, "timeout", "late")
+    error = ApiError(ACCOUNTS, "timeout", "late")
     copy = pickle.loads(pickle.dumps(Deferred("account_catalog", NOW, error.failure)))
     assert (copy.scope, copy.resume_after, copy.error) == ("account_catalog", NOW, error.failure)
     assert str(copy) == "account_catalog must wait until 2026-01-01T12:00:00+00:00 (accounts.list: timeout: late)"

@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.source.endpoints import ACCOUNTS
-from connectors.source.errors import RULES, ApiError, Deferred, Disposition, client_error
+from connectors.source.errors import RULES, ApiError, Deferred, Disposition
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import TRIES, Attempts, Verdict
 from tests.clocks import START, VirtualClock
 from tests.source.test_source_responses import refused as refusal
 
-TIMEOUT = client_error(ACCOUNTS, "timeout", "")
+TIMEOUT = ApiError(ACCOUNTS, "timeout", "")
 FINAL = Verdict(retries=False)
 EXAMPLE = {rule.disposition: code for code, rule in RULES.items()}
 
 
 def error(disposition: Disposition, retry_after: float | None = None) -> ApiError:
-    return client_error(ACCOUNTS, EXAMPLE[disposition], "", retry_after=retry_after)
+    return ApiError(ACCOUNTS, EXAMPLE[disposition], "", retry_after=retry_after)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_an_announced_wait_is_never_shortened_and_holds_the_scope(of_key: bool, 
     [
         ([refusal(500)] * 5, 50, [50, 25, 12, 6, 5]),
         ([refusal(504), TIMEOUT, TIMEOUT, None, refusal(500)], 50, [50, 25, 12, 12, 12]),
-        ([client_error(ACCOUNTS, "body_too_large_response", "", status=200)] * 4, 20, [20, 10, 5, 5]),
+        ([ApiError(ACCOUNTS, "body_too_large_response", "", status=200)] * 4, 20, [20, 10, 5, 5]),
         ([TIMEOUT] * 5, 3, [3] * 5),
         # It was not the size of the page.
-        ([client_error(ACCOUNTS, "connection_failed", "")] * 5, 50, [50] * 5),
+        ([ApiError(ACCOUNTS, "connection_failed", "")] * 5, 50, [50] * 5),
         ([refusal(401), refusal(403), refusal(503), refusal(302), refusal(404)], 50, [50] * 5),
     ],
 )

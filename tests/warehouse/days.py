@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from connectors.state.published import read_published
-from connectors.warehouse.publish.publish import Publication, StateRows, publish
+from connectors.warehouse.publish.publish import Publication, publish
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.landing import Landing
@@ -146,7 +146,7 @@ class Days:
         rig = self.rig
         path = snapshot or rig.folder / "analytics.duckdb"
         rows = self.runs, self.warnings, self.checkpoints
-        state = StateRows(*(pa.Table.from_pylist(*each) for each in zip(rows, state_schemas(), strict=True)))
+        state = [pa.Table.from_pylist(*each) for each in zip(rows, state_schemas(), strict=True)]
         day = timedelta(days=1)
         publication = Publication(at(hour), "1", 1.5 * day, 7 * day, rig.folder / "raw", **given)
         publish(rig.db, rig.folder / "warehouse.duckdb", path, state, publication)

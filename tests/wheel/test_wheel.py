@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration.processes import answers, free_port
 from tests.operator import KEY, PROXIES, ROOT, TIMEOUT, killed_on_exit, wait_until
+from tests.prefect_api import free_port
 
 PACKAGES = ("flows", "connectors", "models", "deployments")
 DATA = (".sql", ".yaml", ".j2")
@@ -88,9 +88,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def sandbox(installed: Path, project: Path) -> Iterator[dict[str, str]]:
     """The settings of a sandbox that is served from the wheel."""
     port = free_port()
-    serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(port)], cwd=project, text=True)
+    command = [str(installed / "gramhouse"), "sandbox", "--port", str(port)]
+    serving = subprocess.Popen(command, cwd=project, text=True, stdout=subprocess.PIPE)
     with killed_on_exit(serving):
-        wait_until(lambda: answers(port, "/_sandbox/day"), "the sandbox")
+        assert serving.stdout is not None
+        assert serving.stdout.readline().startswith("export GRAMHOUSE_BASE_URL=")
         yield {"GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{port}", "GRAMHOUSE_API_KEY": KEY}
 
 

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
+from connectors.warehouse.merge.columns import item_columns
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.fields import Field, FieldType, Registry, child_table, kind_of, names_kind
@@ -15,9 +17,11 @@ _SQL = statements(__name__)
 
 _PART = re.compile(r"\{(\w+)\}")
 
+_MAPPED = "Mapped in gramhouse.toml."
+_CONTENT = ("media_type", "caption", "permalink", "published_at")
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
+
+class Inferred(NamedTuple):
     """A column that a view has because a field has one: its name, the expression for its value, and a comment."""
 
     name: str
@@ -27,36 +31,40 @@ class Inferred:
 
 def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
     """Return the views of a warehouse in the order in which they can be created, with the parts in braces filled."""
+    declared = {**views(), **macros()}
+    columns = item_columns(mapping, registry)
     fields = [field for field in registry.values() if field.resource == MEDIA and field.column_name is not None]
-    declared = views()
-    items = _of_items(mapping, fields, declared[MEDIA])
-    content = [one for one in items if one.name not in {field.column_name for field in fields if _is_only_count(field)}]
-    types = _content_types(mapping, fields)
+    comments = {str(field.column_name): _origin(field) for field in fields}
+    new = [
+        Inferred(one.name, f"gh_row.{quoted(one.name)}", comments.get(one.name, _MAPPED))
+        for one in columns
+        if one.name not in declared[MEDIA].columns
+    ]
+    # A column that also has other values than counts is content, too.
+    content = [one for one in columns if not (one.is_count and one.type == "BIGINT")]
     # By place: the names of a structure, which DuckDB would read in one go too, have no case.
-    values = {name: f"TRY_CAST(gh_row.content[{n}] AS {kind})" for n, (name, kind) in enumerate(types.items(), 1)}
-    paths = {str(field.column_name): field.path for field in fields}
-    of_versions = [replace(one, value=values[paths.get(one.name, one.name)]) for one in content]
-    in_content = {name: values[name] for name in ("media_type", "caption", "permalink", "published_at")}
-    in_content["paths"] = f"[{', '.join(literal(to_pointer((name,))) for name in types)}]"
-    filled = {
-        MEDIA: _fill(declared[MEDIA], items, kind=kind_of(_kind_columns(mapping, fields))),
-        "media_superseded": _fill(declared["media_superseded"], of_versions, **in_content),
-        "media_history": _fill(declared["media_history"], content),
-        "fields": _fill(declared["fields"], (), mapped=_mapped_paths(mapping), counts=_counts(mapping, registry)),
-    }
+    values = {one.name: f"TRY_CAST(gh_row.content[{n}] AS {one.type})" for n, one in enumerate(content, 1)}
+    paths = ", ".join(literal(to_pointer((one.key,))) for one in content)
+    of_content = [one for one in new if one.name in values]
+    of_versions = [one._replace(value=values[one.name]) for one in of_content]
+    counts = [one._replace(value=f"gh_count.counts[{literal(one.name)}]") for one in new if one.name not in values]
+    of_kind = next(column.paths for column in mapping.columns if column.column == "media_type")
+    naming = [one.name for one in columns if one.name == "media_type" or one.key in of_kind or names_kind(one.key)]
+    kind = kind_of([f"gh_row.{quoted(name)}" for name in naming])
+    superseded = {name: values[name] for name in _CONTENT}
+    filled = [
+        _fill(declared[MEDIA], new, kind=kind),
+        _fill(declared["media_superseded"], of_versions, paths=f"[{paths}]", **superseded),
+        _fill(declared["media_history"], of_content),
+        _fill(declared["fields"], mapped=_mapped_paths(mapping), counts=_counts(mapping, fields)),
+        _fill(declared["media_at"], [*of_content, *counts], kind=kind, schema="{schema}"),
+    ]
     lists: dict[str, list[Field]] = {CHILDREN: []}
     for field in fields:
         if FieldType.LIST in field.kinds:
             lists.setdefault(child_table(field.path, mapping), []).append(field)
-    for name, found in lists.items():
-        filled[name] = _of_list(name, found, mapping, registry)
-    counts = [replace(one, value=f"gh_count.counts[{literal(one.name)}]") for one in items if one not in content]
-    of_time = macros()["media_at"]
-    filled["media_at"] = _fill(
-        of_time, [*content, *counts], kind=kind_of(_kind_columns(mapping, fields)), schema="{schema}"
-    )
-    order = {**declared, **filled, **macros()}
-    return [filled.get(name, view) for name, view in order.items()]
+    filled += [_of_list(name, found, mapping, registry) for name, found in lists.items()]
+    return [*(declared | {view.name: view for view in filled}).values()]
 
 
 def create_view(view: View, schema: str = "main") -> Iterator[str]:
@@ -74,7 +82,7 @@ def create_view(view: View, schema: str = "main") -> Iterator[str]:
         yield f"COMMENT ON COLUMN {name}.{quoted(column)} IS {literal(comment)}"
 
 
-def _fill(view: View, inferred: Sequence[Inferred], **parts: str) -> View:
+def _fill(view: View, inferred: Sequence[Inferred] = (), **parts: str) -> View:
     """Return a view with its parts in braces, and with columns in the place of {inferred}."""
     parts["inferred"] = "".join(f", {one.value} AS {quoted(one.name)}" for one in inferred)
     columns = {**view.columns, **{one.name: one.comment for one in inferred}}
@@ -86,64 +94,30 @@ def _fill_parts(query: str, parts: Mapping[str, str]) -> str:
     return _PART.sub(lambda part: parts[part[1]], query)
 
 
-def _of_items(mapping: MediaMapping, fields: Iterable[Field], view: View) -> Sequence[Inferred]:
-    """Return the columns of items that a view does not declare: mapped ones, then those of fields."""
-    columns = {column.column: "Mapped in gramhouse.toml." for column in mapping.columns}
-    columns |= {str(field.column_name): _origin(field) for field in fields}
-    return [
-        Inferred(name, f"gh_row.{quoted(name)}", comment)
-        for name, comment in columns.items()
-        if name not in view.columns
-    ]
-
-
 def _origin(field: Field) -> str:
     return f"Inferred from {field.path} ({', '.join(sorted(field.kinds))})."
-
-
-def _is_only_count(field: Field) -> bool:
-    return field.is_count and field.kinds <= {FieldType.INTEGER, FieldType.LONG}
-
-
-def _content_types(mapping: MediaMapping, fields: Iterable[Field]) -> Mapping[str, str]:
-    """Return the types of a version's content, which is keyed by mapped column or path."""
-    types = {column.column: READING_TYPES[column.reading] for column in mapping.columns}
-    types |= {field.path: field.type for field in fields if field.path not in types and not _is_only_count(field)}
-    return types
-
-
-def _kind_columns(mapping: MediaMapping, fields: Iterable[Field]) -> Sequence[str]:
-    """Return the columns that may name an item's kind: `media_type`, and those of fields that do."""
-    paths = next(column.paths for column in mapping.columns if column.column == "media_type")
-    named = (str(field.column_name) for field in fields if field.path in paths or names_kind(field.path))
-    return [f"gh_row.{quoted(name)}" for name in dict.fromkeys(["media_type", *named])]
 
 
 def _of_list(name: str, lists: Sequence[Field], mapping: MediaMapping, registry: Registry) -> View:
     """Return the view of the elements of a list; of the first of several that an item has."""
     declared = views()[CHILDREN]
-    columns = [quoted(str(field.column_name)) for field in lists]
-    json_text = f"coalesce({', '.join(columns)})" if columns else "NULL::VARCHAR"
-    elements = _fill_parts(_SQL["elements"], {"list": json_text})
-    members = {
-        field.path: Inferred(str(field.column_name), _member([field.path], field.type), _origin(field))
+    columns = ", ".join(quoted(str(field.column_name)) for field in lists)
+    elements = _fill_parts(_SQL["elements"], {"list": f"coalesce({columns})" if columns else "NULL::VARCHAR"})
+    is_children = name == CHILDREN
+    mapped = mapping.child_columns if is_children else ()
+    values = {one.column: _member(one.paths, READING_TYPES[one.reading]) for one in mapped}
+    read = {path for one in mapped for path in one.paths}
+    members = [Inferred(one, value, _MAPPED) for one, value in values.items() if one not in declared.columns]
+    members += [
+        Inferred(str(field.column_name), _member([field.path], field.type), _origin(field))
         for field in registry.values()
-        if field.resource == name and field.column_name is not None
-    }
-    if name != CHILDREN:
+        if field.resource == name and field.column_name is not None and field.path not in read
+    ]
+    if not is_children:
         comment = f"Inferred from the list at {lists[0].path}, one row each."
         kept = {column: declared.columns[column] for column in (*declared.relation.key, "run_seq")}
-        view = View(name, declared.relation, comment, kept, _SQL["list"])
-        return _fill(view, [*members.values()], elements=elements)
-    values = {one.column: _member(one.paths, READING_TYPES[one.reading]) for one in mapping.child_columns}
-    mapped = [
-        Inferred(column, value, "Mapped in gramhouse.toml.")
-        for column, value in values.items()
-        if column not in declared.columns
-    ]
-    read = {path for one in mapping.child_columns for path in one.paths}
-    others = [member for path, member in members.items() if path not in read]
-    return _fill(declared, [*mapped, *others], elements=elements, **values)
+        declared = View(name, declared.relation, comment, kept, _SQL["list"])
+    return _fill(declared, members, elements=elements, **values)
 
 
 def _member(paths: Iterable[str], kind: str) -> str:
@@ -160,11 +134,11 @@ def _mapped_paths(mapping: MediaMapping) -> str:
     return "VALUES " + ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
 
 
-def _counts(mapping: MediaMapping, registry: Registry) -> str:
+def _counts(mapping: MediaMapping, fields: Iterable[Field]) -> str:
     """Return the query for the number of items of each field; of several paths of a mapped column it is not known."""
-    columns = {path: one.column for one in mapping.columns for path in one.paths if len(one.paths) == 1}
-    columns |= {path: "media_id" for path in mapping.media_id if len(mapping.media_id) == 1}
-    columns |= {one.path: one.column_name for one in registry.values() if one.resource == MEDIA and one.column_name}
+    mapped = [("media_id", mapping.media_id), *((one.column, one.paths) for one in mapping.columns)]
+    columns = {paths[0]: column for column, paths in mapped if len(paths) == 1}
+    columns |= {one.path: str(one.column_name) for one in fields}
     entries = ", ".join(
         f"struct_pack(k := [{literal(MEDIA)}, {literal(path)}], v := count({quoted(column)}))"
         for path, column in columns.items()

@@ -71,28 +71,23 @@ def write_hidden(
 
 def _select(table: str, columns: Sequence[str], hiding: Hiding, salt: str) -> str:
     """Return the statement for the rows of a table, with what replaces hidden values but for JSON."""
-    is_hidden = hiding.hides_accounts
-    is_concerned = {"account_periods": NAME in hiding.hidden, "runs": is_hidden, "run_warnings": is_hidden}
-    if table not in _SQL or not is_concerned.get(table, True):
+    if table not in _SQL or (table in ("runs", "run_warnings") and not hiding.hides_accounts):
         return f"FROM core.{quoted(table)}"
 
-    value = partial(_value, hiding, salt)
-    hidden_columns = [f", {value(name, name)} AS {quoted(name)}" for name in hiding.hidden if name in columns]
+    def value(name: str, column: str) -> str:
+        """Return the expression for the values of a column, which are hidden with this name."""
+        if name not in hiding.hidden:
+            return quoted(column)
+        # NULL of the column's type.
+        return hash_expression(column, salt) if hiding.hidden[name] else f"if(false, {quoted(column)}, NULL)"
+
     return _SQL[table].format(
-        hidden_columns="".join(hidden_columns),
+        hidden_columns="".join(f", {value(name, name)} AS {quoted(name)}" for name in hiding.hidden if name in columns),
         gone=f"[{', '.join(['NULL', *map(literal, hiding.gone)])}]",
         ig_username="account_id" if NAME in hiding.gone else value(NAME, NAME),
         public_id=value("public_id", "public_id"),
         period_value=value(NAME, "value"),
     )
-
-
-def _value(hiding: Hiding, salt: str, name: str, column: str) -> str:
-    """Return the expression for the values of a column, which are hidden with this name."""
-    if name not in hiding.hidden:
-        return quoted(column)
-    # NULL of the column's type.
-    return hash_expression(column, salt) if hiding.hidden[name] else f"if(false, {quoted(column)}, NULL)"
 
 
 def hash_expression(column: str, salt: str) -> str:

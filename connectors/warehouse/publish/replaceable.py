@@ -14,19 +14,10 @@ _FIX = "Fix: check GRAMHOUSE_SNAPSHOT; if it is correct, move that file away."
 
 def check_file(snapshot: Path) -> None:
     """Raise WarehouseUnusable unless the path is free, or has a DuckDB file."""
-    if not os.path.lexists(snapshot):
-        return
-    if snapshot.is_symlink() or not snapshot.is_file():
-        # Not opened: opening a pipe waits for its writer.
-        what = "is a symbolic link" if snapshot.is_symlink() else "is not a regular file"
-    else:
-        try:
-            if is_duckdb(snapshot):
-                return
-            what = "is not a DuckDB file" if snapshot.stat().st_size else "is an empty file"
-        except OSError as error:
-            what = f"cannot be read ({error.strerror})"
-    raise WarehouseUnusable(f"{snapshot} {what} and is not replaced. {_FIX}")
+    # Of files, so that it waits for no pipe; and a link may lead elsewhere.
+    is_file = snapshot.is_file() and not snapshot.is_symlink() and os.access(snapshot, os.R_OK)
+    if os.path.lexists(snapshot) and not (is_file and is_duckdb(snapshot)):
+        raise WarehouseUnusable(f"{snapshot} is not a DuckDB file that can be read, and is not replaced. {_FIX}")
 
 
 def check_snapshot(snapshot: Path) -> tuple[str, str | None] | None:
@@ -39,17 +30,14 @@ def check_snapshot(snapshot: Path) -> tuple[str, str | None] | None:
         return None
     try:
         with duckdb.connect(str(snapshot), read_only=True) as reader:
-            rows = reader.execute("SELECT warehouse_id, hidden FROM core.published").fetchall()
-    except (duckdb.CatalogException, duckdb.BinderException):
-        rows = []
+            [(owner, hidden)] = reader.execute("SELECT warehouse_id, hidden FROM core.published").fetchall()
+    except (duckdb.ProgrammingError, ValueError):
+        raise WarehouseUnusable(f"{snapshot} is not a gramhouse snapshot and is not replaced. {_FIX}") from None
     except duckdb.Error as error:
         raise WarehouseUnusable(
             f"{snapshot} cannot be read ({first_line(error)}) and is not replaced."
             " Fix: close the program that has it open for writing, or move it away."
         ) from error
-    if len(rows) != 1:
-        raise WarehouseUnusable(f"{snapshot} is not a gramhouse snapshot and is not replaced. {_FIX}")
-    [(owner, hidden)] = rows
     return owner, hidden
 
 
@@ -58,12 +46,10 @@ def check_replaceable(snapshot: Path, owner: str, hides: str | None, *, may_show
 
     `hides` is what the next snapshot hides. With `may_show` it may show what the one before hid.
     """
-    if (found := check_snapshot(snapshot)) is None:
-        return
-    its_owner, hidden = found
+    its_owner, hidden = check_snapshot(snapshot) or (owner, None)
     if its_owner != owner:
         raise WarehouseUnusable(another_warehouse(str(snapshot)))
-    before, now = _names(hidden), _names(hides)
+    before, now = ({*names.split(",")} if names else set[str]() for names in (hidden, hides))
     # A hash shows which values are equal, so it shows less than the value, and more than nothing.
     shown = sorted(name for name in before - now if name.removesuffix(HASH) not in now)
     if shown and not may_show:
@@ -79,7 +65,3 @@ def another_warehouse(snapshot: str) -> str:
         f"{snapshot} is the snapshot of another warehouse and is not replaced. Fix: check GRAMHOUSE_WAREHOUSE (is its"
         " disk mounted?) and GRAMHOUSE_SNAPSHOT; if both are correct, move that snapshot away."
     )
-
-
-def _names(hidden: str | None) -> set[str]:
-    return set(hidden.split(",")) if hidden else set()

@@ -15,7 +15,6 @@ from cyclopts import Parameter
 from humanize import naturalsize
 
 from connectors.buckets.address import BucketError
-from connectors.source.base_url import normalize_base_url
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
 from connectors.warehouse.publish.replaceable import another_warehouse
@@ -210,7 +209,7 @@ async def _request_pages(facts: Facts) -> list[Finding]:
             last = note(f"{error}. Rate-limited; not retried")
         else:
             text = f"{error}. Rate-limited for {span(seconds)}; not retried"
-            is_ours = service_refusal(facts.service, normalize_base_url(settings.address())) is None
+            is_ours = service_refusal(facts.service, settings.address()) is None
             if facts.inspection.is_current and is_ours and keep_cooldown(settings, request.scope, seconds):
                 last = note(f"{text}. Syncs wait as long")
             else:
@@ -262,7 +261,7 @@ def _warehouse(facts: Facts) -> Iterator[Finding]:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
         yield bad(text, fix)
-    elif settings.base_url and (refusal := service_refusal(facts.service, normalize_base_url(settings.base_url))):
+    elif settings.base_url and (refusal := service_refusal(facts.service, settings.base_url)):
         yield from_message(refusal)
     elif found.refused is not None:
         yield from_message(f"its data cannot be published: {found.refused}")
@@ -307,7 +306,7 @@ def _prefect(_: Facts) -> Iterator[Finding]:
         return
     from flows.orchestration.processes import import_prefect
 
-    import_prefect()
+    import_prefect({})
     from flows.orchestration.flow_run import check_tracker
 
     asyncio.run(check_tracker())

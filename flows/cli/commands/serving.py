@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,15 +17,7 @@ from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out, print_c
 from flows.config.errors import SettingsError
 from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import Settings, load
-from flows.orchestration.processes import (
-    PREFECT_CLIENT,
-    REPORT_PATH,
-    free_port,
-    import_prefect,
-    local_prefect,
-    prefect,
-    private,
-)
+from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_prefect, local_prefect
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.schedules import fires, gap_warning
 
@@ -81,25 +74,28 @@ def _check_key(settings: Settings) -> None:
         print_check(found)
 
 
-def _check_port(port: int) -> None:
+def _listen(port: int) -> socket.socket:
     try:
-        free_port(port)
+        return socket.create_server(("127.0.0.1", port))
     except OSError:
         raise SettingsError(f"Port {port} is in use. Fix: choose another port with --port.") from None
 
 
 def _run(settings: Settings, api: str | None) -> None:
-    import_prefect(describe_environment(settings, api))
-    from flows.orchestration.flow_run import check_tracker
-    from flows.orchestration.serving import serve
-
-    _check_key(settings)
     with ExitStack() as stack:
-        if api is not None:
+        listening = None if api else stack.enter_context(_listen(settings.prefect_port))
+        import_prefect(describe_environment(settings, api))
+        from flows.orchestration.flow_run import check_tracker
+        from flows.orchestration.serving import serve
+
+        _check_key(settings)
+        if listening is None:
             asyncio.run(check_tracker())
         else:
+            from flows.orchestration.server import prefect_server
+
             with err.status("[dim]starting Prefect …[/]"):
-                stack.enter_context(prefect(settings.prefect_home, settings.prefect_port, settings.report_file()))
+                stack.enter_context(prefect_server(listening, settings.report_file()))
         asyncio.run(serve(settings, partial(_greet, settings, api)))
         err.print("Stopping.")
 
@@ -126,14 +122,14 @@ def up(
     where = api or f"http://127.0.0.1:{settings.prefect_port}"
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
-        private(settings.prefect_home)
+        settings.prefect_home.mkdir(parents=True, exist_ok=True)
+        # Prefect's database contains secrets and the key to them.
+        settings.prefect_home.chmod(0o700)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # An ignored signal remains ignored: with nohup, the command must survive the end of its terminal.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)
         with lock(settings.prefect_home / "up.lock", f"gramhouse up at {where}", since=now, pause=time.sleep):
-            if api is None:
-                _check_port(settings.prefect_port)
             _run(settings, api)
     except KeyboardInterrupt:
         pass

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from humanize import naturalsize
@@ -62,8 +62,6 @@ def describe(progress: Progress, seconds_left: float | None, now: datetime) -> I
     if seconds_left is not None:
         yield f"about {span(round(seconds_left))} left" if seconds_left >= _LEAST else f"less than {_LEAST} s left"
     if progress.allowed is not None:
-        if seconds_left and progress.next_run and progress.next_run < now + timedelta(seconds=seconds_left):
-            yield f"longer than its schedule allows: the next run is due at {moment(progress.next_run)} UTC"
         yield f"the service allows {per_second(progress.allowed)}; pace kept"
     yield f"{progress.pages:,} pages"
     yield f"{progress.items:,} records"

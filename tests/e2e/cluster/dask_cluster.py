@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from flows.orchestration.processes import free_port
 from tests.operator import TIMEOUT, Operator, wait_until
+from tests.prefect_api import free_port
 
 
 @contextmanager

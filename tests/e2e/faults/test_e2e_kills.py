@@ -9,11 +9,11 @@ import time
 import pytest
 
 from connectors.warehouse.storage.holder import holder
-from flows.orchestration.processes import free_port
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
 from tests.operator import TIMEOUT, Operator, killed_on_exit, wait_until
+from tests.prefect_api import free_port
 
 pytestmark = pytest.mark.e2e
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration.processes import free_port
 from tests.e2e.prefect.up import NIGHTLY, STORIES, ZONE, Up
 from tests.operator import KEY, PROXIES, Operator, start_sandboxes
-from tests.prefect_api import PUBLIC, prefect_server
+from tests.prefect_api import PUBLIC, free_port, prefect_server
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from uuid import uuid4
 
 import pytest
 
-from flows.orchestration.processes import prefect
 from tests.api.faults import Rule, refuse
 from tests.e2e.prefect.up import HOUR, NIGHTLY, STORIES, Up, wait_until
 from tests.harness.against_api import assert_matches_api
 from tests.operator import KEY, Operator
+from tests.prefect_api import prefect_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
@@ -209,7 +209,7 @@ def test_sigterm_ends_all_processes_and_no_file_of_prefect_contains_the_key(up: 
 def test_after_a_stop_one_missed_run_starts_and_what_was_paused_stays_so(up: Up) -> None:
     up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
     assert up.end(signal.SIGTERM) == 0
-    with prefect(up.home, up.port, up.operator.folder / "report.html"):
+    with prefect_server(up.home, up.port):
         now = datetime.now(UTC)
         window = {"start_time": str(now - timedelta(days=9)), "end_time": str(now - timedelta(days=4)), "min_runs": 4}
         up.ask(f"/deployments/{up.deployments()['nightly']['id']}/schedule", window)

@@ -1,4 +1,4 @@
-"""Cron expressions, computed without a clock: their times, and the interval between runs of stories."""
+"""Cron expressions, computed without a clock: their times, and the gap between runs of stories."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -7,7 +7,7 @@ import pytest
 from prefect.server.schemas.schedules import CronSchedule
 
 from flows.config.settings import check_cron
-from flows.reporting.schedules import Schedule, fires, gap_warning
+from flows.reporting.schedules import fires, gap_warning
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BERLIN = "Europe/Berlin"
@@ -24,14 +24,6 @@ def test_a_cron_expression_is_kept_as_it_came_or_refused() -> None:
     for expression in INVALID + DIFFERENT:
         with pytest.raises(ValueError, match=valid if expression in INVALID else "cron programs read it differently"):
             check_cron(expression)
-
-
-@pytest.mark.parametrize(
-    ("begin", "hours"),
-    [(NOW, 24), (datetime(2026, 10, 24, 12, tzinfo=UTC), 25), (datetime(2026, 3, 28, 12, tzinfo=UTC), 23)],
-)
-def test_an_interval_includes_clock_changes(begin: datetime, hours: int) -> None:
-    assert Schedule("nightly", "15 4 * * *", BERLIN).interval(begin) == timedelta(hours=hours)
 
 
 def test_the_times_of_runs_are_shown_in_their_zone() -> None:

@@ -1,5 +1,6 @@
 """Settings: each from environment and file, one line for every invalid value, and never the key in a message."""
 
+import os
 import re
 from pathlib import Path
 from typing import get_args
@@ -9,7 +10,7 @@ import httpx
 import pytest
 
 from flows.config.errors import SettingsError
-from flows.config.prefect_environment import environment, prefect_api_url
+from flows.config.prefect_environment import prefect_api_url, set_environment
 from flows.config.settings import Settings, load
 
 SECRET = "canary-51e2"
@@ -250,8 +251,8 @@ def test_prefects_clients_reach_this_machine_whatever_proxies_are_set(monkeypatc
     monkeypatch.delenv("no_proxy", raising=False)
     for name, value in {"ALL_PROXY": "http://127.0.0.1:9", "NO_PROXY": "api.example.com"}.items():
         monkeypatch.setenv(name, value)
-    for name, value in environment().items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    set_environment({})
     assert all(proxy_bypass(f"{host}:4200") for host in ("127.0.0.1", "localhost", "api.example.com"))
     with httpx.Client() as client:
         for host in ("127.0.0.1", "localhost", "[::1]"):

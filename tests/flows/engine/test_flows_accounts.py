@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
-from connectors.source.errors import ApiError, client_error
+from connectors.source.errors import ApiError
 from connectors.state.identity import mark_forgotten, unmark_forgotten
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.errors import OtherService
@@ -151,7 +151,7 @@ async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace
 async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_path: Path) -> None:
     def answer(request: Asked) -> ApiError | None:
         body = f'[{{"id": "{uuid(2)}"}}'.encode()
-        return None if request.number else client_error(request.operation, "malformed_page", "no page", body=body)
+        return None if request.number else ApiError(request.operation, "malformed_page", "no page", body=body)
 
     service = ListedApi(fault=answer)
     await forget(tmp_path, service)

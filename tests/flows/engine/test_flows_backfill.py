@@ -72,7 +72,7 @@ async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection
     await service.killed(tmp_path, lambda request: request.is_posts(2) and request.cursor == "c4", selection=ALL)
     report = await synced(tmp_path, service, selection=selection)
     assert len(report.resumed_runs) == (selection is ALL)
-    assert any("Resuming interrupted run" in line for line in said) is (selection is ALL)
+    assert any("Resuming run" in line for line in said) is (selection is ALL)
     requested = [cursor for account, _, cursor in service.asked() if account == 2]
     assert requested == (["c4"] if selection is ALL else [None, "c2", "c4"])
 

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from flows.engine.batches import AccountBatcher
+from flows.reporting.progress import Progress
 from models.selection import ChosenAccount
 from tests.api.listed import ListedApi
 from tests.runs import synced
 
 
 def _gather(accounts: int, page: int) -> list[int]:
-    batcher, sizes, expected = AccountBatcher(), [], 1
+    batcher, sizes, expected = AccountBatcher(Progress()), [], 1
     for begin in range(0, accounts, page):
         batcher.add([ChosenAccount(str(n)) for n in range(begin, min(begin + page, accounts))])
         if begin + page >= accounts:
@@ -35,7 +36,7 @@ def test_a_million_accounts_make_fewer_than_a_thousand_batches(page: int) -> Non
 
 
 def test_an_account_listed_twice_is_scanned_once() -> None:
-    batcher = AccountBatcher()
+    batcher = AccountBatcher(Progress())
     one, two = ChosenAccount("a"), ChosenAccount("b", expired=True)
     batcher.add([one, two, one])
     first = batcher.take()

@@ -408,7 +408,7 @@ async def test_the_failure_of_an_old_scan_is_kept_although_it_begins_again(
     service.clock.days(2)
     unreadable = [TWO_LISTS.encode()] * TRIES
     service.spoil = lambda _, page: unreadable.pop() if unreadable else page
-    with caplog.at_level(logging.WARNING, "flows.engine.pages"):
+    with caplog.at_level(logging.WARNING, "flows.engine"):
         report, _ = await _run(tmp_path, service)
     assert (report.state, unreadable) == (RunState.COMPLETE, [])
     [(_, *found)] = stored(tmp_path, _QUARANTINE)

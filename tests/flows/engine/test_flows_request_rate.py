@@ -11,24 +11,34 @@ from typing import Any
 
 import pytest
 
-from connectors.source.errors import ApiError, client_error
+from connectors.source.endpoints import ApiRequest
+from connectors.source.errors import ApiError
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import AT_FIRST, RequestRate
+from connectors.source.responses import Response
+from connectors.source.retry import Attempts
 from flows.engine.requests import Requests
+from flows.engine.scan import Scan
 from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
 from flows.reporting.progress import Progress
+from models.api import MediaPage
+from models.checkpoint import Checkpoint
 from models.findings import Severity
+from models.landing import PageCommit
+from models.partition import media
 from models.runs import RunState
+from models.selection import ChosenAccount
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi
-from tests.clocks import VirtualClock
+from tests.clocks import START, VirtualClock
 from tests.harness.loop import VirtualLoop, run_process
 from tests.runs import open_run_resources, request
 
 Limit = Callable[[float], bool]
 
-REFUSED = client_error("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
+PAGE = MediaPage(0, None, b"", "")
+REFUSED = ApiError("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
 
 
 @dataclass
@@ -77,9 +87,10 @@ class Run:
     def __post_init__(self) -> None:
         loop = VirtualLoop(0.0, Random(1))
         loop.most_steps = 10_000_000
-        self._clock: Any = SimpleNamespace(monotonic=loop.time, sleep=asyncio.sleep)
-        self._random, progress = Random(1), Progress()
-        self._requests = Requests(request(Path(), concurrency=16), self.rate, self._clock, progress)
+        clock: Any = SimpleNamespace(now=lambda: START, monotonic=loop.time, sleep=asyncio.sleep)
+        self._random, progress, asked = Random(1), Progress(), request(Path(), concurrency=16)
+        self._now, self._own = loop.time, dict[str, Limit]()
+        self._requests = Requests(asked, self._ask, self.rate, clock, self._random.random, self._land, progress)
         run_process(loop, self._scan_all())
         self.rate, self.seconds, self.refused = self._requests.rate, loop.time(), progress.refused
         loop.close()
@@ -94,19 +105,26 @@ class Run:
                 group.create_task(self._scan(number))
 
     async def _scan(self, number: int) -> None:
-        limits = self.limits if self.own is None else (self.own(),)
-        left, budget = self.pages, RateLimitBudget(str(number), math.inf)
-        while left:
-            try:
-                async with self._requests.one(budget, is_retry=False):
-                    await asyncio.sleep(self._random.random() * self.latency)
-                    served = number not in self.limited or all(limit(self._clock.monotonic()) for limit in limits)
-                    await asyncio.sleep(self._random.random() * self.latency)
-                    if not served:
-                        raise REFUSED
-                left -= 1
-            except ApiError:
-                await asyncio.sleep(1 + 0.1 * self._random.random())
+        if self.own is not None:
+            self._own[str(number)] = self.own()
+        checkpoint = Checkpoint(media(str(number), "posts"), "", "", START, START)
+        scan = Scan(ChosenAccount(str(number)), START, checkpoint, Attempts(50))
+        budget = RateLimitBudget(scan.request.scope, math.inf)
+        for _ in range(self.pages):
+            await self._requests.send(scan, budget)
+
+    async def _ask(self, request: ApiRequest) -> Response:
+        account = request.scope.partition(":")[2]
+        limits = self.limits if self.own is None else (self._own[account],)
+        await asyncio.sleep(self._random.random() * self.latency)
+        served = int(account) not in self.limited or all(limit(self._now()) for limit in limits)
+        await asyncio.sleep(self._random.random() * self.latency)
+        if not served:
+            raise REFUSED
+        return Response(request.operation, PAGE, None)
+
+    async def _land(self, _: PageCommit) -> None:
+        pass
 
 
 def bucket() -> Bucket:
@@ -158,14 +176,13 @@ async def test_a_run_is_complete_and_says_what_the_service_allows(tmp_path: Path
     clock, gateway, refused = VirtualClock(), Bucket(1, 3), refuse("rate_limiter_unavailable", retry_after=2)
     service = ListedApi(accounts=20, posts=5, clock=clock, fault=lambda _: None if gateway(clock.passed) else refused)
     async with open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources:
-        report = await run_sync(request(tmp_path, nightly="* * * * *"), resources)
+        report = await run_sync(request(tmp_path), resources)
     assert report.state is RunState.COMPLETE, "each account alone would use up its tries"
     found = {finding.code: finding for finding in list_findings(report)}
-    rate, schedule = found["requests_per_second"], found["longer_than_schedule"]
+    rate = found["requests_per_second"]
     assert rate.severity is (Severity.WARNING if fixed else Severity.INFORMATION)
     assert rate.text.startswith("The service allows about ")
     assert ("GRAMHOUSE_REQUESTS_PER_SECOND is 2" if fixed else "; pace kept") in rate.text
-    assert "longer than the 1 min between two runs of GRAMHOUSE_NIGHTLY" in schedule.text
 
 
 def limited(rate: RequestRate, *answers: tuple[str, float]) -> RequestRate:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from connectors.source.errors import client_error
+from connectors.source.errors import ApiError
 from flows.cli.commands import status
 from flows.cli.output.run import print_report
 from flows.config.settings import load
 from flows.reporting.findings import list_findings
-from flows.reporting.for_prefect import events, markdown
+from flows.reporting.for_prefect import list_events, markdown
 from flows.reporting.message import to_json, to_message
 from flows.reporting.page.write import write_page
 from flows.reporting.words import plain, span
@@ -65,7 +65,7 @@ def test_a_failure_names_its_cause_its_accounts_and_the_fix() -> None:
 
 
 def test_the_error_that_stopped_a_run_is_first() -> None:
-    error = client_error("accounts.list", "api_unauthorized", "Authentication required.").failure
+    error = ApiError("accounts.list", "api_unauthorized", "Authentication required.").failure
     stopped = report(failure_groups=(replace(DENIED, scans=50), STOP), stopped_by=error)
     assert [each.code for each in list_findings(stopped)] == ["failed", "denied"]
     [alone] = list_findings(replace(stopped, failure_groups=()))
@@ -127,8 +127,8 @@ async def test_every_output_says_the_same(
     assert [each.code for each in found] == ["denied", "token_expired", "deferred"]
     assert [each["text"] for each in json.loads(to_json(run))["findings"]] == [each.text for each in found]
     assert to_message(run).startswith(plain(found[0].sentence(), 500))
-    [event, *_] = events(run)
-    assert event.payload["findings"][0]["text"] == plain(found[0].text, 500)
+    [event, *_] = list_events(run)
+    assert event["payload"]["findings"][0]["text"] == plain(found[0].text, 500)
     print_report(run)
     shown = capsys.readouterr().out
     page = write_page(tmp_path / "analytics.duckdb", tmp_path / "report.html").html

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from markdown_it import MarkdownIt
 
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
-from flows.reporting.for_prefect import events, markdown
+from flows.reporting.for_prefect import list_events, markdown
 from flows.reporting.words import code, plain
 from models.findings import Finding, Severity
 from models.runs import OutcomeKind, RunState
@@ -74,9 +74,9 @@ def test_external_values_on_a_page_are_text_and_do_not_break_its_table() -> None
 
 def test_the_event_of_a_run_has_its_labels_numbers_and_findings() -> None:
     missing = Finding("accounts_missing", Severity.ACTION, "30 accounts are missing", "check the key", count=30)
-    event, accounts = events(report(warnings=(missing,), resumed=(RESUMED,)))
-    assert (event.name, accounts.name) == ("gramhouse.run.complete", "gramhouse.accounts")
-    assert event.labels == {
+    event, accounts = list_events(report(warnings=(missing,), resumed=(RESUMED,)))
+    assert (event["event"], accounts["event"]) == ("gramhouse.run.complete", "gramhouse.accounts")
+    assert event["resource"] == {
         "prefect.resource.id": "gramhouse.run.run-1",
         "prefect.resource.name": "sync 2026-03-01 02:15",
         "gramhouse.kind": "sync",
@@ -84,33 +84,40 @@ def test_the_event_of_a_run_has_its_labels_numbers_and_findings() -> None:
         "gramhouse.state": "complete",
     }
     message = "30 accounts are missing. Fix: check the key. sync 2026-03-01 02:15 UTC: 100 accounts listed; 300 pages, "
-    assert event.payload["sentence"].startswith(message)
-    assert (event.payload["items"], event.payload["media"]["added"]) == (12_000, 40)
-    assert event.payload["findings"] == [asdict(missing) | {"accounts": []}]
-    assert event.payload["resumed"][0]["run_id"] == "run-0"
+    assert event["payload"]["sentence"].startswith(message)
+    assert (event["payload"]["items"], event["payload"]["media"]["added"]) == (12_000, 40)
+    assert event["payload"]["findings"] == [asdict(missing) | {"accounts": []}]
+    assert event["payload"]["resumed"][0]["run_id"] == "run-0"
 
 
 def test_events_are_small_and_name_what_they_are_about() -> None:
     found = {"expired": tokens(*(f"user_{n}" for n in range(60))), "new_fields": fields("/mood")}
-    run, token, drift = events(report(found))
-    assert (token.name, token.labels["gramhouse.newly_expired"]) == ("gramhouse.tokens", "yes")
-    assert "user_19 and 40 more)." in token.payload["sentence"]
-    assert [len(each["accounts"]) for each in (*token.payload["findings"], run.payload["findings"][0])] == [50, 50]
-    assert (drift.name, drift.payload["sentence"]) == ("gramhouse.drift", "1 new field: /mood (VARCHAR).")
+    run, token, drift = list_events(report(found))
+    assert (token["event"], token["resource"]["gramhouse.newly_expired"]) == ("gramhouse.tokens", "yes")
+    assert "user_19 and 40 more)." in token["payload"]["sentence"]
+    assert [len(each["accounts"]) for each in (*token["payload"]["findings"], run["payload"]["findings"][0])] == [
+        50,
+        50,
+    ]
+    assert (drift["event"], drift["payload"]["sentence"]) == ("gramhouse.drift", "1 new field: /mood (VARCHAR).")
 
 
 def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
     data = {"expired": tokens("anna"), **stale("ben")}
     failed = report(data, state=RunState.FAILED, failure_groups=(failure(OutcomeKind.FAILED, "timeout"),))
-    message = events(failed, "Retry 1 of 3 in 5 min (timeout)")
-    assert [each.name for each in message] == ["gramhouse.retry", "gramhouse.tokens"]
-    assert message[0].payload["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 scan failed (timeout")
-    assert [each.name for each in events(failed)] == ["gramhouse.run.failed", "gramhouse.tokens", "gramhouse.stale"]
+    message = list_events(failed, "Retry 1 of 3 in 5 min (timeout)")
+    assert [each["event"] for each in message] == ["gramhouse.retry", "gramhouse.tokens"]
+    assert message[0]["payload"]["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 scan failed (timeout")
+    assert [each["event"] for each in list_events(failed)] == [
+        "gramhouse.run.failed",
+        "gramhouse.tokens",
+        "gramhouse.stale",
+    ]
 
 
 def test_external_values_contain_no_mentions_links_or_templates() -> None:
-    for message in events(hostile()):
-        written = json.dumps([dict(message.labels), message.payload], ensure_ascii=False)
+    for message in list_events(hostile()):
+        written = json.dumps(message, ensure_ascii=False)
         texts = json.loads(written, object_pairs_hook=lambda pairs: [value for _, value in pairs])
         output = json.dumps(texts, ensure_ascii=False).replace("[", "").replace("]", "")
         assert not any(sign in output for sign in ("<", ">", "{", "}", "@", "`", "|", "*", "~", "://"))

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.warehouse.queries.outcomes import Example, FailureGroup
 from connectors.warehouse.storage.statements import statements
-from flows.reporting.for_prefect import events
+from flows.reporting.for_prefect import list_events
 from flows.reporting.reader import Record
 from flows.reporting.run_report import Data, RunReport, read_data
 from models.runs import OutcomeKind, RunState
@@ -133,7 +133,7 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
     ]
     assert _names(found["stale"], surface="posts") == ["user_1", "user_2", "user_3"]
     later = replace(report, data=found)
-    assert [event.name for event in events(later)] == ["gramhouse.run.partial", "gramhouse.stale"]
+    assert [event["event"] for event in list_events(later)] == ["gramhouse.run.partial", "gramhouse.stale"]
     assert _read(report, hours=11)["stale"] == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.publish.file_copy import copy_file
+from connectors.warehouse.publish.publish import copy_file
 
 
 def refuse(*_: int) -> int:
