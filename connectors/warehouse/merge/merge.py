@@ -14,7 +14,7 @@ from zlib import crc32
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.accounts import Account, begin_periods, is_repeated, list_account
+from connectors.warehouse.merge.accounts import begin_periods, is_repeated, list_account
 from connectors.warehouse.merge.items import merge_items
 from connectors.warehouse.merge.reading import ListedAccount, Records, Rejected, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
@@ -106,20 +106,19 @@ def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
 
 def _write_accounts(db: DuckDBPyConnection, listed: Sequence[ListedAccount]) -> Sequence[ListedAccount]:
     """Write the accounts that a batch lists; return the records that differ from another one of their catalogue."""
-    rows = db.execute(_SQL["known_accounts"], [[one.account_id for one in listed]]).fetchall()
-    known = {account.account_id: account for account in map(Account._make, rows)}
-    begun: list[Row] = []
-    doubled = []
+    rows = db.execute(_SQL["known_accounts"], [[one.account_id for one in listed]]).to_arrow_table().to_pylist()
+    known, begun, doubled = {row["account_id"]: row for row in rows}, list[Row](), []
     for one in listed:
         before = known.get(one.account_id)
         if (after := list_account(before, one)) is None:
             continue
         known[one.account_id] = after
         begun += begin_periods(before, after)
-        if before and one.said and is_repeated(before, one) and one.said[1::2] != (before.ig_username, before.status):
-            doubled.append(one)
+        if before and one.said and is_repeated(before, one):
+            differs = any(one.said[name] != before[name] for name in ("ig_username", "status"))
+            doubled += [one] if differs else []
     if known:
-        _offer_rows(db, "listed_accounts", [account._asdict() for account in known.values()])
+        _offer_rows(db, "listed_accounts", [*known.values()])
         db.execute(_SQL["accounts"])
     if begun:
         _offer_rows(db, "begun", begun)

@@ -1,8 +1,5 @@
 -- name: known_accounts
 -- The accounts that the batch lists, as they are stored. Writes nothing.
-SELECT
-    account_id, listed_as, ig_username, public_id, status, status_since, first_seen_at, run_seq, seen_seq, present_seq,
-    last_seen_at, missed_at, confirmed_by, removed_at, removal
 FROM core.accounts
 WHERE account_id IN (SELECT unnest(?::VARCHAR[]))
 
