@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -12,18 +13,24 @@ from models.decoding import Unreadable, decode_record
 from models.fields import Field
 from models.item import Items, read_decoded, read_items
 from models.landing import Landing
-from models.mapping import Mapping
+from models.mapping import Mapping as MediaMapping
+
+_OF_PAGE = (
+    ("partition.account_id", pa.string()), ("partition.surface", pa.string()), ("seq", pa.int64()),
+    ("began_seq", pa.int64()), ("received_at", pa.timestamp("us", tz="UTC")), ("run_seq", pa.int64()),
+    ("run_id", pa.string()), ("correlation_id", pa.string()),
+)  # fmt: skip
 
 
 class ListedAccount(NamedTuple):
     """An account on a page of the catalogue. `account_id` is in lower case; ids are case-insensitive (API 2).
 
-    `said` are its id as it was received, its name, its public id and its status; None in a malformed record.
+    `said` are the values of other columns of core.accounts; None in a malformed record.
     """
 
     page: Landing
     account_id: str
-    said: tuple[str, str, str, str] | None
+    said: dict[str, str] | None
 
 
 class Rejected(NamedTuple):
@@ -63,22 +70,15 @@ class Records:
         return self.pages[self.page_of[number]]
 
     def arrived(self) -> pa.Table:
-        """Return the items as a table: number, partition, landing, and the hash of the bytes."""
+        """Return the items as a table: number, partition, landing, run, and the hash of the bytes."""
         pages = pa.table(
-            {
-                "account_id": pa.array([page.partition.account_id for page in self.pages], pa.string()),
-                "surface": pa.array([page.partition.surface for page in self.pages], pa.string()),
-                "seq": pa.array([page.seq for page in self.pages], pa.int64()),
-                "began_seq": pa.array([page.began_seq for page in self.pages], pa.int64()),
-                "received_at": pa.array([page.received_at for page in self.pages], pa.timestamp("us", tz="UTC")),
-                "run_seq": pa.array([page.run_seq for page in self.pages], pa.int64()),
-            }
-        ).take(pa.array(self.page_of, pa.int64()))
-        hashes = pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64())
+            {name.rpartition(".")[2]: pa.array(map(attrgetter(name), self.pages), kind) for name, kind in _OF_PAGE}
+        )
         return (
-            pages.append_column("n", pa.array(range(len(self.raws)), pa.int64()))
+            pages.take(pa.array(self.page_of, pa.int64()))
+            .append_column("n", pa.array(range(len(self.raws)), pa.int64()))
             .append_column("position", pa.array(self.position, pa.int32()))
-            .append_column("payload_hash", hashes)
+            .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64()))
         )
 
 
@@ -115,8 +115,8 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
 
 def _list_accounts(records: Records, page: Landing, read: Page) -> None:
     for one in read.accounts:
-        said = one.id, one.ig_username, one.public_id, one.status
-        records.accounts.append(ListedAccount(page, one.id.lower(), said))
+        said = {name: getattr(one, name) for name in ("ig_username", "public_id", "status")}
+        records.accounts.append(ListedAccount(page, one.id.lower(), {"listed_as": one.id, **said}))
     for record in read.rejected:
         if (account_id := record.account_id) is not None:
             records.accounts.append(ListedAccount(page, account_id.lower(), None))
@@ -125,7 +125,9 @@ def _list_accounts(records: Records, page: Landing, read: Page) -> None:
         records.rejected.append(Rejected(page, record.position, record.reason, text, digest, hides_an_id))
 
 
-def read_batch_items(records: Records, numbers: Iterable[int], mapping: Mapping) -> tuple[Items, Sequence[Rejected]]:
+def read_batch_items(
+    records: Records, numbers: Iterable[int], mapping: MediaMapping
+) -> tuple[Items, Sequence[Rejected]]:
     """Return the items with these numbers, and the rejected ones."""
     items = read_items(((number, records.raws[number]) for number in numbers), mapping)
     rejected = []
@@ -136,7 +138,7 @@ def read_batch_items(records: Records, numbers: Iterable[int], mapping: Mapping)
     return items, rejected
 
 
-def _digest(raw: bytes, code: str, mapping: Mapping) -> int:
+def _digest(raw: bytes, code: str, mapping: MediaMapping) -> int:
     """Return the hash by which a rejected item is recognized: that of its content if only its id is missing."""
     if code in ("no_id", "inexact_id"):
         first = mapping.media_id[0].strip("/")
