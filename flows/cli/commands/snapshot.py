@@ -9,9 +9,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from humanize import naturalsize
 
-from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.queries.user_query import mentions_raw_media
-from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
+from connectors.warehouse.queries.reader import mentions_raw_media, open_snapshot
+from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.paths import local
 from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
@@ -85,7 +84,9 @@ def _run_query(settings: Settings, text: str, style: str, target: Path | None) -
             with into_file(target):
                 rows = print_stream(stream, style)
         except QueryError as error:
-            code, why = _explain_failure(opened, error, with_raw=with_raw)
+            code, why = ExitCode.WRONG_USAGE, str(error)
+            if with_raw and "checksum" in why:
+                why += " Fix: `gramhouse doctor` names the damaged file."
             err.print(f"{FAIL} {clean(why, newlines=True)}")
             if style == "json":
                 (print_json if stream is None or target else end_document)(failure(code, why))
@@ -93,17 +94,6 @@ def _run_query(settings: Settings, text: str, style: str, target: Path | None) -
     more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
     where = f" in {clean(target)}" if target else ""
     err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
-
-
-def _explain_failure(opened: Snapshot, error: QueryError, *, with_raw: bool) -> tuple[int, str]:
-    if with_raw:
-        from connectors.warehouse.queries.raw_media import find_damage
-
-        try:
-            find_damage(opened.db)
-        except WarehouseUnusable as damage:
-            return ExitCode.FAILED, str(damage)
-    return ExitCode.WRONG_USAGE, str(error)
 
 
 def describe(
