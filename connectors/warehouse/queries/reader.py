@@ -127,7 +127,7 @@ class Snapshot:
             unique = relation.project("*")
             rows, is_json = _as_texts(unique, for_json=for_json)
         except duckdb.Error as error:
-            raise QueryError(str(error)) from error
+            raise _failure(error) from error
         batches = (
             [
                 tuple(_embed(value) if embedded else value for value, embedded in zip(row, is_json, strict=True))
@@ -193,7 +193,12 @@ def _batches(rows: DuckDBPyRelation) -> Iterator[list[tuple[Any, ...]]]:
         while batch := rows.fetchmany(_BATCH):
             yield batch
     except duckdb.Error as error:
-        raise QueryError(str(error)) from error
+        raise _failure(error) from error
+
+
+def _failure(error: duckdb.Error) -> QueryError:
+    # Of a part of the raw store; DuckDB does not say which.
+    return QueryError(f"{error}{' Fix: `gramhouse doctor` names the file.' if 'checksum' in str(error) else ''}")
 
 
 def check_readable(path: Path) -> None:
