@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.warehouse.storage.errors import (
     OtherService,
     QueryError,

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.state.database import SqlConnection
 from connectors.state.identity import (
     begin_operation,

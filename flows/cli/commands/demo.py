@@ -129,7 +129,7 @@ def _show(snapshot: Path) -> None:
 
 def _serve(sandbox: "Sandbox", port: int = 0) -> None:
     """Serve a sandbox until Ctrl-C. Raises SettingsError if the port cannot be used."""
-    from connectors.sandbox.http.serve import CannotListen, serve
+    from connectors.sandbox.http.serve import serve
 
     def ready(url: str) -> None:
         out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
@@ -139,7 +139,7 @@ def _serve(sandbox: "Sandbox", port: int = 0) -> None:
 
     try:
         serve(sandbox, port=port, on_ready=ready)
-    except CannotListen as error:
+    except OSError as error:
         why = clean(error.strerror or error)
         raise SettingsError(f"cannot listen on port {port}: {why}. Fix: choose another port with --port.") from None
 

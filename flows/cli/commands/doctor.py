@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from humanize import naturalsize
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
 from connectors.warehouse.publish.replaceable import another_warehouse
@@ -29,7 +29,7 @@ from flows.config.prefect_environment import prefect_api_url
 from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings, load
 from flows.engine.publishing import publication
-from flows.engine.resources import check_clock, check_places, unwritable_folders
+from flows.engine.resources import check_clock, check_places, make_client, unwritable_folders
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
@@ -160,15 +160,12 @@ def _api(facts: Facts) -> Iterator[Finding]:
 
 async def _request_pages(facts: Facts) -> list[Finding]:
     """Request a page of accounts and one of media, once each; store the wait that a refusal asks for."""
-    from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, feed_request
     from connectors.source.errors import ApiError
 
     settings, found, request = facts.settings, list[Finding](), accounts_request(None, 50)
-    address, key, network = settings.address(), settings.key(), settings.network()
-    client = ApiClient(address, key, clock=SystemClock(), network=network, paths=settings.page_paths())
     try:
-        async with client:
+        async with make_client(settings, SystemClock()) as client:
             response = await client.send(request)
             accounts = response.page.accounts if isinstance(response.page, AccountPage) else ()
             some = f"{count(len(accounts), 'account')}{' or more' if response.page.next_cursor else ''}"
@@ -258,9 +255,9 @@ def _warehouse(facts: Facts) -> Iterator[Finding]:
 def _bucket(facts: Facts) -> Iterator[Finding]:
     if (url := facts.settings.snapshot_url()) is None:
         return
-    from connectors.buckets.address import open_snapshot_bucket
+    from connectors.buckets import SnapshotBucket
 
-    bucket, is_writer = open_snapshot_bucket(url), facts.settings.warehouse.exists()
+    bucket, is_writer = SnapshotBucket(url), facts.settings.warehouse.exists()
     if is_writer:
         asyncio.run(bucket.check())
     has_snapshot = asyncio.run(bucket.newest()) is not None

@@ -185,7 +185,6 @@ def report(
         account or (),
         surfaces=in_order(surface or []),
         weeks=weeks,
-        apart_from=settings.warehouse,
     )
     size = len(written.html.encode())
     document = {

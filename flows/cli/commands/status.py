@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from humanize import naturaldelta
 from rich.console import RenderableType
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable

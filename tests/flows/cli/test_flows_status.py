@@ -9,8 +9,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from starlette.responses import Response
 
-from connectors.sandbox.http.replies import PageRequest, Reply
+from connectors.sandbox.http.replies import PageRequest
 from connectors.state.database import open_state, state_path
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.holder import hold
@@ -162,7 +163,7 @@ class Stopping(ListedApi):
 
     waits: asyncio.Event
 
-    async def answer(self, request: PageRequest) -> Reply:
+    async def answer(self, request: PageRequest) -> Response:
         if Asked.of(request).is_posts(2):
             self.waits.set()
             await asyncio.Event().wait()
