@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from connectors.warehouse.storage.errors import WarehouseBusy, first_line
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.paths import real
 from flows.clock import SystemClock
@@ -43,7 +43,7 @@ def record_failed_start(
 
 def _add_row(warehouse: Path, activity: str, detail: str, since: datetime) -> None:
     # Imported here, because only failures need it.
-    from connectors.state.database import StateError, open_state, state_path  # noqa: PLC0415
+    from connectors.state.database import open_state, state_path  # noqa: PLC0415
     from connectors.state.runs import add_failed_start  # noqa: PLC0415
 
     kind, writing, path = command(activity), holder(warehouse), state_path(real(warehouse))
@@ -54,7 +54,7 @@ def _add_row(warehouse: Path, activity: str, detail: str, since: datetime) -> No
         with open_state(path) as state:
             now = SystemClock().now()
             state.write(add_failed_start, kind, pid=os.getpid(), since=since, now=now, detail=detail)
-    except StateError as error:
+    except WarehouseUnusable as error:
         notices.warning(f"{error} `gramhouse status` cannot show this failure.")
 
 
