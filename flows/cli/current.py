@@ -34,11 +34,11 @@ def current_snapshot(settings: Settings) -> Path:
     if url is not None and not settings.warehouse.exists():
         import asyncio
 
-        from connectors.buckets.address import open_snapshot_bucket
+        from connectors.buckets import SnapshotBucket
         from connectors.warehouse.publish.replaceable import check_snapshot
 
         check_snapshot(file)
-        asyncio.run(open_snapshot_bucket(url).fetch(file))
+        asyncio.run(SnapshotBucket(url).fetch(file))
     return file
 
 

@@ -22,7 +22,7 @@ from pydantic import (
     ValidationError,
 )
 
-from connectors.buckets.address import check_url, is_cloud
+from connectors.buckets import check_url, is_cloud
 from connectors.source.base_url import check_api_key, check_base_url
 from connectors.warehouse.storage.paths import database, local, real
 from flows.config.errors import SettingsError

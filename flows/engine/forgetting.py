@@ -14,7 +14,6 @@ from connectors.state.identity import (
 )
 from connectors.state.progress import delete_progress
 from connectors.state.runs import redact_texts
-from connectors.warehouse.maintenance.compact_file import check_room
 from connectors.warehouse.maintenance.forget import count_items, erase, find_account
 from flows.clock import new_id
 from flows.config.errors import SettingsError
@@ -70,7 +69,6 @@ async def forget_now(settings: Settings, text: str) -> Receipt:
     async with open_existing(settings, ACTIVITY, rewrites=True) as (warehouse, clock):
         files, now = warehouse.files, clock.now()
         before, account = await _find(warehouse, text)
-        check_room(files.path)
         accounts = {one.account_id: one for one in (*before.accounts, account)}
         erasure = Erasure(tuple(accounts.values()), before.removed)
         erasure = await warehouse.write_state(_forget_in_state, erasure, now=now)

@@ -52,17 +52,17 @@ def item_columns(mapping: MediaMapping, registry: Registry) -> Sequence[Column]:
     return [*mapped, *fields]
 
 
-def alter_columns(columns: Iterable[Column], present: Mapping[str, str]) -> Iterator[str]:
-    """Yield the statements that give core.media these columns; `present` are the types of those that it has.
+def alter_columns(columns: Iterable[Column], present: Mapping[str, str], table: str = "core.media") -> Iterator[str]:
+    """Yield the statements that give a table of items these columns; `present` are the types of those that it has.
 
     A type is changed without USING and never to JSON, and first in the transaction: DuckDB can replay only that after a
     kill.
     """
     for column in columns:
         if column.name not in present:
-            yield f'ALTER TABLE core.media ADD COLUMN "{column.name}" {column.type}'
+            yield f'ALTER TABLE {table} ADD COLUMN "{column.name}" {column.type}'
         elif present[column.name] != column.type:
-            yield f'ALTER TABLE core.media ALTER COLUMN "{column.name}" TYPE {column.type}'
+            yield f'ALTER TABLE {table} ALTER COLUMN "{column.name}" TYPE {column.type}'
 
 
 def fields_of(records: Records, items: Items, known: Registry, mapping: MediaMapping) -> Iterator[Field]:

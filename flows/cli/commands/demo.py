@@ -16,8 +16,8 @@ from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.paths import database
 from connectors.warehouse.storage.statements import statements
 from flows.cli.options import number, to_path
-from flows.cli.output.query import print_table
-from flows.cli.output.run import print_report
+from flows.cli.output.query import to_table
+from flows.cli.output.run import describe_report
 from flows.cli.output.terminal import DONE, clean, err, out
 from flows.cli.signals import run_until_signalled
 from flows.clock import ContinuedClock, SystemClock
@@ -111,7 +111,8 @@ def _show(snapshot: Path) -> None:
         out.print(f"\n{DONE} The snapshot holds {holds}{kept}, after {count(runs, 'sync')}.")
         out.print("\n[bold]Which posts have the most likes?[/]")
         out.print(_SQL["question"], markup=False)
-        print_table(opened.user_query(_SQL["question"]))
+        for line in to_table(opened.user_query(_SQL["question"])):
+            out.print(line)
     given = Path(sys.argv[0])
     program = os.path.relpath(given) if given.is_relative_to(Path.cwd()) else str(given)
     program = clean(program) if given.name == "gramhouse" else "python -m flows.cli"
@@ -128,7 +129,7 @@ def _show(snapshot: Path) -> None:
 
 def _serve(sandbox: "Sandbox", port: int = 0) -> None:
     """Serve a sandbox until Ctrl-C. Raises SettingsError if the port cannot be used."""
-    from connectors.sandbox.http.serve import CannotListen, serve
+    from connectors.sandbox.http.serve import serve
 
     def ready(url: str) -> None:
         out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
@@ -138,7 +139,7 @@ def _serve(sandbox: "Sandbox", port: int = 0) -> None:
 
     try:
         serve(sandbox, port=port, on_ready=ready)
-    except CannotListen as error:
+    except OSError as error:
         why = clean(error.strerror or error)
         raise SettingsError(f"cannot listen on port {port}: {why}. Fix: choose another port with --port.") from None
 
@@ -173,7 +174,8 @@ def demo(
             lambda _: sync_days(sandbox, api, snapshot.parent, begins, range(first, last + 1)),
             lambda: "Fix: run `gramhouse demo` again.",
         )
-    print_report(report)
+    for line in describe_report(report):
+        out.print(line)
     if report.state is RunState.FAILED:
         raise SystemExit(EXIT_OF[report.state])
     _show(snapshot)

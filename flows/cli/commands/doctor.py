@@ -8,13 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from humanize import naturalsize
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
 from connectors.warehouse.publish.replaceable import another_warehouse
@@ -23,25 +22,27 @@ from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseErr
 from connectors.warehouse.storage.holder import holder
 from flows.cli.current import current, current_snapshot
 from flows.cli.options import AsJson
-from flows.cli.output.terminal import ask, describe_check, print_check, print_json
+from flows.cli.output.terminal import Answer, ask, check_line, describe_check, err
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
 from flows.config.prefect_environment import prefect_api_url
 from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings, load
 from flows.engine.publishing import publication
-from flows.engine.resources import check_clock, check_places, unwritable_folders
+from flows.engine.resources import check_clock, check_places, make_client, unwritable_folders
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, span
 from models.api import AccountPage
-from models.checkpoint import mostly_rejected
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
 from models.findings import Finding, Severity, several
 from models.identity import NEW, Identity, service_refusal
 from models.runs import LONG_COOLDOWN
+
+if TYPE_CHECKING:
+    from connectors.source.errors import ApiError
 
 _VERDICTS = {Severity.INFORMATION: "ok", Severity.WARNING: "note", Severity.ACTION: "bad"}
 
@@ -62,12 +63,6 @@ def from_message(message: str, severity: Severity = Severity.ACTION) -> Finding:
     """Return the finding of a message of one line: by default, of a check that failed."""
     text, _, fix = message.partition(" Fix: ")
     return Finding("", severity, text.rstrip("."), fix.rstrip("."))
-
-
-def named(check: str, found: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the findings of a check, whose code is its name unless they have another."""
-    for each in found:
-        yield replace(each, code=each.code or check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,41 +153,23 @@ def _api(facts: Facts) -> Iterator[Finding]:
         text = f"no requests for {long[1]} until {moment(long[0], seconds=True)} UTC: {LONG_COOLDOWN_WHY}"
         yield Finding("cooldown", Severity.ACTION, text, LONG_COOLDOWN_FIX)
     if until := facts.cooldowns.get(CATALOGUE_SCOPE):
-        text = f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC"
-        yield note(text)
+        yield note(f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC")
     else:
         yield from asyncio.run(_request_pages(facts))
 
 
 async def _request_pages(facts: Facts) -> list[Finding]:
     """Request a page of accounts and one of media, once each; store the wait that a refusal asks for."""
-    from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, feed_request
-    from connectors.source.errors import ApiError, Disposition
-    from flows.engine.upkeep import keep_cooldown
+    from connectors.source.errors import ApiError
 
-    settings, found = facts.settings, list[Finding]()
-    check, request = "API", accounts_request(None, 50)
-    client = ApiClient(
-        settings.address(),
-        settings.key(),
-        clock=SystemClock(),
-        network=settings.network(),
-        paths=settings.page_paths(),
-    )
+    settings, found, request = facts.settings, list[Finding](), accounts_request(None, 50)
     try:
-        async with client:
+        async with make_client(settings, SystemClock()) as client:
             response = await client.send(request)
-            page = response.page
-            accounts = page.accounts if isinstance(page, AccountPage) else ()
-            some = f"{count(len(accounts), 'account')}{' or more' if page.next_cursor else ''}"
+            accounts = response.page.accounts if isinstance(response.page, AccountPage) else ()
+            some = f"{count(len(accounts), 'account')}{' or more' if response.page.next_cursor else ''}"
             found.append(ok(f"answers, and the key reaches {some} (correlation id {response.correlation_id})"))
-            if isinstance(page, AccountPage) and page.rejected:
-                text = f"{len(page.rejected)} of {count(page.items, 'record')} on the first page are malformed"
-                fix = "contact the service's support; `gramhouse quarantine` shows them after a sync"
-                make = bad if mostly_rejected(len(page.rejected), page.items) else note
-                found += named("accounts", [make(f"{text}: {page.rejected[0].reason}", fix)])
-            check = "media"
             free = (each for each in accounts if account_scope(each.id) not in facts.cooldowns)
             if (account := next((each for each in free if each.status == "active"), None)) is not None:
                 request = feed_request(next(iter(FEEDS.values())), account.id, None, 1)
@@ -201,20 +178,25 @@ async def _request_pages(facts: Facts) -> list[Finding]:
             else:
                 last = note("not checked: no account on the first page has a valid token and no cooldown")
     except ApiError as error:
-        if error.failure.disposition is not Disposition.WAIT:
-            # An account that no longer exists is not a problem of the key.
-            make = note if error.failure.outcome == "not_found" and check == "media" else bad
-            last = make(str(error), error.failure.hint)
-        elif (seconds := error.retry_after) is None:
-            last = note(f"{error}. Rate-limited; not retried")
-        else:
-            text = f"{error}. Rate-limited for {span(seconds)}; not retried"
-            is_ours = service_refusal(facts.service, settings.address()) is None
-            if facts.inspection.is_current and is_ours and keep_cooldown(settings, request.scope, seconds):
-                last = note(f"{text}. Syncs wait as long")
-            else:
-                last = note(text, "wait as long before you sync: this wait could not be stored")
-    return [*found, *named(check, [last])]
+        last = _refused(facts, request.scope, error)
+    # The media are checked once the accounts are known.
+    return [*found, replace(last, code="media") if found else last]
+
+
+def _refused(facts: Facts, scope: str, error: "ApiError") -> Finding:
+    """Return what a request that failed means; the wait that it asks for is stored."""
+    from connectors.source.errors import Disposition
+    from flows.engine.upkeep import keep_cooldown
+
+    if error.failure.disposition is not Disposition.WAIT:
+        return bad(str(error), error.failure.hint)
+    if (seconds := error.retry_after) is None:
+        return note(f"{error}. Rate-limited; not retried")
+    text = f"{error}. Rate-limited for {span(seconds)}; not retried"
+    is_ours = service_refusal(facts.service, facts.settings.address()) is None
+    if facts.inspection.is_current and is_ours and keep_cooldown(facts.settings, scope, seconds):
+        return note(f"{text}. Syncs wait as long")
+    return note(text, "wait as long before you sync: this wait could not be stored")
 
 
 def _folders(facts: Facts) -> Iterator[Finding]:
@@ -273,9 +255,9 @@ def _warehouse(facts: Facts) -> Iterator[Finding]:
 def _bucket(facts: Facts) -> Iterator[Finding]:
     if (url := facts.settings.snapshot_url()) is None:
         return
-    from connectors.buckets.address import open_snapshot_bucket
+    from connectors.buckets import SnapshotBucket
 
-    bucket, is_writer = open_snapshot_bucket(url), facts.settings.warehouse.exists()
+    bucket, is_writer = SnapshotBucket(url), facts.settings.warehouse.exists()
     if is_writer:
         asyncio.run(bucket.check())
     has_snapshot = asyncio.run(bucket.newest()) is not None
@@ -343,13 +325,14 @@ _ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, Proce
 
 
 def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Finding]:
-    """Yield the results of these checks."""
+    """Yield the results of these checks. Their code is the name of the check, unless they have another."""
     facts = read_facts(settings, SystemClock().now(), is_whole="warehouse" in checks)
     for name in checks:
         try:
-            yield from named(name, _CHECKS[name](facts))
+            for found in _CHECKS[name](facts):
+                yield replace(found, code=found.code or name)
         except _ERRORS as error:
-            yield from named(name, [from_message(error_line(error))])
+            yield replace(from_message(error_line(error)), code=name)
 
 
 def _repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]:
@@ -382,7 +365,7 @@ def doctor(
     ] = False,
     yes: Annotated[bool, Parameter(help="With --repair, lift such cooldowns without asking.")] = False,
     as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Check configuration, API, warehouse, snapshot, Prefect: one line each.
 
     Exit codes: 0 all checks passed and --repair, if given, succeeded; 1 a check failed; 2 wrong usage or configuration;
@@ -396,19 +379,15 @@ def doctor(
         question = f"The API asked for {what}. Lift it, so that the next sync sends requests again?"
         return yes or (not as_json and ask(question))
 
-    checked = settings
+    found = [replace(each, code="repair") for each in (_repair(settings, lift) if repair else ())]
     if settings.credentials is not None and prefect_api_url() is not None:
         # Tracked runs use those of the block, even if others are set.
-        checked = settings.model_copy(update=dict.fromkeys(("base_url", "api_key", "api_key_file")))
-    found = []
-    for finding in chain(named("repair", _repair(settings, lift)) if repair else (), find(checked)):
-        found.append(finding)
-        if not as_json:
-            print_check(finding)
-    bad = {finding.code for finding in found if finding.severity is Severity.ACTION}
-    exit_code = ExitCode.WRONG_USAGE if bad & _USAGE else ExitCode.FAILED if bad else ExitCode.COMPLETE
-    if as_json:
-        rows = ((one.code, _VERDICTS[one.severity], describe_check(one), one.fix or None) for one in found)
-        findings = [dict(zip(("check", "verdict", "message", "fix"), row, strict=True)) for row in rows]
-        print_json({"exit_code": exit_code, "findings": findings})
-    raise SystemExit(exit_code)
+        settings = settings.model_copy(update=dict.fromkeys(("base_url", "api_key", "api_key_file")))
+    with err.status("[dim]checking …[/]"):
+        found += find(settings)
+    failed = {finding.code for finding in found if finding.severity is Severity.ACTION}
+    code = ExitCode.WRONG_USAGE if failed & _USAGE else ExitCode.FAILED if failed else ExitCode.COMPLETE
+    names = "check", "verdict", "message", "fix"
+    rows = [(one.code, _VERDICTS[one.severity], describe_check(one), one.fix or None) for one in found]
+    document = {"exit_code": code, "findings": [dict(zip(names, row, strict=True)) for row in rows]}
+    return Answer(document, map(check_line, found), code, is_done=repair)

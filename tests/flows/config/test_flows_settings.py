@@ -77,6 +77,8 @@ WRONG = [
     ("scan_expired", "maybe", "(got 'maybe'). Fix: change it; the default is false."),
     ("sync_mode", "sometimes", ""),
     ("time_zone", SECRET, ""),
+    ("scheduler", "tcp://10.0.0.1:8786", "needs TLS"),
+    ("scheduler", "scheduler:8786", "not the address of a Dask scheduler"),
     *((name, "9" * 30, ": it must be ") for name in NUMBERS),
     *((name, "~nosuchuser/a.b", "the home directory ~nosuchuser does not exist") for name in PATHS),
     ("notify", "a\udcff", ": it is not UTF-8. Fix: "),

@@ -11,7 +11,8 @@ import pytest
 
 from connectors.source.errors import ApiError
 from flows.cli.commands import status
-from flows.cli.output.run import print_report
+from flows.cli.output.run import describe_report
+from flows.cli.output.terminal import out
 from flows.config.settings import load
 from flows.reporting.findings import list_findings
 from flows.reporting.for_prefect import list_events, markdown
@@ -116,9 +117,7 @@ def _trouble(asked: Asked) -> Action | None:
 
 
 @pytest.mark.anyio
-async def test_every_output_says_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The summary, its JSON, Prefect's message, page and event, the status and the HTML report."""
     monkeypatch.chdir(tmp_path)
     service = ListedApi(accounts=4, expired=frozenset({3}), fault=_trouble)
@@ -129,12 +128,17 @@ async def test_every_output_says_the_same(
     assert to_message(run).startswith(plain(found[0].sentence(), 500))
     [event, *_] = list_events(run)
     assert event["payload"]["findings"][0]["text"] == plain(found[0].text, 500)
-    print_report(run)
-    shown = capsys.readouterr().out
+    with out.capture() as captured:
+        for line in describe_report(run):
+            out.print(line)
+    shown = captured.get()
     page = write_page(tmp_path / "analytics.duckdb", tmp_path / "report.html").html
     settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))
-    assert await asyncio.to_thread(status.report, settings, START) == 3
-    now = capsys.readouterr().out
+    answer = await asyncio.to_thread(status.report, settings, START)
+    with out.capture() as captured:
+        answer.show(as_json=False)
+    now = captured.get()
+    assert answer.code == 3
     for each in found:
         for output in (shown, page, now, markdown(run), to_message(run)):
             assert each.text in output
