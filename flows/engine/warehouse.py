@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from connectors.state.database import SqlConnection
 from connectors.state.inbox import land
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.storage.connection import Database, checkpoint, explained, transaction
+from connectors.warehouse.storage.connection import Database, explained, transaction
 from connectors.warehouse.storage.errors import WarehouseBusy
 from flows.config.settings import Settings
 from flows.engine.files import Files, open_files
@@ -104,7 +104,7 @@ class Warehouse:
         log = self.files.path.with_name(f"{self.files.path.name}.wal")
         if log.exists() and log.stat().st_size >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
-            await self._do(self._landing, lambda: checkpoint(self.files.db))
+            await self._do(self._landing, lambda: self.files.db.execute("CHECKPOINT"))
 
     async def _wait_for_merge(self) -> None:
         """Wait for the running merge, if any. Raises the exception of the last one."""

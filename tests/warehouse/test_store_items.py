@@ -8,7 +8,7 @@ import pytest
 
 from connectors.warehouse.merge import items
 from connectors.warehouse.merge.merge import merge_batch
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import read_parts
 from models.landing import Landing
 from models.mapping import BUILT_IN
 from models.partition import CATALOGUE, media

@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.merge import merge_pages
 from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements

@@ -1,34 +1,41 @@
 """Splits landed pages into their records: items with hashes of their bytes, accounts, and rejected ones. No IO."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from models.api import RejectedRecord, read_account_page
+from models.api import read_account_page
 from models.fields import Field
 from models.item import Items, read_decoded, read_items
 from models.landing import Landing
-from models.mapping import Mapping
+from models.mapping import Mapping as MediaMapping
 from models.media_page import PagePaths, locate_items
 from models.partial_json import Unreadable, elements, exact_text
 from models.record import decode_record
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+_OF_PAGE = (
+    ("partition.account_id", pa.string()), ("partition.surface", pa.string()), ("seq", pa.int64()),
+    ("began_seq", pa.int64()), ("received_at", pa.timestamp("us", tz="UTC")), ("run_seq", pa.int64()),
+    ("run_id", pa.string()), ("correlation_id", pa.string()),
+)  # fmt: skip
+
 
 class ListedAccount(NamedTuple):
     """An account on a page of the catalogue. `account_id` is in lower case; ids are case-insensitive (API 2).
 
-    `said` are its id as it was received, its name, its public id and its status; None in a malformed record.
+    `said` are the values of other columns of core.accounts; None in a malformed record.
     """
 
     page: Landing
     account_id: str
-    said: tuple[str, str, str, str] | None
+    said: dict[str, str] | None
 
 
 class Rejected(NamedTuple):
@@ -68,22 +75,15 @@ class Records:
         return self.pages[self.page_of[number]]
 
     def arrived(self) -> pa.Table:
-        """Return the items as a table: number, partition, landing, and the hash of the bytes."""
+        """Return the items as a table: number, partition, landing, run, and the hash of the bytes."""
         pages = pa.table(
-            {
-                "account_id": pa.array([page.partition.account_id for page in self.pages], pa.string()),
-                "surface": pa.array([page.partition.surface for page in self.pages], pa.string()),
-                "seq": pa.array([page.seq for page in self.pages], pa.int64()),
-                "began_seq": pa.array([page.began_seq for page in self.pages], pa.int64()),
-                "received_at": pa.array([page.received_at for page in self.pages], pa.timestamp("us", tz="UTC")),
-                "run_seq": pa.array([page.run_seq for page in self.pages], pa.int64()),
-            }
-        ).take(pa.array(self.page_of, pa.int64()))
-        hashes = pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64())
+            {name.rpartition(".")[2]: pa.array(map(attrgetter(name), self.pages), kind) for name, kind in _OF_PAGE}
+        )
         return (
-            pages.append_column("n", pa.array(range(len(self.raws)), pa.int64()))
+            pages.take(pa.array(self.page_of, pa.int64()))
+            .append_column("n", pa.array(range(len(self.raws)), pa.int64()))
             .append_column("position", pa.array(self.position, pa.int32()))
-            .append_column("payload_hash", hashes)
+            .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64()))
         )
 
 
@@ -115,12 +115,13 @@ def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
     read = read_account_page(body)
     records.sizes.append(read.items)
     for one in read.accounts:
-        said = one.id, one.ig_username, one.public_id, one.status
-        records.accounts.append(ListedAccount(page, one.id.lower(), said))
+        records.accounts.append(ListedAccount(page, one.id.lower(), _said(one.model_dump())))
     for record in read.rejected:
+        # An account of which only the status is unknown is one: the status is kept as text (API 3).
+        said = _said(msgspec.json.decode(record.payload)) if record.unknown_status is not None else None
         if record.account_id is not None:
-            records.accounts.append(ListedAccount(page, record.account_id.lower(), _said(record)))
-        if record.unknown_status is None:
+            records.accounts.append(ListedAccount(page, record.account_id.lower(), said))
+        if said is None:
             hides_an_id = record.account_id is None
             digest = xxh3_64_intdigest(record.payload.encode())
             records.rejected.append(Rejected(page, record.position, record.reason, record.payload, digest, hides_an_id))
@@ -129,19 +130,17 @@ def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
         records.unknown_fields.append(_unknown(resource, name.removeprefix("items[]."), page))
 
 
+def _said(record: Mapping[str, str]) -> dict[str, str]:
+    return {"listed_as": record["id"], **{name: record[name] for name in ("ig_username", "public_id", "status")}}
+
+
 def _unknown(resource: str, name: str, page: Landing) -> Field:
     return Field(resource, name, frozenset(), is_count=False, first_seen_at=page.received_at)
 
 
-def _said(record: RejectedRecord) -> tuple[str, str, str, str] | None:
-    """Return what a malformed account says: nothing, unless only its status is unknown: it is kept as text (API 3)."""
-    if record.unknown_status is None:
-        return None
-    value = msgspec.json.decode(record.payload)
-    return value["id"], value["ig_username"], value["public_id"], record.unknown_status
-
-
-def read_batch_items(records: Records, numbers: Iterable[int], mapping: Mapping) -> tuple[Items, Sequence[Rejected]]:
+def read_batch_items(
+    records: Records, numbers: Iterable[int], mapping: MediaMapping
+) -> tuple[Items, Sequence[Rejected]]:
     """Return the items with these numbers, and the rejected ones."""
     items = read_items(((number, records.raws[number]) for number in numbers), mapping)
     rejected = []
@@ -153,7 +152,7 @@ def read_batch_items(records: Records, numbers: Iterable[int], mapping: Mapping)
     return items, rejected
 
 
-def _digest(raw: bytes, code: str, mapping: Mapping) -> int:
+def _digest(raw: bytes, code: str, mapping: MediaMapping) -> int:
     """Return the hash by which a rejected item is recognized: that of its content if only its id is missing."""
     if code in ("no_id", "inexact_id"):
         first = mapping.media_id[0].strip("/")

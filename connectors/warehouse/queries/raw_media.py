@@ -5,8 +5,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.raw.parts import SCHEMA
-from connectors.warehouse.raw.reading import find_parts, read_part
+from connectors.warehouse.raw.parts import SCHEMA, find_parts, read_part
 from connectors.warehouse.storage.errors import WarehouseUnusable
 
 # pyarrow reads the files, because DuckDB does not verify the checksums of pages, and needs no access to files then.
