@@ -136,9 +136,7 @@ class Run(Scanner):
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield the accounts while they are being listed, until something ends all scans."""
-        async for batch in self.batcher.batches():
-            if self.is_ending:
-                return
+        while (batch := await self.batcher.batches.get()) is not None and not self.is_ending:
             yield batch
 
     @property
