@@ -28,9 +28,9 @@ from connectors.warehouse.storage.paths import database, local, real
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import AROUND, no_such, origin, read_file, read_text, read_variables, refuse
+from models.api import PagePaths
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
-from models.media_page import PagePaths
 from models.runs import STALE_AFTER
 from models.text import one_line
 
