@@ -1,14 +1,21 @@
-"""The command line: its commands, and how they end: an exit code, and after a failure one line, cause and fix."""
+"""The command line: its commands, and how they end: an answer, which is printed here, or one line, cause and fix."""
 
 import logging
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
-from connectors.buckets.address import BucketError
-from connectors.warehouse.storage.errors import OtherService, SnapshotHides, WarehouseBusy, WarehouseError, hint_for
+from connectors.buckets import BucketError
+from connectors.warehouse.storage.errors import (
+    OtherService,
+    QueryError,
+    SnapshotHides,
+    WarehouseBusy,
+    WarehouseError,
+)
 from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped
@@ -17,9 +24,12 @@ from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
 from models.selection import SelectionError
 
+if TYPE_CHECKING:
+    from flows.cli.output.terminal import Answer
+
 # Errors that are the user's to fix, with messages of one line; the first code with a class that matches decides.
 _EXITS: Mapping[ExitCode, tuple[type[Exception], ...]] = {
-    ExitCode.WRONG_USAGE: (SettingsError, SelectionError, OtherService),
+    ExitCode.WRONG_USAGE: (SettingsError, SelectionError, OtherService, QueryError),
     ExitCode.BUSY: (WarehouseBusy,),
     ExitCode.PARTIAL: (SnapshotHides,),
     ExitCode.FAILED: (WarehouseError, TrackerUnreachable, ProcessError, ClusterLost, BucketError, OSError),
@@ -73,8 +83,8 @@ def build_app() -> App:
     return app
 
 
-def _call(arguments: Sequence[str], command: str | None) -> int:
-    """Run the command line; return the exit code. Raises SettingsError for wrong usage."""
+def _call(arguments: Sequence[str], command: str | None) -> "Answer | None":
+    """Run the command line; return the command's answer, if it has one. Raises SettingsError for wrong usage."""
     if any(argument != argument.encode(errors="replace").decode() for argument in arguments):
         raise SettingsError(f"The arguments {' '.join(arguments)!a} are not UTF-8. Fix: write them in UTF-8.")
     app = build_app()
@@ -83,9 +93,10 @@ def _call(arguments: Sequence[str], command: str | None) -> int:
         paragraphs = (app[command].default_command.__doc__ or "").split("\n\n")
         app[command].help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     try:
-        return int(app(arguments, print_error=False, exit_on_error=False) or ExitCode.COMPLETE)
+        answer: Answer | None = app(arguments, print_error=False, exit_on_error=False)
     except CycloptsError as error:
         raise SettingsError(*_explain_usage(error, command)) from error
+    return answer
 
 
 def _explain_usage(error: CycloptsError, command: str | None) -> list[str]:
@@ -109,7 +120,7 @@ def _is_mistyped(error: Exception) -> bool:
     return isinstance(error, SettingsError) and of_options and sys.stderr.isatty()
 
 
-def _run(arguments: Sequence[str], typed: str) -> int:
+def _run(arguments: Sequence[str], typed: str) -> "Answer | None":
     command = arguments[0] if arguments and arguments[0] in COMMANDS else None
     if command not in _RECORDED or not {"--help", "-h", "--dry-run", "--plan"}.isdisjoint(arguments):
         return _call(arguments, command)
@@ -120,27 +131,17 @@ def _run(arguments: Sequence[str], typed: str) -> int:
         return _call(arguments, command)
 
 
-def _end_of(error: BaseException) -> tuple[int, str | None] | None:
-    """Return the exit code and the message of what ended a command; None: it is a bug."""
-    if isinstance(error, SystemExit):
-        return int(error.code or 0), None
-    if isinstance(error, Stopped):
-        return error.code, str(error)
+def _find_end(error: BaseException) -> tuple[int, Sequence[str]]:
+    """Return the exit code and the messages of what ended a command."""
+    if isinstance(error, SystemExit | Stopped):
+        return int(error.code or 0), [str(error)] if isinstance(error, Stopped) else []
     if isinstance(error, BrokenPipeError):
         # The reader of the output closed it, such as `head`.
-        return ExitCode.FAILED, None
-    # Python's word for a limit of processes, which includes threads; DuckDB and SQLite have no part in it.
-    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return ExitCode.FAILED, f"{error}. {hint_for(error, '')}"
-    return next(((code, error_line(error)) for code, kinds in _EXITS.items() if isinstance(error, kinds)), None)
-
-
-def _say(message: str) -> None:
-    from flows.cli.output.terminal import FAIL, clean, err
-
-    for line in message.splitlines():
-        # Not wrapped: a terminal does this itself, and a log has the complete line.
-        err.print(f"{FAIL} {clean(line)}", soft_wrap=True)
+        return ExitCode.FAILED, []
+    for code, kinds in _EXITS.items():
+        if isinstance(error, kinds):
+            return code, [str(line) for line in error.args] if isinstance(error, SettingsError) else [error_line(error)]
+    return ExitCode.FAILED, [f"Bug in gramhouse: {type(error).__name__}: {error}"]
 
 
 class _Notices(logging.Handler):
@@ -152,20 +153,18 @@ class _Notices(logging.Handler):
         warn(record.getMessage())
 
 
-def _write_end(code: int, message: str | None, *, as_json: bool) -> int:
-    """Write the JSON object of a failed command, if any, and flush standard output; return the exit code."""
-    try:
-        if as_json and message:
-            from flows.cli.output.terminal import failure, print_json
+def _show(answer: "Answer", *, as_json: bool) -> int:
+    """Print an answer; return the exit code."""
+    from flows.cli.output.terminal import complain
 
-            print_json(failure(code, message))
-        sys.stdout.flush()
+    try:
+        answer.show(as_json=as_json)
     except OSError as error:
         drop_output()
-        if not (code or isinstance(error, BrokenPipeError)):
-            _say(f"Standard output: {error.strerror}.")
-        return code or ExitCode.FAILED
-    return code
+        if not isinstance(error, BrokenPipeError):
+            complain(f"Standard output: {error.strerror}.")
+        return answer.code if answer.is_done else answer.code or ExitCode.FAILED
+    return answer.code
 
 
 def main() -> None:
@@ -179,12 +178,17 @@ def main() -> None:
     notices.addHandler(_Notices())
     as_json = _JSON.search(typed) is not None
     try:
-        code, message = _run(arguments, typed), None
+        answer = _run(arguments, typed)
     except BaseException as error:
-        if (end := _end_of(error)) is None:
-            bug = f"Bug in gramhouse: {type(error).__name__}: {error}"
-            _write_end(ExitCode.FAILED, bug, as_json=as_json)
+        from flows.cli.output.terminal import complain, failure
+
+        code, messages = _find_end(error)
+        answer = failure(code, "\n".join(messages))
+        if any(message.startswith("Bug in ") for message in messages):
+            _show(answer, as_json=as_json)
             raise
-        code, message = end
-        _say(message or "")
-    sys.exit(_write_end(code, message, as_json=as_json))
+        for message in messages:
+            complain(message)
+    from flows.cli.output.terminal import Answer
+
+    sys.exit(_show(answer or Answer(None), as_json=as_json))

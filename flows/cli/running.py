@@ -1,5 +1,6 @@
 """Running a sync or backfill from the command line: tracked by Prefect if its API is configured, otherwise directly."""
 
+import json
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
-from flows.cli.output.run import print_report, watch
-from flows.cli.output.terminal import DATED, Lines, clean, err, keep_exit_code, line_time, out
+from flows.cli.output.run import describe_report, watch
+from flows.cli.output.terminal import DATED, Answer, Lines, clean, err, line_time
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions, SyncOptions
@@ -105,8 +106,8 @@ def _begin(activity: str, settings: Settings, run: RunArguments) -> str | None:
     return api
 
 
-def run_command(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments, *, what: str) -> None:
-    """Run a sync or backfill with its retries, report the last attempt, and exit with its code.
+def run_command(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments, *, what: str) -> Answer:
+    """Run a sync or backfill with its retries; return the report of the last attempt.
 
     `what` is the name of the command.
     """
@@ -140,9 +141,4 @@ def run_command(options: SyncOptions | BackfillOptions, settings: Settings, run:
     report = run_until_signalled(work, advice)
     if lines is not None:
         _log_end(lines, report)
-    with keep_exit_code():
-        if run.as_json:
-            out.out(to_json(report))
-        else:
-            print_report(report)
-    raise SystemExit(EXIT_OF[report.state])
+    return Answer(json.loads(to_json(report)), describe_report(report), EXIT_OF[report.state], is_done=True)

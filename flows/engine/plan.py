@@ -67,6 +67,11 @@ class Plan:
     forgotten: int = 0
 
     @property
+    def is_due(self) -> bool:
+        """Whether scans are left out because they are not due."""
+        return any(scan.reason == NOT_DUE for scan in self.scans)
+
+    @property
     def longest_wait(self) -> float:
         """Return the longest known wait for a cooldown, in seconds."""
         return max((scan.wait for scan in self.scans), default=0.0)

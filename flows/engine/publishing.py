@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from connectors.buckets.address import open_snapshot_bucket
+from connectors.buckets import SnapshotBucket
 from connectors.state.identity import read_salt
 from connectors.state.published import read_published
 from connectors.state.runs import mark_published
@@ -49,7 +49,7 @@ async def refuse_publication(warehouse: Warehouse, settings: Settings, *, now: d
 
 
 async def _refuse_upload(warehouse: Warehouse, url: str | None) -> str | None:
-    newest = None if url is None else await open_snapshot_bucket(url).newest()
+    newest = None if url is None else await SnapshotBucket(url).newest()
     if url is None or newest is None or newest.warehouse_id == (await warehouse.read(read_warehouse)).id:
         return None
     return another_warehouse(url)
@@ -75,7 +75,7 @@ async def publish_snapshot(
     if (url := settings.snapshot_url()) is not None:
         if (refused := await _refuse_upload(warehouse, url)) is not None:
             raise WarehouseUnusable(refused)
-        await open_snapshot_bucket(url).publish(snapshot, (await warehouse.read(read_warehouse)).id, at=now)
+        await SnapshotBucket(url).publish(snapshot, (await warehouse.read(read_warehouse)).id, at=now)
     # A run before this is not resumed any more.
     await warehouse.write_state(mark_published, now=now)
     if report is None:

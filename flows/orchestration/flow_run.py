@@ -14,7 +14,7 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, first_line
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line

@@ -32,7 +32,7 @@ class Asked:
     def of(cls, request: PageRequest) -> Self:
         """Describe a valid request."""
         account_id = request.account and request.account.id
-        surface = request.resource.surface or None
+        surface = request.surface or None
         return cls(request.operation, account_id, surface, request.cursor, str(request.limit))
 
     @property

@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from connectors.sandbox.contract import ACCOUNTS, MAX_CURSOR, MAX_LIMIT, MEDIA
@@ -11,6 +11,8 @@ from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.http.replies import PageRequest, Resource
 
 OPERATIONS = {"accounts": (ACCOUNTS,), "media": (MEDIA,), "any": (ACCOUNTS, MEDIA)}
+JSON = {"Content-Type": "application/json"}
+Headers = Mapping[str, str]
 _TOPIC = 40
 _WHOLE = 1 << 64
 
@@ -22,9 +24,8 @@ class Action:
     `code`, `status` (by default the code's, or 400), `retry_after` and `correlated` are those of an `error`.
     `retry_after` is sent verbatim, so it may be a date or invalid; None: 1 for a 429, which always has it (API 7), and
     otherwise absent; False: always absent. Without `correlated`, no correlation id is sent. `raw` sends `body` with
-    this `status`, by default 200, and these `headers`; `wire` sends it as the whole response. `page` sends what
-    `change` returns of the page's bytes. `variant` is one of MALFORMED, `seconds` the time of a `delay`, `url` the
-    Location of a `redirect`, `size` the bytes of an `oversize`.
+    this `status`, by default 200, and these `headers`. `page` sends what `change` returns of the page's bytes.
+    `variant` is one of MALFORMED, `seconds` the time of a `delay`, `size` the bytes of an `oversize`.
     """
 
     kind: str
@@ -33,11 +34,10 @@ class Action:
     retry_after: int | str | Literal[False] | None = None
     correlated: bool = True
     body: bytes = b""
-    headers: Sequence[tuple[bytes, bytes]] = ()
+    headers: Headers = field(default_factory=lambda: JSON)
     change: Callable[[bytes], bytes] = bytes
     variant: str = "no_id"
     seconds: float = 1.0
-    url: str = "https://elsewhere.example/"
     size: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Rule:
         return (
             request.operation in OPERATIONS[self.operation]
             and self.account_id in (None, request.account and request.account.id)
-            and self.surface in (None, request.resource.surface)
+            and self.surface in (None, request.surface)
             and self.first_page in (None, first)
             and self.nth in (None, number)
             and (self.every is None or number % self.every == 0)
@@ -209,7 +209,7 @@ TAMPERINGS: dict[str, Callable[[Page, Scene], Page]] = {
     "items_not_array": lambda page, _: {**page, "items": {}},
 }  # fmt: skip
 # Kinds of faults that replace the page, or change what the server does: see `server.py`.
-DISRUPTIONS = ("error", "raw", "page", "wire", "cut", "reset", "redirect", "oversize", "refuse_cursor")
+DISRUPTIONS = ("error", "raw", "page", "cut", "reset", "redirect", "oversize", "refuse_cursor")
 ACTIONS = frozenset({*TAMPERINGS, *DISRUPTIONS, "delay", "forget_cursors"})
 
 

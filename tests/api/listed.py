@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
+from starlette.responses import Response
+
 from connectors.sandbox.data.catalogue import Account
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.http.access import Credential, Cursors
-from connectors.sandbox.http.replies import PageRequest, Reply, Resource
+from connectors.sandbox.http.replies import PageRequest, Resource
 from tests.api.asked import Asked
 from tests.api.faults import Action
 from tests.api.server import Api
@@ -139,11 +141,11 @@ class ListedApi(Api):
         """Return a page."""
         number = None if request.account is None else request.account.position
         begin = 0 if request.cursor is None else request.anchor
-        end, records = begin + request.limit, self.records(number, request.resource.surface)
+        end, records = begin + request.limit, self.records(number, request.surface)
         cursor = f"c{end}" if end < len(records) else None
         return json.dumps({"items": records[begin:end], "next_cursor": cursor}).encode()
 
-    async def answer(self, request: PageRequest) -> Reply:
+    async def answer(self, request: PageRequest) -> Response:
         """Answer a request."""
         self.clock.passed += self.seconds_each
         return await super().answer(request)

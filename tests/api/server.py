@@ -15,10 +15,10 @@ import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self
 
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES, Error
@@ -27,15 +27,13 @@ from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.data.items import Item
 from connectors.sandbox.http.access import Cursors
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource
+from connectors.sandbox.http.replies import TRACE, PageRequest, Refused, Resource
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.asked import Asked
-from tests.api.faults import TAMPERINGS, Action, Rule, Scene, Script, items_taken, spoil
+from tests.api.faults import JSON, TAMPERINGS, Action, Headers, Rule, Scene, Script, items_taken, spoil
 from tests.api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
 from tests.api.shapes import SHAPES
-
-_JSON = (b"content-type", b"application/json")
 
 
 def truth(catalogue: Catalogue, day: int) -> Iterator[tuple[Account, str, str]]:
@@ -53,7 +51,7 @@ class OddCatalogue(Catalogue):
         super().__init__(settings)
         self._shapes = SHAPES[shape]
         if feed != PLAIN_FEED:
-            self.surfaces[POSTS] = ArrangedPosts(settings, self.draw, self.identity, feed)
+            self.surfaces[POSTS] = ArrangedPosts(settings, self.draw, feed)
 
     def render(self, item: Item, account: Account, day: int) -> str:
         """Return an item as JSON text in the account's shape."""
@@ -69,32 +67,32 @@ class OddCursors(Cursors):
         return super().read(text.partition("~")[0], resource)
 
 
-@dataclass(frozen=True, slots=True)
-class OddReply(Reply):
-    """A reply with these `headers` alone, whose connection may end too early.
+class OddReply(Response):
+    """A reply with these `headers` alone, without a correlation id unless it is `traced`, which may end too early.
 
     `ending`: "cut" closes the connection after half of the body, "reset" resets it without sending anything, "wire"
     sends the body alone, as it is, and closes it; without a connection, both raise ConnectionResetError.
     """
 
-    correlated: bool = True
-    ending: str = ""
+    def __init__(
+        self, body: bytes, headers: Headers = JSON, *, status: int = 200, traced: bool = True, ending: str = ""
+    ) -> None:
+        super().__init__(body, status, headers)
+        self._is_traced, self._ending = traced, ending
 
-    def fields(self, correlation_id: str) -> list[tuple[bytes, bytes]]:
-        """Return all headers."""
-        traced = [(b"x-correlation-id", correlation_id.encode())] if self.correlated else []
-        return [*self.headers, *traced, (b"content-length", b"%d" % len(self.body))]
-
-    async def send(self, correlation_id: str, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply over ASGI."""
-        if self.ending in ("reset", "wire"):
-            await _hang_up(receive, self.body)
+        if self._ending in ("reset", "wire"):
+            await _hang_up(receive, bytes(self.body))
             return
-        await send({"type": "http.response.start", "status": self.status, "headers": self.fields(correlation_id)})
-        is_cut = self.ending == "cut"
-        body = self.body[: len(self.body) // 2] if is_cut else self.body
-        # If more is announced and does not come, the server closes the connection.
-        await send({"type": "http.response.body", "body": body, "more_body": is_cut})
+        if not self._is_traced:
+            del self.headers[TRACE]
+        if self._ending == "cut":
+            # If more is announced and does not come, the server closes the connection.
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": self.body[: len(self.body) // 2], "more_body": True})
+        else:
+            await super().__call__(scope, receive, send)
 
 
 async def _hang_up(receive: Receive, words: bytes) -> None:
@@ -119,36 +117,39 @@ class OddError(Refused):
     """An error as scripted, also with a code that the API does not have."""
 
     def __init__(self, action: Action) -> None:
-        super().__init__(ERRORS.get(action.code, Error.INTERNAL_ERROR))
+        known = ERRORS.get(action.code, Error.INTERNAL_ERROR)
+        issues = [{"code": "unrecognized_keys", "path": [0]}] if known is Error.VALIDATION_ERROR else []
+        super().__init__(known, issues=issues)
         self._action = action
 
-    def reply(self, correlation_id: str) -> Reply:
+    def reply(self, correlation_id: str) -> Response:
         """Return the error reply."""
-        action, known = self._action, ERRORS.get(self._action.code)
-        status = action.status or (known.status if known else 400)
-        error: dict[str, Any] = {"code": action.code, "message": known.message if known else "Made up."}
-        if action.correlated:
-            error["correlation_id"] = correlation_id
-        if known is Error.VALIDATION_ERROR:
-            error["details"] = {"issues": [{"code": "unrecognized_keys", "path": [0]}]}
-        headers = [_JSON, *([(b"www-authenticate", b"Bearer")] if status == 401 else [])]
+        action, usual = self._action, super().reply(correlation_id)
+        error = json.loads(bytes(usual.body))["error"]
+        status = usual.status_code
+        if action.code not in ERRORS:
+            error |= {"code": action.code, "message": "Made up."}
+            status = 400
+        if not action.correlated:
+            del error["correlation_id"]
+        status = action.status or status
         wait = 1 if action.retry_after is None and status == 429 else action.retry_after
-        if wait is not None and wait is not False:
-            headers.append((b"retry-after", str(wait).encode()))
-        return OddReply(status, json.dumps({"error": error}).encode(), headers, correlated=action.correlated)
+        waits = {} if wait is None or wait is False else {"Retry-After": str(wait)}
+        authenticate = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        body = json.dumps({"error": error}).encode()
+        return OddReply(body, {**JSON, **authenticate, **waits}, status=status, traced=action.correlated)
 
 
 # The replies instead of a page: arguments are the action and the page.
-_REPLIES: dict[str, Callable[[Action, bytes], Reply]] = {
+_REPLIES: dict[str, Callable[[Action, bytes], Response]] = {
     "raw": lambda action, _: OddReply(
-        action.status or 200, action.body, action.headers or (_JSON,), correlated=action.correlated
+        action.body, action.headers, status=action.status or 200, traced=action.correlated
     ),
-    "page": lambda action, page: OddReply(200, action.change(page), (_JSON,), correlated=action.correlated),
-    "cut": lambda _, page: OddReply(200, page, [_JSON], ending="cut"),
-    "reset": lambda _, __: OddReply(200, b"", ending="reset"),
-    "wire": lambda action, _: OddReply(200, action.body, ending="wire"),
-    "redirect": lambda action, _: OddReply(action.status or 307, b"", [(b"location", action.url.encode())]),
-    "oversize": lambda action, page: Reply(200, page.ljust(action.size)),
+    "page": lambda action, page: OddReply(action.change(page)),
+    "cut": lambda _, page: OddReply(page, ending="cut"),
+    "reset": lambda _, __: OddReply(b"", ending="reset"),
+    "redirect": lambda _, __: OddReply(b"", {"Location": "https://elsewhere.example/"}, status=307),
+    "oversize": lambda action, page: OddReply(page.ljust(action.size)),
 }
 
 
@@ -230,7 +231,7 @@ class Api(Sandbox):
 
         await super().__call__(scope, receive, note)
 
-    async def answer(self, request: PageRequest) -> Reply:
+    async def answer(self, request: PageRequest) -> Response:
         """Answer a valid request, with the faults that fire for it in order."""
         actions = self.script.fire(request)
         one = self.fault(Asked.of(request))
@@ -244,7 +245,7 @@ class Api(Sandbox):
             if delay := sum(action.seconds for action in actions if action.kind == "delay"):
                 await self.sleep(delay)
 
-    def _reply(self, request: PageRequest, actions: list[Action]) -> Reply:
+    def _reply(self, request: PageRequest, actions: list[Action]) -> Response:
         if any(action.kind == "forget_cursors" for action in actions):
             self.forget_cursors()
             if request.cursor is not None:
@@ -262,7 +263,7 @@ class Api(Sandbox):
                 raise Refused(Error.INVALID_CURSOR)
             if action.kind in _REPLIES:
                 return _REPLIES[action.kind](action, page)
-        return Reply(200, page)
+        return OddReply(page)
 
     def _scene(self, action: Action, request: PageRequest) -> Scene:
         again = f"{self.cursors.issue(request.resource, request.anchor)}~{next(self._again)}"

@@ -119,7 +119,7 @@ def _unknown_error(random: Random) -> Action:
 
 def _from_proxy(random: Random) -> Action:
     """Return an answer that the service has not written."""
-    headers, status = ((b"content-type", b"text/html"),), random.choice((200, 204, 400, 404, 413, 415, 429, 503))
+    headers, status = {"Content-Type": "text/html"}, random.choice((200, 204, 400, 404, 413, 415, 429, 503))
     body = random.choice((b"<h1>Not now</h1>", b"<h1>Not now</h1>", b""))
     return Action("raw", status=status, body=body, headers=headers, correlated=False)
 

@@ -9,25 +9,35 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 from typing import Any
 
-from connectors.sandbox.http.replies import PageRequest, Reply
+from starlette.responses import Response
+
+from connectors.sandbox.http.replies import PageRequest
 from connectors.sandbox.settings import SandboxSettings
+from tests.api.faults import JSON
 from tests.api.server import Api, OddReply
 
 Page = dict[str, Any]
 # The reply to a request, its page as JSON text, a changed page, or None for the page as it is.
-Answer = Reply | bytes | Page | None
+Answer = Response | bytes | Page | None
 ONE = "00000000-0000-4000-8000-000000000001"
 _ANSWERS = count()
 HTML = b"<html><head><title>Gateway</title></head><body>Access denied by policy.</body></html>"
 
 
-def gateway(status: int, *headers: tuple[bytes, bytes]) -> Reply:
+def named(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def gateway(status: int, **headers: str) -> Response:
     """Return the answer of a gateway: without the service's envelope and X-Correlation-ID."""
-    return OddReply(status, HTML, [(b"content-type", b"text/html"), *headers], correlated=False)
+    return OddReply(HTML, {"Content-Type": "text/html"} | named(headers), status=status, traced=False)
 
 
-def failure(status: int, code: str, *headers: tuple[bytes, bytes]) -> Reply:
-    return Reply(status, json.dumps({"error": {"code": code, "message": "No."}}).encode(), headers)
+def failure(status: int, code: str, **headers: str) -> Response:
+    """Return an error of the service; the names of headers have underscores for dashes."""
+    return OddReply(
+        json.dumps({"error": {"code": code, "message": "No."}}).encode(), JSON | named(headers), status=status
+    )
 
 
 class Service(Api):
@@ -40,15 +50,15 @@ class Service(Api):
         self.respond: Callable[[PageRequest, Page], Answer] = lambda _request, _page: None
         self.asked: list[PageRequest] = []
 
-    async def answer(self, request: PageRequest) -> Reply:
+    async def answer(self, request: PageRequest) -> Response:
         self.asked.append(request)
         body = self.page(request)
         found = self.respond(request, json.loads(body))
         if found is None:
             return await super().answer(request)
-        if isinstance(found, Reply):
+        if isinstance(found, Response):
             return found
-        return Reply(200, json.dumps(found).encode() if isinstance(found, dict) else found)
+        return Response(json.dumps(found) if isinstance(found, dict) else found, media_type="application/json")
 
     def names(self) -> list[str]:
         return [account.ig_username for account in self.catalogue.accounts(0)]
@@ -61,11 +71,7 @@ class Service(Api):
 
 def is_media(request: PageRequest, position: int | None = None, surface: str = "posts") -> bool:
     """Return whether it asks for posts, or stories, of the account at this position, or of any."""
-    return (
-        request.account is not None
-        and request.resource.surface == surface
-        and position in (None, request.resource.position)
-    )
+    return request.account is not None and request.surface == surface and position in (None, request.resource[0])
 
 
 def items_of(page: Page, change: Callable[[Page], Page]) -> Page:

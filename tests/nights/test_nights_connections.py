@@ -68,7 +68,7 @@ def test_the_wrong_scheme_is_named(
 
 @pytest.mark.parametrize("status", [302, 307])
 def test_the_page_of_a_portal_is_named(operator: Operator, status: int) -> None:
-    portal = gateway(status, (b"location", b"http://portal.example/login"))
+    portal = gateway(status, location="http://portal.example/login")
     operator.connect(Service()).respond = lambda _request, _page: portal
     text = operator.run("sync", code=1).text
     assert any(word in text.partition("Fix:")[2] for word in ("portal", "gateway", "sign in", "network")), text

@@ -6,19 +6,21 @@ import json
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
+from tests.api.faults import JSON
 from tests.api.server import OddReply
 from tests.nights.conftest import Operator
 from tests.nights.service import Answer, Page, Service, gateway, is_media
 
-LOGIN = (b"location", b"https://portal.example/login")
-JSON = (b"content-type", b"application/json")
+LOGIN = "https://portal.example/login"
 
 
 @pytest.mark.parametrize("status", [401, 302])
 def test_one_page_of_a_gateway_costs_nothing(operator: Operator, status: int) -> None:
     service = operator.connect(Service(accounts=3))
     service.respond = lambda request, _: (
-        gateway(status, LOGIN) if is_media(request, 1) and sum(is_media(one, 1) for one in service.asked) == 1 else None
+        gateway(status, location=LOGIN)
+        if is_media(request, 1) and sum(is_media(one, 1) for one in service.asked) == 1
+        else None
     )
     operator.run("sync")
     assert operator.count("media") == sum(len(service.post_ids(position)) for position in range(3))
@@ -52,8 +54,7 @@ def test_doctor_is_not_content_with_a_gateway(operator: Operator) -> None:
 def test_encodings_that_httpx_and_curl_read(operator: Operator, coding: str, after: bytes, *, is_gzip: bool) -> None:
     def encode(_: PageRequest, page: Page) -> Answer:
         body = json.dumps(page).encode()
-        headers = [JSON, (b"content-encoding", coding.encode())]
-        return OddReply(200, (gzip.compress(body) if is_gzip else body) + after, headers, correlated=False)
+        return OddReply((gzip.compress(body) if is_gzip else body) + after, JSON | {"Content-Encoding": coding})
 
     operator.connect(Service(accounts=1)).respond = encode
     operator.run("sync")
@@ -63,8 +64,8 @@ def test_encodings_that_httpx_and_curl_read(operator: Operator, coding: str, aft
 def test_what_a_cache_kept_makes_nothing_fresh(operator: Operator, how: str) -> None:
     def kept(_: PageRequest, page: Page) -> Answer:
         trace = f"{len(service.asked):026d}" if how == "age" else "0123456789ABCDEFGHJKMNPQRS"
-        headers = [JSON, (b"x-correlation-id", trace.encode()), *([(b"age", b"3600")] if how == "age" else [])]
-        return OddReply(200, json.dumps(page).encode(), headers, correlated=False)
+        headers = {"X-Correlation-ID": trace, "Age": "3600" if how == "age" else "0"}
+        return OddReply(json.dumps(page).encode(), JSON | headers)
 
     service = operator.connect(Service(accounts=1))
     operator.night()

@@ -33,7 +33,7 @@ def paused(request: PageRequest, page: Page) -> Answer:
 
 
 def limited(request: PageRequest, _: Page) -> Answer:
-    return None if request.account else failure(429, "rate_limited", (b"retry-after", b"18000"))
+    return None if request.account else failure(429, "rate_limited", retry_after="18000")
 
 
 @pytest.mark.parametrize("respond", [paused, limited])

@@ -4,8 +4,9 @@ The service goes by the virtual clock, which only the waits of the run advance.
 """
 
 import pytest
+from starlette.responses import Response
 
-from connectors.sandbox.http.replies import PageRequest, Reply
+from connectors.sandbox.http.replies import PageRequest
 from tests.nights.conftest import Operator
 from tests.nights.service import Answer, Page, Service, failure, gateway, is_media
 
@@ -40,7 +41,7 @@ def test_what_failed_for_a_passing_reason_is_scanned_once_more(operator: Operato
 
 @pytest.mark.parametrize(("refusal", "most"), [(INTERNAL, 10), (gateway(504), 5)])
 def test_a_service_that_cannot_answer_large_pages_is_asked_for_less(
-    operator: Operator, refusal: Reply, most: int
+    operator: Operator, refusal: Response, most: int
 ) -> None:
     service = operator.connect(Service(accounts=2, posts=30))
     service.respond = lambda request, _: refusal if is_media(request, 1) and request.limit > most else None

@@ -68,7 +68,7 @@ class Asker:
         return [item for page in self.pages(path, key=key, **query) for item in page["items"]]
 
     def account_id(self, position: int = 0) -> str:
-        return self.sandbox.catalogue.identity.account_id(position)
+        return self.sandbox.catalogue.draw.account_id(position)
 
     def control(self, method: str, path: str, document: object = None) -> Answer:
         body = b"" if document is None else json.dumps(document).encode()

@@ -123,7 +123,7 @@ class Echoing(Api):
         key = dict(scope["headers"])[b"authorization"].decode()
         way = _way(key.rpartition("-")[2], Asked.read(scope["path"], scope["query_string"]))
         self.done[way] += 1
-        await OddReply(200, _answers(key, scope["path"])[way], ending="wire").send("", receive, send)
+        await OddReply(_answers(key, scope["path"])[way], ending="wire")(scope, receive, send)
 
 
 @dataclass

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from connectors.sandbox.contract import ACTIVE, POSTS, STORIES, TOKEN_EXPIRED, UUID
-from connectors.sandbox.data.identity import Draw, Identity
+from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.data.items import Item, graph
 from connectors.sandbox.data.posts import Posts, Stories
 from connectors.sandbox.data.words import username
@@ -54,21 +54,19 @@ class Catalogue:
 
     def __init__(self, settings: SandboxSettings) -> None:
         self.draw = Draw(settings.seed)
-        self.identity = Identity(self.draw)
         self.surfaces: dict[str, Posts | Stories] = {
-            POSTS: Posts(settings, self.draw, self.identity),
-            STORIES: Stories(settings, self.draw, self.identity),
+            POSTS: Posts(settings, self.draw),
+            STORIES: Stories(settings, self.draw),
         }
         self._at_first = settings.accounts
         self._block = settings.change_every
         self._growth = settings.accounts // settings.change_every if settings.change_every else 0
         self._gone = lru_cache(_CACHED)(self._gone_by)
         self._expired = lru_cache(_CACHED)(self._expired_at)
-        self._names = lru_cache(_CACHED)(self._named)
 
     def position(self, account_id: str) -> int:
         """Return the position of the account with this UUID, on any day; -1 if there is none."""
-        position = self.identity.position(account_id) if UUID.fullmatch(account_id) else -1
+        position = self.draw.position(account_id) if UUID.fullmatch(account_id) else -1
         return position if position < _MOST_ACCOUNTS else -1
 
     def find(self, position: int, day: int) -> Account | None:
@@ -77,7 +75,8 @@ class Catalogue:
         if is_gone or not self.has_listed(position, day):
             return None
         is_expired = self._block and position in self._expired(position // self._block, day)
-        return Account(position, *self._names(position), TOKEN_EXPIRED if is_expired else ACTIVE)
+        draw, status = self.draw, TOKEN_EXPIRED if is_expired else ACTIVE
+        return Account(position, draw.account_id(position), username(position), draw.public_id(position), status)
 
     def has_listed(self, position: int, day: int) -> bool:
         """Return whether the account at this position is, or was earlier, in the catalogue on this day."""
@@ -120,9 +119,6 @@ class Catalogue:
             if ago < 1 + days % _LONGEST_EXPIRY:
                 expired.add(block * self._block + member % self._block)
         return frozenset(expired - {0})
-
-    def _named(self, position: int) -> tuple[str, str, str]:
-        return self.identity.account_id(position), username(position), self.identity.public_id(position)
 
 
 def owner(account: Account) -> int:

@@ -1,4 +1,4 @@
-"""Reproducible random numbers, and reversible ids: no list of ids must be kept in memory."""
+"""Reproducible random numbers, and ids from which a position can be read: no list of ids must be kept in memory."""
 
 from hashlib import blake2b
 from struct import Struct
@@ -7,19 +7,21 @@ from uuid import UUID
 _FOUR = Struct("<4q")
 _EIGHT = Struct("<8Q")
 
-_TOPIC = 1
-_ACCOUNT_BITS = 48
-_ACCOUNT_SHIFT = 128 - _ACCOUNT_BITS
-_ITEM_BITS = 53
+_PUBLIC_ID = 1
+_POSITION_BYTES = 4
 _FIRST_ITEM = 10**16
+_ITEM_BITS = 53
 _CHILD_BITS = 4
 _SURFACE_BITS = 1
 _SEQUENCE_BITS = 25
 SEQUENCES = 1 << _SEQUENCE_BITS
 
+# Odd, so that a product has each remainder once: the order of ids says nothing about that of items.
+_FACTOR = 0x9E3779B97F4A7C15
+
 
 class Draw:
-    """A source of random numbers: pure functions of the seed and a few integers."""
+    """A source of random numbers and ids of accounts: pure functions of the seed and a few integers."""
 
     __slots__ = ("_key",)
 
@@ -34,64 +36,31 @@ class Draw:
         """Return one 64-bit number."""
         return self.eight(topic, a, b, c)[0]
 
-    def tag(self, data: bytes, size: int) -> bytes:
+    def tag(self, text: str, size: int) -> bytes:
         """Return a keyed digest of ``size`` bytes, which cannot be forged without the seed."""
-        return blake2b(data, key=self._key, digest_size=size).digest()
-
-
-class _Shuffle:
-    """A bijection on the numbers of ``bits`` bits, determined by the seed."""
-
-    def __init__(self, draw: Draw, bits: int) -> None:
-        mask, first, second, *_ = draw.eight(_TOPIC, bits)
-        self._modulus = 1 << bits
-        self._mask = mask % self._modulus
-        self._factors = first | 1, second | 1
-        self._inverses = pow(first | 1, -1, self._modulus), pow(second | 1, -1, self._modulus)
-        self._shift = (bits + 1) // 2
-
-    def forth(self, number: int) -> int:
-        """Return the image of a number."""
-        first, second = self._factors
-        x = (number ^ self._mask) * first % self._modulus
-        return (x ^ x >> self._shift) * second % self._modulus
-
-    def back(self, number: int) -> int:
-        """Return the number whose image this is."""
-        first, second = self._inverses
-        x = number * second % self._modulus
-        return (x ^ x >> self._shift) * first % self._modulus ^ self._mask
-
-
-class Identity:
-    """Ids of accounts (UUIDs), ids of media items and their children (17 digits), and public ids."""
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
-        self._accounts = _Shuffle(draw, _ACCOUNT_BITS)
-        self._items = _Shuffle(draw, _ITEM_BITS)
+        return blake2b(text.encode(), key=self._key, digest_size=size).digest()
 
     def account_id(self, position: int) -> str:
-        """Return the UUID of the account at a position."""
-        head = self._accounts.forth(position) << _ACCOUNT_SHIFT
-        rest = int.from_bytes(self._draw.tag(b"account %d" % position, _ACCOUNT_SHIFT // 8))
-        return str(UUID(int=head | rest, version=4))
+        """Return the UUID of the account at a position, with which it ends."""
+        head = self.tag(f"account {position}", 16 - _POSITION_BYTES)
+        return str(UUID(bytes=head + position.to_bytes(_POSITION_BYTES), version=4))
 
     def position(self, account_id: str) -> int:
         """Return the position of the account with this UUID; -1 if no account has it."""
-        found = self._accounts.back(UUID(account_id).int >> _ACCOUNT_SHIFT)
+        found = UUID(account_id).int % (1 << 8 * _POSITION_BYTES)
         return found if self.account_id(found) == account_id.lower() else -1
 
     def public_id(self, position: int) -> str:
         """Return the public id of an account: 12 to 16 letters and digits."""
-        number = self._draw.one(_TOPIC, -1, position)
+        number = self.one(_PUBLIC_ID, position)
         return f"{number:016x}"[: 12 + number % 5]
 
-    def item_number(self, position: int, surface: int, sequence: int) -> int:
-        """Return the number of an item before it is permuted; the next fifteen numbers are for its children."""
-        packed = ((position << _SURFACE_BITS | surface) << _SEQUENCE_BITS) | sequence
-        return packed << _CHILD_BITS
 
-    def item_id(self, number: int) -> int:
-        """Return the id of an item's or a child's number: an integer of 17 digits."""
-        return _FIRST_ITEM + self._items.forth(number)
+def item_number(position: int, surface: int, sequence: int) -> int:
+    """Return the number of an item; the next fifteen numbers are for its children."""
+    return ((position << _SURFACE_BITS | surface) << _SEQUENCE_BITS | sequence) << _CHILD_BITS
+
+
+def item_id(number: int) -> int:
+    """Return the id of an item's or a child's number: an integer of 17 digits."""
+    return _FIRST_ITEM + number * _FACTOR % (1 << _ITEM_BITS)

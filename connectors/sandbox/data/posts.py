@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from connectors.sandbox.data.identity import SEQUENCES, Draw, Identity
+from connectors.sandbox.data.identity import SEQUENCES, Draw, item_id, item_number
 from connectors.sandbox.data.items import DAY, Child, Item
 from connectors.sandbox.data.words import post_caption, story_caption
 from connectors.sandbox.settings import SandboxSettings
@@ -74,7 +74,6 @@ class Posts:
 
     settings: SandboxSettings
     draw: Draw
-    identity: Identity
 
     def timeline(self, position: int) -> Timeline:
         """Return the timeline of the account at a position. Position 0 has exactly the mean number of posts."""
@@ -102,7 +101,7 @@ class Posts:
 
     def _post(self, position: int, sequence: int, day: int, timeline: Timeline) -> tuple[Item, bool]:
         fate, words, edit, kind, appeal, second, parts, flags = self.draw.eight(_POST, position, sequence)
-        number = self.identity.item_number(position, _POSTS, sequence)
+        number = item_number(position, _POSTS, sequence)
         born = timeline.day_of(sequence)
         published = timeline.published(sequence, born, second)
         is_edited = edit % 16 == 0 and day - born > edit // 16 % 20
@@ -113,12 +112,10 @@ class Posts:
         children: tuple[Child, ...] = ()
         if media_type == "CAROUSEL_ALBUM":
             numbers = range(number + 1, number + 3 + parts % 4)
-            children = tuple(
-                [Child(self.identity.item_id(n), _CHILD_KINDS[parts >> 2 * (n - number) & 3]) for n in numbers]
-            )
+            children = tuple([Child(item_id(n), _CHILD_KINDS[parts >> 2 * (n - number) & 3]) for n in numbers])
         item = Item(
             sequence,
-            self.identity.item_id(number),
+            item_id(number),
             media_type,
             product_type,
             post_caption(words, edit >> 16 if is_edited else None),
@@ -137,7 +134,6 @@ class Stories:
 
     settings: SandboxSettings
     draw: Draw
-    identity: Identity
 
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
         """Yield the stories of this day that are older than ``sequence``, newest first."""
@@ -149,7 +145,7 @@ class Stories:
             slot = DAY // many
             yield Item(
                 older,
-                self.identity.item_id(self.identity.item_number(position, _STORIES, older)),
+                item_id(item_number(position, _STORIES, older)),
                 "VIDEO" if kind % 3 == 0 else "IMAGE",
                 "STORY",
                 story_caption(words),

@@ -1,12 +1,10 @@
 """What a request may see: the keys and their accounts (API 5), cursors and rate limits (API 8)."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
-from struct import Struct
 
-from connectors.sandbox.contract import KEY_SCOPES, SURFACES
+from connectors.sandbox.contract import KEY_SCOPES
 from connectors.sandbox.data.catalogue import Grant
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.http.replies import Resource
@@ -17,10 +15,7 @@ NO_SCOPE_KEY = "sandbox-no-scope-key"
 ONE_ACCOUNT_KEY = "sandbox-one-account-key"
 NO_ACCOUNT_KEY = "sandbox-no-account-key"
 
-_FIELDS = Struct("<Bqq")
-# With it, a cursor's size is no multiple of 3, so that it has base64 padding, which clients must percent-encode.
-_SEAL = 11
-_LISTS = ("", *SURFACES)
+_SEAL_BYTES = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +43,22 @@ def find_credential(authorization: bytes) -> Credential | None:
 
 
 class Cursors:
-    """Issues and reads cursors: opaque, authenticated, and bound to the resource they were issued for."""
+    """Issues and reads cursors: authenticated, and bound to the resource they were issued for."""
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
 
     def issue(self, resource: Resource, anchor: int) -> str:
-        """Return the cursor that continues a resource after an anchor."""
-        fields = _FIELDS.pack(_LISTS.index(resource.surface), resource.position, anchor)
-        return urlsafe_b64encode(self._draw.tag(fields, _SEAL) + fields).decode()
+        """Return the cursor that continues a resource after an anchor. Clients must percent-encode its ``=``."""
+        return f"{self._draw.tag(f'{resource} {anchor}', _SEAL_BYTES).hex()}={anchor}"
 
     def read(self, text: str, resource: Resource) -> int | None:
         """Return the anchor of a cursor, or None if it is not valid for this resource."""
         try:
-            sealed = urlsafe_b64decode(text)
+            anchor = int(text.partition("=")[2])
         except ValueError:
             return None
-        if len(sealed) != _SEAL + _FIELDS.size:
-            return None
-        _, _, anchor = _FIELDS.unpack(sealed[_SEAL:])
-        # The comparison also refuses other spellings, which base64 would ignore.
+        # The comparison also refuses other spellings of the number.
         return anchor if self.issue(resource, anchor) == text else None
 
 

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from itertools import count, islice
 from typing import Any
 
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, MEDIA_KEY_SCOPE, UUID, Error
@@ -15,7 +16,7 @@ from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Account
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.http.access import Credential, Cursors, RateLimiter, find_credential
 from connectors.sandbox.http.faults import PREFIX, Fault, control_app, take_fault
-from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource, account_of, read_query
+from connectors.sandbox.http.replies import TRACE, PageRequest, Refused, account_of, read_query
 from connectors.sandbox.settings import SandboxSettings
 
 
@@ -64,16 +65,17 @@ class Sandbox:
             reply = await self.answer(self._check(scope))
         except Refused as refused:
             reply = refused.reply(correlation_id)
-        await reply.send(correlation_id, receive, send)
+        reply.headers.setdefault(TRACE, correlation_id)
+        await reply(scope, receive, send)
 
-    async def answer(self, request: PageRequest) -> Reply:
+    async def answer(self, request: PageRequest) -> Response:
         """Answer a valid request with its page, or with a fault. Raises Refused."""
         fault = take_fault(self.faults, request)
         if fault is not None:
             await self.sleep(fault.delay)
             if refusal := fault.refusal():
                 raise refusal
-        return Reply(200, self.page(request))
+        return Response(self.page(request), media_type="application/json")
 
     def _check(self, scope: Scope) -> PageRequest:
         account_id = account_of(scope["method"], scope["path"])
@@ -86,14 +88,13 @@ class Sandbox:
         if wait is not None:
             raise Refused(Error.RATE_LIMITED, retry_after=wait)
         surface, cursor, limit = read_query(scope["query_string"], media=account is not None)
-        resource = Resource(position, surface)
         anchor: int | None = FIRST_ACCOUNT if account is None else FIRST_ITEM
         if cursor is not None:
-            anchor = self.cursors.read(cursor, resource)
+            anchor = self.cursors.read(cursor, (position, surface))
         if anchor is None:
             raise Refused(Error.INVALID_CURSOR)
         grant = credential.positions if account is None else None
-        return PageRequest(resource, account, cursor, anchor, limit, grant, self.day)
+        return PageRequest(account, surface, cursor, anchor, limit, grant, self.day)
 
     def granted(self, credential: Credential, account_id: str) -> Account:
         """Return an account that a key has access to. Raises Refused."""
@@ -117,7 +118,7 @@ class Sandbox:
         rows = (
             ((one.position, one.json()) for one in self.catalogue.accounts(day, request.grant, request.anchor))
             if account is None
-            else self.catalogue.items(account, request.resource.surface, day, request.anchor)
+            else self.catalogue.items(account, request.surface, day, request.anchor)
         )
         found = list(islice(rows, limit + 1))
         texts = ",".join(text for _, text in found[:limit])

@@ -62,7 +62,7 @@ class Fault(BaseModel, frozen=True, extra="forbid"):
         return (
             (self.operation is None or _OPERATIONS[self.operation] == request.operation)
             and (self.account_id is None or (request.account is not None and self.account_id == request.account.id))
-            and self.surface in (None, request.resource.surface)
+            and self.surface in (None, request.surface)
         )
 
 

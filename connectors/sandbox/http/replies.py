@@ -1,13 +1,11 @@
-"""Requests that are checked before anything is looked up (API 4), the replies to them, and errors (API 7)."""
+"""Requests that are checked before anything is looked up (API 4), and refusals (API 7)."""
 
-import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from starlette.datastructures import QueryParams
-from starlette.types import Receive, Send
+from starlette.responses import JSONResponse, Response
 
 from connectors.sandbox import contract
 from connectors.sandbox.contract import ACCOUNTS_PATH, Error
@@ -18,23 +16,22 @@ _LIMIT = re.compile(r"[0-9]{1,9}")
 _ACCOUNT_QUERY = frozenset({"cursor", "limit"})
 _MEDIA_QUERY = _ACCOUNT_QUERY | {"surface"}
 
+TRACE = "X-Correlation-ID"
 
-class Resource(NamedTuple):
-    """The resource of a cursor: an account, by its position in the catalogue, and a surface; or the account list."""
-
-    position: int = -1
-    surface: str = ""
+# What a cursor belongs to: an account, by its position in the catalogue, and a surface; (-1, ""): the account list.
+Resource = tuple[int, str]
 
 
 class PageRequest(NamedTuple):
     """A valid request for a page.
 
-    ``account`` is None for the account list. ``anchor`` is the position or sequence after which the page starts, read
-    from ``cursor``. ``grant`` are the positions of the accounts that the key can access; None: all.
+    ``account`` is None for the account list, and ``surface`` empty. ``anchor`` is the position or sequence after which
+    the page starts, read from ``cursor``. ``grant`` are the positions of the accounts that the key can access; None:
+    all.
     """
 
-    resource: Resource
     account: Account | None
+    surface: str
     cursor: str | None
     anchor: int
     limit: int
@@ -46,28 +43,10 @@ class PageRequest(NamedTuple):
         """Return the operation id (API 4)."""
         return contract.ACCOUNTS if self.account is None else contract.MEDIA
 
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A JSON reply: status, body, and headers in addition to those that every reply has."""
-
-    status: int
-    body: bytes
-    headers: Sequence[tuple[bytes, bytes]] = ()
-
-    def fields(self, correlation_id: str) -> list[tuple[bytes, bytes]]:
-        """Return all headers, including X-Correlation-ID (API 1)."""
-        return [
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(self.body)),
-            (b"x-correlation-id", correlation_id.encode()),
-            *self.headers,
-        ]
-
-    async def send(self, correlation_id: str, _receive: Receive, send: Send) -> None:
-        """Send the reply over ASGI."""
-        await send({"type": "http.response.start", "status": self.status, "headers": self.fields(correlation_id)})
-        await send({"type": "http.response.body", "body": self.body})
+    @property
+    def resource(self) -> Resource:
+        """Return what its cursor belongs to."""
+        return -1 if self.account is None else self.account.position, self.surface
 
 
 class Refused(Exception):  # noqa: N818 - an error response, not a failure of the server
@@ -77,23 +56,23 @@ class Refused(Exception):  # noqa: N818 - an error response, not a failure of th
     """
 
     def __init__(
-        self, error: Error, *, issues: Sequence[dict[str, object]] = (), retry_after: int | None = None
+        self, error: Error, *, issues: Sequence[Mapping[str, object]] = (), retry_after: int | None = None
     ) -> None:
         super().__init__(error.code)
         self.error = error
         self.issues = issues
         self.retry_after = retry_after
 
-    def reply(self, correlation_id: str) -> Reply:
+    def reply(self, correlation_id: str) -> Response:
         """Return the error reply with its envelope (API 2), and with WWW-Authenticate for a 401 (API 5.7)."""
         error = self.error
         shown: dict[str, object] = {"code": error.code, "message": error.message, "correlation_id": correlation_id}
         if self.issues:
             shown["details"] = {"issues": self.issues}
-        headers = [(b"www-authenticate", b"Bearer")] if error.status == 401 else []
+        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
         if self.retry_after is not None:
-            headers.append((b"retry-after", b"%d" % self.retry_after))
-        return Reply(error.status, json.dumps({"error": shown}, separators=(",", ":")).encode(), headers)
+            headers["Retry-After"] = str(self.retry_after)
+        return JSONResponse({"error": shown}, error.status, headers)
 
 
 def account_of(method: str, path: str) -> str | None:
@@ -116,11 +95,10 @@ def read_query(raw: bytes, *, media: bool) -> tuple[str, str | None, int]:
     """
     pairs = QueryParams(raw).multi_items()
     given = dict(pairs)
-    if media:
-        is_known = len(given) == len(pairs) and given.keys() <= _MEDIA_QUERY
-        if not is_known or given.get("surface") not in contract.SURFACES:
-            raise Refused(Error.INVALID_CONFIGURATION)
-    elif issues := list(_issues([name for name, _ in pairs])):
+    issues = list(_issues([name for name, _ in pairs], _MEDIA_QUERY if media else _ACCOUNT_QUERY))
+    if media and (issues or given.get("surface") not in contract.SURFACES):
+        raise Refused(Error.INVALID_CONFIGURATION)
+    if issues:
         raise Refused(Error.VALIDATION_ERROR, issues=issues[: contract.MAX_ISSUES])
     limit, cursor = given.get("limit", str(contract.DEFAULT_LIMIT)), given.get("cursor")
     if _LIMIT.fullmatch(limit) is None or not 1 <= int(limit) <= contract.MAX_LIMIT:
@@ -130,9 +108,9 @@ def read_query(raw: bytes, *, media: bool) -> tuple[str, str | None, int]:
     return given.get("surface", ""), cursor, int(limit)
 
 
-def _issues(names: list[str]) -> Iterator[dict[str, object]]:
+def _issues(names: list[str], known: frozenset[str]) -> Iterator[Mapping[str, object]]:
     for index, name in enumerate(names):
-        if name not in _ACCOUNT_QUERY:
+        if name not in known:
             yield {"code": "unrecognized_keys", "path": [index]}
         elif name in names[:index]:
             yield {"code": "duplicate_key", "path": [index]}

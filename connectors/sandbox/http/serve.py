@@ -60,27 +60,21 @@ class TidyServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class CannotListen(OSError):  # noqa: N818 - a state of the port, not a bug
-    """The port cannot be used, for example because another process listens on it."""
-
-
 @contextmanager
 def _listening(port: int) -> Iterator[tuple[socket.socket, str]]:
     # asyncio disables Nagle's algorithm only if the protocol is given as TCP; otherwise a reply would take 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((_LOOPBACK, port))
-            listener.listen(2048)
-        except OSError as error:
-            raise CannotListen(error.errno, error.strerror) from None
+        listener.bind((_LOOPBACK, port))
+        listener.listen(2048)
         yield listener, "http://{}:{}".format(*listener.getsockname())
 
 
 def serve(sandbox: Sandbox, port: int = 0, on_ready: Callable[[str], None] = lambda _url: None) -> None:
     """Serve on 127.0.0.1 until SIGINT or SIGTERM, then return. Port 0 selects a free one.
 
-    ``on_ready`` is called with the base URL when the socket accepts connections. Raises CannotListen.
+    ``on_ready`` is called with the base URL when the socket accepts connections. Raises OSError if the port cannot
+    be used, for example because another process listens on it.
     """
     with _listening(port) as (listener, url):
         server = TidyServer(sandbox)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.raw.parts import SCHEMA, part_numbers, part_path, write_part
-from connectors.warehouse.raw.reading import read_part
+from connectors.warehouse.maintenance.compact_parts import rewrite_parts
+from connectors.warehouse.raw.parts import SCHEMA
 from connectors.warehouse.storage.quoting import quoted
 from models.clock import Ahead
 
@@ -53,10 +53,11 @@ def repair_clock(db: DuckDBPyConnection, *, seq: int, now: datetime) -> Ahead | 
 
 def repair_raw(raw: Path, *, now: datetime) -> None:
     """Move the times after `now` in the raw store to now. After a kill, the rest is moved by another repair."""
-    latest = pa.scalar(now, SCHEMA.field("seen_at").type)
-    for number in part_numbers(raw):
-        rows = read_part(part_path(raw, number))
-        is_ahead = pc.greater(rows["seen_at"], latest)
-        if pc.any(is_ahead).as_py():
-            moved = pc.if_else(is_ahead, latest, rows["seen_at"])
-            write_part(raw, number, rows.set_column(rows.schema.get_field_index("seen_at"), "seen_at", moved))
+    place = SCHEMA.get_field_index("seen_at")
+    latest = pa.scalar(now, SCHEMA.types[place])
+
+    def move(rows: pa.Table) -> pa.Table:
+        times = rows["seen_at"]
+        return rows.set_column(place, "seen_at", pc.if_else(pc.greater(times, latest), latest, times))
+
+    rewrite_parts(raw, move)

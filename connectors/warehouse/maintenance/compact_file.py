@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -35,29 +34,17 @@ def rewrite_file(warehouse: Path) -> None:
     """Rewrite the warehouse file compactly and sorted. The caller holds the lock, and has the file closed.
 
     If it fails or the process is killed, the file is as it was. Raises WarehouseBusy when another program holds the
-    file, and WarehouseUnusable when it cannot be used, or when the disk has no space for a second copy.
+    file, and WarehouseUnusable when it cannot be used, also when the disk has no space for a second copy.
     """
     # If the path is a symbolic link, its target is replaced.
     path = real(warehouse)
     with explained(path), private_files():
         remove_left_over(path)
         try:
-            check_room(path)
             with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": str(_spill_of(path))}) as db:
                 _rewrite(db, path, _draft_of(path))
         finally:
             remove_left_over(path)
-
-
-def check_room(warehouse: Path) -> None:
-    """Raise WarehouseUnusable if the disk has no space for a second copy of the file."""
-    path = real(warehouse)
-    needed, room = path.stat().st_size, shutil.disk_usage(path.parent).free
-    if room < needed:
-        raise WarehouseUnusable(
-            f"cannot rewrite {path}: a second copy needs up to {needed / 1e6:,.1f} MB, and {path.parent} has"
-            f" {room / 1e6:,.1f} MB left. The warehouse is unchanged. Fix: free space."
-        )
 
 
 def remove_left_over(path: Path) -> None:
@@ -65,9 +52,6 @@ def remove_left_over(path: Path) -> None:
     discard(_draft_of(path))
     for file in _spill_of(path).glob("duckdb_temp_*"):
         file.unlink()
-    # A folder with other files is not ours.
-    with suppress(OSError):
-        _spill_of(path).rmdir()
 
 
 def _draft_of(path: Path) -> Path:

@@ -1,22 +1,27 @@
 """Tidies the raw store: combines small parts, and drops rows after their retention time.
 
-A new part has the name of the first that it replaces, and the others stay beside it for a day, because a query of a
-snapshot may be reading them. Readers skip these, as their rows are in the part before (`raw/reading.py`).
+A new part has the name of the first that it replaces. Until the others are deleted, readers skip them, as their rows
+are in the part before (`raw/reading.py`).
 """
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from itertools import pairwise
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.stored import find_places
-from connectors.warehouse.raw.parts import number_of, part_numbers, part_path, write_part
-from connectors.warehouse.raw.reading import find_parts, oldest_row, read_part
+from connectors.warehouse.raw.parts import (
+    find_parts,
+    number_of,
+    oldest_row,
+    part_numbers,
+    part_path,
+    read_part,
+    write_part,
+)
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
@@ -26,8 +31,6 @@ _SQL = statements(__name__)
 # Bytes. Parts smaller than SMALL are combined with adjacent parts into parts of at most LARGE.
 SMALL = 16 * 1024 * 1024
 LARGE = 32 * 1024 * 1024
-
-GRACE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class CompactedParts:
 
 
 def compact_parts(
-    db: DuckDBPyConnection, raw: Path, *, now: datetime, before: datetime | None, small: int = SMALL, large: int = LARGE
+    db: DuckDBPyConnection, raw: Path, *, before: datetime | None, small: int = SMALL, large: int = LARGE
 ) -> CompactedParts:
     """Combine small parts, without superseded rows that were received `before` that time, outside of a transaction.
 
@@ -51,11 +54,10 @@ def compact_parts(
     damaged, and OSError.
     """
     merged_seq = read_warehouse(db).merged_seq
-    delete_superseded_parts(raw, merged_seq=merged_seq, until=(now - GRACE).timestamp())
     find_places(db)
     parts = find_parts(raw, merged_seq=merged_seq)
     sizes = [part.stat().st_size for part in parts]
-    is_old = [before is not None and (oldest_row(part) or now) < before for part in parts]
+    is_old = [before is not None and (oldest_row(part) or before) < before for part in parts]
     deleted = 0
     for group in groups(sizes, is_old, small=small, large=large):
         rows = kept = pa.concat_tables([read_part(parts[n]) for n in group])
@@ -63,14 +65,13 @@ def compact_parts(
             db.register("part", rows)
             kept = db.execute(_SQL["kept"], [before]).to_arrow_table()
         if len(group) > 1 or kept.num_rows < rows.num_rows:
-            path = parts[group[0]]
-            write_part(raw, number_of(path), kept)
-            os.utime(path, (now.timestamp(), now.timestamp()))
+            write_part(raw, number_of(parts[group[0]]), kept)
             deleted += rows.num_rows - kept.num_rows
     after = find_parts(raw, merged_seq=merged_seq)
     with transaction(db):
         last = max((number_of(part) for part in after), default=0)
         db.execute("UPDATE core.warehouse SET raw_seq = ?", [last])
+    delete_superseded_parts(raw, merged_seq=merged_seq)
     return CompactedParts(len(parts), len(after), sum(sizes), sum(part.stat().st_size for part in after), deleted)
 
 
@@ -88,11 +89,20 @@ def groups(sizes: Sequence[int], is_old: Sequence[bool], *, small: int, large: i
         yield group
 
 
-def delete_superseded_parts(raw: Path, *, merged_seq: int, until: float) -> None:
-    """Delete the parts that a compaction replaced until a time, in seconds. Raises WarehouseUnusable and OSError."""
+def delete_superseded_parts(raw: Path, *, merged_seq: int) -> None:
+    """Delete the parts that a compaction replaced. Raises WarehouseUnusable and OSError."""
     live = {number_of(part) for part in find_parts(raw, merged_seq=merged_seq)}
-    for before, number in pairwise(part_numbers(raw)):
+    for number in part_numbers(raw):
         if number not in live and number <= merged_seq:
-            covering = max(one for one in live if one <= before)
-            if part_path(raw, covering).stat().st_mtime <= until:
-                part_path(raw, number).unlink()
+            part_path(raw, number).unlink()
+
+
+def rewrite_parts(raw: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Write the parts again whose rows a function changes. After a kill, some are changed.
+
+    Raises WarehouseUnusable if a part is damaged, and OSError.
+    """
+    for number in part_numbers(raw):
+        rows = read_part(part_path(raw, number))
+        if not (changed := change(rows)).equals(rows):
+            write_part(raw, number, changed)

@@ -3,7 +3,6 @@
 Each step may be repeated: after a kill at any time, erasing again completes it.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,10 +11,9 @@ from uuid import UUID
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.maintenance.compact_parts import delete_superseded_parts
+from connectors.warehouse.maintenance.compact_parts import delete_superseded_parts, rewrite_parts
 from connectors.warehouse.queries.selection import NAMES, as_name
-from connectors.warehouse.raw.parts import part_numbers, part_path, write_part
-from connectors.warehouse.raw.reading import read_part
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
@@ -78,22 +76,18 @@ def erase(db: DuckDBPyConnection, raw: Path, erasure: Erasure, *, on_counted: Ca
     Afterwards the file must be written again, because it still has what was deleted, and a snapshot be published, which
     brings the runs again. `on_counted` is called before the rows are gone. Raises WarehouseUnusable and OSError.
     """
-    # Without waiting for their readers.
-    delete_superseded_parts(raw, merged_seq=read_warehouse(db).merged_seq, until=math.inf)
-    is_theirs = pc.field("account_id").isin(erasure.ids)
-    numbers = part_numbers(raw)
-    found = {number: read_part(part_path(raw, number)).filter(is_theirs).num_rows for number in numbers}
+    merged_seq, is_theirs = read_warehouse(db).merged_seq, pc.field("account_id").isin(erasure.ids)
+    delete_superseded_parts(raw, merged_seq=merged_seq)
+    versions = sum(part.filter(is_theirs).num_rows for part in read_parts(raw, merged_seq=merged_seq))
     with transaction(db):
-        erasure = erasure.with_removed({**dict(_of_tables(db, "DELETE", erasure)), "raw_versions": sum(found.values())})
+        erasure = erasure.with_removed({**dict(_of_tables(db, "DELETE", erasure)), "raw_versions": versions})
         db.execute(_SQL["of_state"])
         query = "SELECT rowid, detail FROM core.run_outcomes WHERE detail IS NOT NULL"
         for rowid, detail in db.execute(query).fetchall():
             if (after := erasure.redact(detail)) != detail:
                 db.execute("UPDATE core.run_outcomes SET detail = ? WHERE rowid = ?", [after, rowid])
         on_counted(erasure)
-    for number, rows in found.items():
-        if rows:
-            write_part(raw, number, read_part(part_path(raw, number)).filter(~is_theirs))
+    rewrite_parts(raw, lambda rows: rows.filter(~is_theirs))
     return erasure
 
 

@@ -4,7 +4,8 @@ Columns, versions and current counts are what the mapping says. Sightings, event
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +13,8 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 from xxhash import xxh3_64_intdigest
 
-from connectors.warehouse.maintenance.quarantined import Quarantine, import_quarantine, read_quarantine
-from connectors.warehouse.maintenance.stored import read_stored
-from connectors.warehouse.merge.columns import Column, fields_of, item_columns, sql_lists, table_of
+from connectors.warehouse.maintenance.stored import Quarantine, import_quarantine, read_quarantine, read_stored
+from connectors.warehouse.merge.columns import Column, alter_columns, fields_of, item_columns, sql_lists, table_of
 from connectors.warehouse.merge.items import read_registry, table_of_fields
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
@@ -32,23 +32,18 @@ _SQL = statements(__name__)
 
 @dataclass(slots=True)
 class PathCounts:
-    """How many of the `items` have a value at each path of a mapped column; an object is no value.
-
-    `columns` are the mapped columns with any value.
-    """
+    """How many of the `items` have a value at each path of a mapped column; an object is no value."""
 
     counts: dict[str, int]
     items: int = 0
-    columns: set[str] = field(default_factory=set)
 
-    def add(self, items: Items, numbers: set[int]) -> None:
-        """Count the items with these numbers."""
+    def add(self, rows: pa.Table, items: Items) -> None:
+        """Count the items among some rows, and not versions."""
+        numbers = {*pc.indices_nonzero(rows["is_item"]).to_pylist()}
         self.items += len(numbers)
         for path in self.counts:
             values = items.taken.get(path), items.values.get(path), items.counts.get(path)
             self.counts[path] += sum(len(numbers.intersection(each)) for each in values if each)
-        columns: dict[str, Mapping[int, object]] = {**items.values, **items.counts}
-        self.columns.update(name for name, values in columns.items() if not numbers.isdisjoint(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,7 @@ def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> Pat
     """Return how many items have a value at each path of the mapping, without a change. Raises as `rebuild` does."""
     paths = _no_paths(mapping)
     for rows, _, items in read_stored(db, raw, mapping):
-        paths.add(items, {*pc.indices_nonzero(rows["is_item"]).to_pylist()})
+        paths.add(rows, items)
     return paths
 
 
@@ -136,18 +131,19 @@ def _read_again(
     own = own_columns(MEDIA) | {name for name, (_, is_own) in present.items() if is_own}
     own |= {column.column for column in mapping.columns}
     registry = known if before == mapping else _keep_fields(known, mapping, own)
-    columns: Sequence[Column] = ()
-    paths = _no_paths(mapping)
-    # Once more if there were fields or types that the registry lacks: all are known before the first row is written.
-    while (needed := item_columns(mapping, registry)) != columns:
-        columns = needed
-        registry, paths = _stage(db, raw, mapping, registry, columns, own)
-        registry = register(registry, fields_of(quarantine.records, quarantine.items, registry, mapping), own)
+    registry, paths = _stage(db, raw, mapping, registry, own)
+    registry = register(registry, fields_of(quarantine.records, quarantine.items, registry, mapping), own)
+    columns = item_columns(mapping, registry)
+    _add_columns(db, "temp.items", columns)
     if not force:
         _refuse_empty(db, mapping, present, paths)
+    # All columns are there before the first row is written: DuckDB can replay only that after a kill.
     _recount(db, columns, item_columns(before, known))
-    # Types are changed before rows are written: DuckDB can replay only that after a kill.
-    _alter(db, present, {column.name: column.type for column in columns})
+    wanted = {column.name: column.type for column in columns}
+    for name, (kind, is_own) in present.items():
+        if not is_own and wanted.get(name) != kind:
+            db.execute(f"ALTER TABLE core.media DROP COLUMN {quoted(name)}")
+    _add_columns(db, "core.media", columns)
     [(last,)] = db.execute("SELECT coalesce(max(rowid), -1) FROM core.media").fetchall()
     db.execute(_SQL["counts"])
     db.execute(_SQL["new_items"])
@@ -182,36 +178,28 @@ def _keep_fields(known: Registry, mapping: MediaMapping, own: set[str]) -> Regis
 
 
 def _stage(
-    db: DuckDBPyConnection,
-    raw: Path,
-    mapping: MediaMapping,
-    registry: Registry,
-    columns: Sequence[Column],
-    own: set[str],
+    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, registry: Registry, own: set[str]
 ) -> tuple[Registry, PathCounts]:
-    """Write items and versions to temp.items; return the registry with all their fields, and their paths.
-
-    If these need other columns, not all are written.
-    """
-    typed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
-    db.execute(_SQL["items"].format(columns=typed))
+    """Write items and versions to temp.items; return the registry with all their fields, and their paths."""
+    db.execute(_SQL["items"])
     paths = _no_paths(mapping)
     for rows, records, items in read_stored(db, raw, mapping):
-        paths.add(items, {*pc.indices_nonzero(rows["is_item"]).to_pylist()})
+        paths.add(rows, items)
         registry = register(registry, fields_of(records, items, registry, mapping), own)
-        if item_columns(mapping, registry) == columns:
-            is_version = rows["is_version"].to_pylist()
-            contents = [text.decode() if is_version[n] else None for n, text in items.contents.items()]
-            batch = (
-                table_of(items, columns, registry)
-                .append_column("landed", rows["landed"])
-                .append_column("position", rows["position"])
-                .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, records.raws), pa.uint64()))
-                .append_column("content", pa.array(contents, pa.string()))
-            )
-            db.register("batch", batch)
-            db.execute(_SQL["more_items"])
-            db.unregister("batch")
+        columns = item_columns(mapping, registry)
+        _add_columns(db, "temp.items", columns)
+        is_version = rows["is_version"].to_pylist()
+        contents = [text.decode() if is_version[n] else None for n, text in items.contents.items()]
+        batch = (
+            table_of(items, columns)
+            .append_column("landed", rows["landed"])
+            .append_column("position", rows["position"])
+            .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, records.raws), pa.uint64()))
+            .append_column("content", pa.array(contents, pa.string()))
+        )
+        db.register("batch", batch)
+        db.execute(_SQL["more_items"])
+        db.unregister("batch")
     return registry, paths
 
 
@@ -219,16 +207,15 @@ def _refuse_empty(
     db: DuckDBPyConnection, mapping: MediaMapping, present: Mapping[str, object], paths: PathCounts
 ) -> None:
     """Raise WarehouseUnusable if a mapped column that has values would have none."""
-    for column in mapping.columns:
-        if column.column not in present or column.column in paths.columns:
-            continue
-        query = f"FROM core.media WHERE {quoted(column.column)} IS NOT NULL LIMIT 1"
-        if db.execute(query).fetchall():
-            have = ", ".join(f"{paths.counts[path]:,} have {_shown(path)}" for path in column.paths)
-            raise WarehouseUnusable(
-                f"With this mapping the column {column.column} would become empty: of {paths.items:,} items {have}."
-                " Nothing was changed. Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
-            )
+    columns = [column for column in mapping.columns if column.column in present]
+    are_emptied = [f"count(m.{name}) > 0 AND count(i.{name}) = 0" for name in (quoted(one.column) for one in columns)]
+    [found] = db.execute(_SQL["emptied"].format(are_emptied=", ".join(are_emptied))).fetchall()
+    for column in compress(columns, found):
+        have = ", ".join(f"{paths.counts[path]:,} have {_shown(path)}" for path in column.paths)
+        raise WarehouseUnusable(
+            f"With this mapping the column {column.column} would become empty: of {paths.items:,} items {have}."
+            " Nothing was changed. Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
+        )
 
 
 def _recount(db: DuckDBPyConnection, columns: Sequence[Column], columns_before: Sequence[Column]) -> None:
@@ -240,11 +227,8 @@ def _recount(db: DuckDBPyConnection, columns: Sequence[Column], columns_before: 
     db.execute(_SQL["recounted"].format(**lists))
 
 
-def _alter(db: DuckDBPyConnection, present: Mapping[str, tuple[str, bool]], wanted: Mapping[str, str]) -> None:
-    """Give core.media the wanted columns, besides its own, whose values are written afterwards."""
-    for name, (kind, is_own) in present.items():
-        if not is_own and wanted.get(name) != kind:
-            db.execute(f"ALTER TABLE core.media DROP COLUMN {quoted(name)}")
-    for name, kind in wanted.items():
-        if name not in present or present[name][0] != kind:
-            db.execute(f"ALTER TABLE core.media ADD COLUMN {quoted(name)} {kind}")
+def _add_columns(db: DuckDBPyConnection, table: str, columns: Sequence[Column]) -> None:
+    """Give a table of items the columns and types that it lacks."""
+    present = {name: kind for name, kind, *_ in db.execute(f"DESCRIBE {table}").fetchall()}
+    for statement in alter_columns(columns, present, table):
+        db.execute(statement)

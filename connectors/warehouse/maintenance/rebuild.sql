@@ -5,14 +5,20 @@ FROM duckdb_columns()
 WHERE schema_name = 'core' AND table_name = 'media'
 
 -- name: items
--- Items and versions as they are read now. `content` is that of versions, and of items that have any.
+-- Items and versions as they are read now. `content` is that of versions, and of items that have any. Columns of items
+-- follow.
 CREATE OR REPLACE TEMP TABLE items (
-    landed BIGINT, position INTEGER, payload_hash UBIGINT, content_hash UBIGINT, overflow VARCHAR, content VARCHAR, {columns}
+    landed BIGINT, position INTEGER, payload_hash UBIGINT, content_hash UBIGINT, overflow VARCHAR, content VARCHAR
 )
 
 -- name: more_items
 INSERT INTO items BY NAME
 SELECT * EXCLUDE (n, media_id) FROM batch
+
+-- name: emptied
+-- Whether columns that have values would have none. Writes nothing.
+SELECT {are_emptied}
+FROM core.media AS m JOIN items AS i ON i.landed = m.raw_landed AND i.position = m.raw_position
 
 -- name: recounted
 -- The counts that differ from those of the stored rows.

@@ -1,19 +1,25 @@
-"""The stored bytes of items and of their versions, and of the quarantine, as the merge reads records."""
+"""What a rebuild reads: the stored bytes of items and of their versions, and the items in quarantine, as records.
 
-from collections.abc import Iterator
+Rejected accounts are not read again, because every sync lists all accounts.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.reading import Records, read_batch_items
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.merge.merge import merge_pages
+from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
+from models.api import DEFAULT_PATHS
 from models.item import Items
-from models.landing import Landing
+from models.landing import Landing, cut_batch
 from models.mapping import Mapping
 from models.partition import media
 
@@ -21,6 +27,8 @@ _SQL = statements(__name__)
 
 # The records that are read at once: about 20 MB of them.
 _AT_ONCE = 20_000
+
+_UNREADABLE = pa.schema([("row", pa.int64()), ("digest", pa.uint64()), ("reason", pa.string())])
 
 
 def find_places(db: DuckDBPyConnection) -> int:
@@ -37,16 +45,12 @@ def read_stored(db: DuckDBPyConnection, raw: Path, mapping: Mapping) -> Iterator
     """
     missing = find_places(db)
     for part in read_parts(raw, merged_seq=read_warehouse(db).merged_seq):
-        numbers = pa.array(range(part.num_rows), pa.int64())
-        db.register("part", part.select(["landed", "position"]).append_column("n", numbers))
+        db.register("part", part)
         found = db.execute(_SQL["found"]).to_arrow_table()
         missing -= found.num_rows
         for begin in range(0, found.num_rows, _AT_ONCE):
-            some = found.slice(begin, _AT_ONCE)
-            rows = part.take(some["n"])
-            for name in ("is_item", "is_version"):
-                rows = rows.append_column(name, some[name])
-            records = records_of(rows)
+            rows = found.slice(begin, _AT_ONCE)
+            records = _records_of(rows)
             items, rejected = read_batch_items(records, range(rows.num_rows), mapping)
             if rejected:
                 raise WarehouseUnusable(
@@ -62,7 +66,7 @@ def read_stored(db: DuckDBPyConnection, raw: Path, mapping: Mapping) -> Iterator
         )
 
 
-def records_of(rows: pa.Table) -> Records:
+def _records_of(rows: pa.Table) -> Records:
     """Return rows of the raw store, or of the quarantine with the same columns, as the merge reads them."""
     firsts = rows.group_by("landed", use_threads=False).aggregate(
         [("account_id", "first"), ("surface", "first"), ("seen_at", "first")]
@@ -77,3 +81,54 @@ def records_of(rows: pa.Table) -> Records:
         page_of=pc.index_in(rows["landed"], firsts["landed"].combine_chunks()).to_pylist(),
         position=rows["position"].to_pylist(),
     )
+
+
+class Quarantine(NamedTuple):
+    """The items in quarantine, in the order in which they were received: rows, records, and what can be read now."""
+
+    rows: Sequence[dict[str, Any]]
+    records: Records
+    items: Items
+    rejected: Sequence[Rejected]
+
+
+def read_quarantine(db: DuckDBPyConnection, mapping: Mapping) -> Quarantine:
+    """Return the items in quarantine. Raises duckdb.Error."""
+    table = db.execute(_SQL["quarantined"]).to_arrow_table()
+    records = _records_of(table)
+    return Quarantine(table.to_pylist(), records, *read_batch_items(records, range(table.num_rows), mapping))
+
+
+def import_quarantine(
+    db: DuckDBPyConnection, raw: Path, mapping: Mapping, quarantine: Quarantine, take: Callable[[int], int]
+) -> tuple[int, int]:
+    """Merge the records of the quarantine that can be read now; return how many, and how many were outdated.
+
+    They are merged as if they had been received now, in their order; an item whose record was received again later was
+    last seen then.
+    """
+    rows, media_ids = quarantine.rows, quarantine.items.media_ids
+    # The number of a record is that of its landing.
+    unreadable = [
+        {"row": rows[one.page.seq]["row"], "digest": one.digest, "reason": one.reason} for one in quarantine.rejected
+    ]
+    db.register("unreadable", pa.Table.from_pylist(unreadable, _UNREADABLE))
+    db.execute(_SQL["digests"])
+    if not media_ids:
+        return 0, 0
+    readable = [{"row": rows[n]["row"], "media_id": media_id} for n, media_id in media_ids.items()]
+    db.register("readable", pa.Table.from_pylist(readable))
+    outdated = {row for (row,) in db.execute(_SQL["outdated"]).fetchall()}
+    db.execute(_SQL["released"])
+    imported = [row for row in map(rows.__getitem__, media_ids) if row["row"] not in outdated]
+    listings = sorted((at, row["landed"]) for row in imported for at in {row["seen_at"], row["last_seen_at"]})
+    inbox = []
+    for seq, (at, n) in enumerate(listings, take(len(listings)) + 1):
+        # A page with only this record, which no scan asked for.
+        row, body = rows[n], b'{"items":[' + rows[n]["payload"] + b'],"next_cursor":null}'
+        run, of = (row["run_seq"], row["run_id"]), media(row["account_id"], row["surface"])
+        inbox.append(Landing(seq, *run, of, "", seq, row["page"], at, row["correlation_id"], body))
+    while batch := cut_batch(inbox):
+        merge_pages(db, batch, mapping, raw, DEFAULT_PATHS)
+        del inbox[: len(batch)]
+    return len(imported), len(outdated)

@@ -2,19 +2,20 @@
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
+from rich.console import RenderableType
 
 from flows.cli.options import AsJson
-from flows.cli.output.terminal import DONE, clean, out, print_json, print_result
+from flows.cli.output.terminal import DONE, Answer, clean, row
 from flows.config.errors import SettingsError
 from flows.config.setting_sources import CONFIG, limits, number_range, origin
 from flows.config.settings import Settings, load
 
-_WIDTH = 100
+_WIDTH, _NAME = 100, max(map(len, Settings.model_fields))
 
 
 def _lines() -> Iterator[str]:
@@ -26,7 +27,7 @@ def _lines() -> Iterator[str]:
         yield "# [mapping]" if name == "mapping" else f"# {name} ={default}"
 
 
-def init(*, as_json: AsJson = False) -> None:
+def init(*, as_json: AsJson = False) -> Answer:
     """Write a gramhouse.toml in which every setting is explained.
 
     All lines are comments, so nothing changes before you edit it. A file that exists is never overwritten. Only its
@@ -38,26 +39,23 @@ def init(*, as_json: AsJson = False) -> None:
     CONFIG.touch(mode=0o600)
     CONFIG.write_text("\n".join(_lines()) + "\n", encoding="utf-8")
     wrote = f"{DONE} Wrote {CONFIG}. Next: set base_url and api_key_file in it, then run `gramhouse doctor`."
-    print_result({"file": str(CONFIG)}, [wrote], as_json=as_json)
+    return Answer({"file": str(CONFIG)}, [wrote], is_done=True)
 
 
-def config(*, as_json: AsJson = False) -> None:
+def config(*, as_json: AsJson = False) -> Answer:
     """Print each setting with its value and where it is set; the key is masked."""
     settings = load()
-    values = settings.model_dump(mode="json")
     found = [
         {"setting": name, "value": value, "origin": origin(name) if name in settings.model_fields_set else "default"}
-        for name, value in values.items()
+        for name, value in settings.model_dump(mode="json").items()
     ]
-    if as_json:
-        print_json({"settings": found})
-        return
-    width = max(map(len, values))
-    for row in found:
-        value = row["value"] if isinstance(row["value"], str) else json.dumps(row["value"], ensure_ascii=False)
-        shown = "" if row["value"] is None else clean(value)
-        place = "" if row["origin"] == "default" else f"  [dim]({clean(row['origin'])})[/]"
-        out.print(f"[bold]{row['setting']:<{width}}[/]  {shown}{place}", soft_wrap=True)
+    return Answer({"settings": found}, map(_setting, found))
+
+
+def _setting(found: Mapping[str, Any]) -> RenderableType:
+    value, place = found["value"], "" if found["origin"] == "default" else f"({found['origin']})"
+    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+    return row(f"[bold]{found['setting']:<{_NAME}}[/]", f"{clean(text)}  [dim]{clean(place)}[/]")
 
 
 def install_completion(

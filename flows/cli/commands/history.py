@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 from humanize import precisedelta
+from rich.console import RenderableType
+from rich.table import Table
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import NAMES, as_name
@@ -14,7 +16,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current_snapshot
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
-from flows.cli.output.terminal import WARN, clean, err, out, print_json, print_row
+from flows.cli.output.terminal import Answer, clean, row, warn
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -51,8 +53,8 @@ def _differences(changed: Mapping[str, Mapping[str, object]]) -> str:
     return ", ".join(f"{name}: {_difference(values['old'], values['new'])}" for name, values in changed.items())
 
 
-def _print_change(change: Record) -> None:
-    """Print what changed of what, and below it where to look."""
+def _describe_change(change: Record) -> Table:
+    """Return what changed of what, and where to look."""
     name = change["ig_username"] or change["account_id"]
     if change["change"] == "renamed":
         name = _difference(change["old_ig_username"], change["new_ig_username"])
@@ -60,20 +62,28 @@ def _print_change(change: Record) -> None:
     columns, caption = change.get("columns"), one_line(change.get("caption") or "", _BESIDE)
     names = "hidden columns, or fields without a column" if columns == [] else ", ".join(columns or ())
     changed = _differences(change.get("values") or {}) or names
-    print_row(f"  {change['change']:<8}", clean(join("  ", (what, caption, change.get("permalink"), changed))))
+    return row(" ", f"{change['change']:<8}", clean(join("  ", (what, caption, change.get("permalink"), changed))))
 
 
-def _print_changes(runs: Sequence[Record], changed: Sequence[Record], numbers: Sequence[Record]) -> None:
-    """Print the changes by run; of several runs, those without changes are only counted."""
-    shown = {each["run_seq"] for each in (*numbers, *changed)} if len(runs) > 1 else {run["seq"] for run in runs}
-    for run in (run for run in runs if run["seq"] in shown):
+def _describe_changes(found: Record, numbers: Sequence[Record], *, is_chosen: bool) -> Iterator[RenderableType]:
+    """Yield the changes by run; of several runs, those without changes are only counted."""
+    runs, listed, changed = found["runs"], found["changes"], [*found["account_changes"], *found["changes"]]
+    if not runs:
+        yield "No such run: `gramhouse runs` lists the last ones." if is_chosen else "No run yet."
+    if len(runs) > 1 and not is_chosen:
+        yield f"The last run, and the unfinished runs before it: runs {runs[-1]['seq']} to {runs[0]['seq']}."
+    shown = [
+        run for run in runs if len(runs) == 1 or any(run["seq"] == each["run_seq"] for each in (*numbers, *changed))
+    ]
+    for run in shown:
         counts = ", ".join(f"{each['items']:,} {each['change']}" for each in numbers if each["run_seq"] == run["seq"])
         title = f"{run_title(run['kind'], run['selection'])}, began {moment(run['started_at'])} UTC"
-        print_row(f"[bold]Run {run['seq']}[/]", f"({clean(title)}): {counts or 'no changes of items'}")
-        for change in (change for change in changed if change["run_seq"] == run["seq"]):
-            _print_change(change)
+        yield row(f"[bold]Run {run['seq']}[/]", f"({clean(title)}): {counts or 'no changes of items'}")
+        yield from (_describe_change(change) for change in changed if change["run_seq"] == run["seq"])
     if without := len(runs) - len(shown):
-        out.print(f"[dim]{count(without, 'run')} without changes {'is' if without == 1 else 'are'} not shown.[/]")
+        yield f"[dim]{count(without, 'run')} without changes {'is' if without == 1 else 'are'} not shown.[/]"
+    if len(listed) < (total := sum(each["items"] for each in numbers)):
+        yield f"The first {len(listed):,} of {count(total, 'change')}. List all with `--limit {total}`."
 
 
 def changes(
@@ -93,7 +103,7 @@ def changes(
     ] = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List what the last run, or the runs since then, found.
 
     Runs before the last one that were interrupted, or ended but were not published, are listed with it. An item has one
@@ -116,16 +126,8 @@ def changes(
         numbers = [] if as_json else reader.records(_SQL["counts_by_run"])
     if values:
         listed = [change | {"values": json.loads(change["values"] or "{}")} for change in listed]
-    if as_json:
-        print_json({"runs": runs, "changes": listed, "account_changes": of_accounts})
-        return
-    if not runs:
-        out.print("No such run: `gramhouse runs` lists the last ones." if since_run or since else "No run yet.")
-    if len(runs) > 1 and not (since_run or since):
-        out.print(f"The last run, and the unfinished runs before it: runs {seqs[-1]} to {seqs[0]}.")
-    _print_changes(runs, [*of_accounts, *listed], numbers)
-    if len(listed) < (total := sum(each["items"] for each in numbers)):
-        out.print(f"The first {len(listed):,} of {count(total, 'change')}. List all with `--limit {total}`.")
+    found = {"runs": runs, "changes": listed, "account_changes": of_accounts}
+    return Answer(found, _describe_changes(found, numbers, is_chosen=bool(since_run or since)))
 
 
 def describe_state(item: Record, events: Sequence[Record]) -> str:
@@ -184,25 +186,24 @@ def _explain(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool)
         yield {"state": describe_state(item, events), "item": item, "events": events}
 
 
-def _print_event(event: Record, what: str) -> None:
+def _describe_event(event: Record, what: str) -> Iterator[RenderableType]:
     renamed = event.get("old") and _difference(event["old"], event["new"])
     why = join(": ", (event.get("error_code"), event.get("detail")))
     ids = (("run", event["run_seq"]), ("correlation id", event.get("correlation_id")))
     trace = ", ".join(f"{name} {value}" for name, value in ids if value)
     text = join("; ", (what, _differences(event.get("changes") or {}), renamed, why, trace))
-    print_row(f"  [dim]{moment(event['at'], seconds=True)}[/]", clean(text))
+    yield row(" ", f"[dim]{moment(event['at'], seconds=True)}[/]", clean(text))
     if "payload" in event:
-        print_row("  ", f"[dim]{clean(event['payload'])}[/]")
+        yield row(" ", f"[dim]{clean(event['payload'])}[/]")
 
 
-def _print_item(explained: Record) -> None:
+def _describe_item(explained: Record) -> Iterator[RenderableType]:
     item = explained["item"]
-    out.print(f"[bold]{clean(item['surface'])} {clean(item['media_id'])}[/] of {clean(item['ig_username'] or '?')}")
+    yield f"[bold]{clean(item['surface'])} {clean(item['media_id'])}[/] of {clean(item['ig_username'] or '?')}"
     texts = (item.get("permalink"), one_line(item.get("caption") or "", _BEGINNING), explained["state"])
-    for text in filter(None, texts):
-        print_row("  ", clean(text))
+    yield from (row(" ", clean(text)) for text in texts if text)
     for event in explained["events"]:
-        _print_event(event, event["event"])
+        yield from _describe_event(event, event["event"])
 
 
 def _surface_facts(row: Record) -> str:
@@ -222,24 +223,24 @@ def _surface_facts(row: Record) -> str:
     return "; ".join(f"{what} {known}" for what, known in facts.items() if known)
 
 
-def _print_account(explained: Record) -> None:
+def _describe_account(explained: Record) -> Iterator[RenderableType]:
     account = explained["account"]
-    out.print(f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}")
+    yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
     since, missing = moment(account["removed_at"] or account["token_expired_since"]), moment(account["missing_since"])
     status = f"{'removed' if account['removed_at'] else account['status']}{since and f' since {since} UTC'}"
-    print_row("  ", clean(join("; ", (status, missing and f"missing from the account list since {missing} UTC"))))
-    for row in explained["surfaces"]:
-        print_row("  ", clean(f"{row['surface']}: {_surface_facts(row)} (UTC)"))
+    yield row(" ", clean(join("; ", (status, missing and f"missing from the account list since {missing} UTC"))))
+    for facts in explained["surfaces"]:
+        yield row(" ", clean(f"{facts['surface']}: {_surface_facts(facts)} (UTC)"))
     before: dict[str, object] = {}
     for event in explained["events"]:
         if event["event"] != "scan":
-            _print_event(event, event["event"].replace("_", " "))
+            yield from _describe_event(event, event["event"].replace("_", " "))
         elif before.get(event["surface"]) != (end := (event["outcome"], event["error_code"], event["detail"])):
             before[event["surface"]] = end
             numbers = f"{count(event['pages'], 'page')}, {count(event['items'], 'item')}"
-            _print_event(event, f"{event['surface']} {event['outcome']}, {numbers}")
+            yield from _describe_event(event, f"{event['surface']} {event['outcome']}, {numbers}")
     if before:
-        out.print("  [dim]Scans that ended like the one before are not shown; `--json` has all.[/]")
+        yield row(" ", "[dim]Scans that ended like the one before are not shown; `--json` has all.[/]")
 
 
 def explain(
@@ -252,7 +253,7 @@ def explain(
     raw: Annotated[bool, Parameter(help="Also print an item's JSON as received, each version.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show what is known of an item or account, in order of time."""
     settings = load(snapshot=snapshot)
     path = current_snapshot(settings)
@@ -262,13 +263,10 @@ def explain(
     except WarehouseUnusable as error:
         if raw:
             raise
-        err.print(f"{WARN} Without the raw store: {clean(error)}", soft_wrap=True)
+        warn(f"Without the raw store: {error}")
         with open_snapshot(path) as opened:
             found = list(_explain(opened, what, settings, with_raw=False))
     for event in (event for each in found for event in each["events"] if not raw):
         event.pop("payload", None)
-    if as_json:
-        print_json({"found": found})
-        return
-    for each in found:
-        (_print_item if "item" in each else _print_account)(each)
+    lines = (_describe_item(each) if "item" in each else _describe_account(each) for each in found)
+    return Answer({"found": found}, chain.from_iterable(lines))

@@ -1,29 +1,32 @@
 """`gramhouse accounts`, `gramhouse runs` and `gramhouse quarantine`: lists from the snapshot."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 from humanize import naturaldelta
+from rich.console import RenderableType
 
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import current, current_snapshot, open_current
+from flows.cli.current import Record, current, current_snapshot, open_current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile, number
-from flows.cli.output.table import print_rows
-from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json, print_row
+from flows.cli.output.table import listing
+from flows.cli.output.terminal import DONE, WARN, Answer, clean, row, warn
 from flows.clock import SystemClock
 from flows.config.settings import load
-from flows.reporting.words import count, join
+from flows.reporting.words import count, join, moment
 from models.feeds import SURFACES
+from models.text import one_line
 
 _SQL = statements(__name__)
 
-# The number of records of the quarantine that are shown.
-_SHOWN = 20
+# The number of records of the quarantine that are listed, and the characters shown of each.
+_SHOWN, _BEGINNING = 20, 74
 
-_NEXT = """To import media items, set the path of their id in gramhouse.toml (media_id), then run `gramhouse rebuild`.
+_NEXT = """
+To import media items, set the path of their id in gramhouse.toml (media_id), then run `gramhouse rebuild`.
 Accounts recover by themselves: each sync reads them again and imports them once the API corrects them.
 `gramhouse quarantine --json` shows full payloads. Give the correlation id to the API's support."""
 
@@ -40,43 +43,30 @@ def accounts(
     expired: Annotated[bool, Parameter(help="Only accounts whose access token must be renewed.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List accounts: status, token expiry and age of their media."""
     with open_current(snapshot) as opened:
         rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired]).records()
         [(removed,)] = opened.query(_REMOVED).rows
-    if as_json:
-        print_json({"accounts": rows})
-        return
-    if not rows:
-        out.print("No token is expired." if expired else "No accounts yet.")
-        return
-    now = SystemClock().now()
-    columns = {"account": "ig_username", "account id": "account_id", **{each: each for each in _SURFACES}}
-    print_rows(
-        [row | {"media": _age(row["media_as_of"], now)} for row in rows],
-        columns | {"media": "media"},
-        prose=("account",),
-    )
+    none = "No token is expired." if expired else "No accounts yet."
+    return Answer({"accounts": rows}, _list_accounts(rows, removed, SystemClock().now()) if rows else [none])
+
+
+def _list_accounts(rows: Sequence[Record], removed: int, now: datetime) -> Iterator[RenderableType]:
+    columns = {each: each for each in _SURFACES} | {"scanned": "scanned"}
+    scanned = [each["media_as_of"] and f"{naturaldelta(now - each['media_as_of'])} ago" for each in rows]
+    shown = [each | {"scanned": at or "never"} for each, at in zip(rows, scanned, strict=True)]
+    yield from listing(shown, {"account": "ig_username", "account id": "account_id", **columns}, prose=["account"])
     # Below the table: a narrow terminal has no room for another column.
-    for row in rows:
-        if state := _state(row, now):
-            print_row(f"[bold]{clean(row['ig_username'] or row['account_id'])}[/]:", clean(state))
+    for each in rows:
+        since = {"missing": each["missing_since"], "expired": each["token_expired_since"]}
+        states = [f"{word} {naturaldelta(now - at)}" for word, at in since.items() if at is not None]
+        if states or each["status"] != "active":
+            yield row(
+                f"[bold]{clean(each['ig_username'] or each['account_id'])}[/]:", clean([*states, each["status"]][0])
+            )
     if removed:
-        out.print(f"[dim]{count(removed, 'account')} marked as removed and not shown.[/]")
-
-
-def _age(at: datetime | None, now: datetime) -> str:
-    return "never" if at is None else naturaldelta(now - at)
-
-
-def _state(account: Mapping[str, Any], now: datetime) -> str | None:
-    """Return what is wrong with an account, and for how long; None if nothing is."""
-    if account["missing_since"] is not None:
-        return f"missing {naturaldelta(now - account['missing_since'])}"
-    if account["token_expired_since"] is not None:
-        return f"expired {naturaldelta(now - account['token_expired_since'])}"
-    return None if account["status"] == "active" else str(account["status"])
+        yield f"[dim]{count(removed, 'account')} marked as removed and not shown.[/]"
 
 
 def runs(
@@ -85,25 +75,30 @@ def runs(
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List recent runs: what they landed and how they ended."""
     settings = load(snapshot=snapshot, warehouse=warehouse)
     now = current(settings)
     with open_snapshot(current_snapshot(settings)) as opened:
         rows = now.runs(opened, last)
     if now.problem:
-        err.print(f"{WARN} {clean(now.problem)}", soft_wrap=True)
-    if as_json:
-        print_json({"runs": rows})
-        return
-    for row in rows:
-        row |= {"took": row["ended_at"] and row["ended_at"] - row["started_at"]}
-        row |= {"gone": None if row["removed"] is None else row["removed"] + row["expired"]}
+        warn(now.problem)
+    return Answer({"runs": rows}, _list_runs(rows))
+
+
+def _list_runs(rows: Sequence[Record]) -> Iterator[RenderableType]:
+    shown = [
+        each
+        | {"took": each["ended_at"] and each["ended_at"] - each["started_at"]}
+        | {"gone": None if each["removed"] is None else each["removed"] + each["expired"]}
+        for each in rows
+    ]
     columns = {"seq": "seq", "began (UTC)": "started_at", "run": "kind", "state": "state", "took": "took"}
-    print_rows(rows, columns | {"pages": "pages", "new": "added", "changed": "changed", "gone": "gone"}, _STATES)
-    for row in rows:
-        if why := join(", ", (row["selection"], join(": ", (row["error_code"], row["detail"])))):
-            print_row(f"[bold]{row['seq'] or 'now'}[/]", clean(why))
+    columns |= {"pages": "pages", "new": "added", "changed": "changed", "gone": "gone"}
+    yield from listing(shown, columns, _STATES)
+    for each in rows:
+        if why := join(", ", (each["selection"], join(": ", (each["error_code"], each["detail"])))):
+            yield row(f"[bold]{each['seq'] or 'now'}[/]", clean(why))
 
 
 def quarantine(
@@ -114,25 +109,25 @@ def quarantine(
     ] = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """List records in quarantine, newest first."""
     with open_current(snapshot) as opened:
         rows = opened.query(_SQL["quarantined"], [limit or (None if as_json else _SHOWN)]).records()
         reasons = opened.query(_SQL["reasons"]).records()
-    if as_json:
-        print_json({"records": rows})
-        return
-    if not rows:
-        out.print(f"{DONE} Quarantine is empty: every received record is in the tables.")
-        return
+    empty = f"{DONE} Quarantine is empty: every received record is in the tables."
+    return Answer({"records": rows}, _list_quarantine(rows, reasons) if rows else [empty])
+
+
+def _list_quarantine(rows: Sequence[Record], reasons: Sequence[Record]) -> Iterator[RenderableType]:
     total = sum(each["records"] for each in reasons)
-    out.print(f"{WARN} {count(total, 'record')} rejected:", soft_wrap=True)
-    for each in reasons:
-        out.print(f"  {each['records']:,}: {clean(each['reason'])}", soft_wrap=True)
-    shown = [row | {"whose": row["ig_username"] or row["account_id"] or "the catalogue"} for row in rows]
-    place = {"account": "whose", "surface": "surface", "position": "position"}
-    out.print()
-    print_rows(shown, {"seen (UTC)": "seen_at", **place, "correlation id": "correlation_id"})
+    yield f"{WARN} {count(total, 'record')} rejected:"
+    yield from (row(" ", f"{each['records']:,}: {clean(each['reason'])}") for each in reasons)
+    yield ""
+    for each in rows:
+        whose = join(", ", (each["ig_username"] or each["account_id"] or "the catalogue", each["surface"]))
+        place = f"{whose}, position {each['position']}, correlation id {each['correlation_id'] or 'unknown'}"
+        yield row(f"{moment(each['seen_at'])} UTC", clean(place))
+        yield row("   ", f"[dim]{clean(one_line(each['payload'], _BEGINNING))}[/]")
     if len(rows) < total:
-        out.print(f"The newest {len(rows):,} of {total:,}. List all with `gramhouse quarantine --limit {total}`.")
-    out.print(f"\n{_NEXT}", soft_wrap=True)
+        yield f"The newest {len(rows):,} of {total:,}. List all with `gramhouse quarantine --limit {total}`."
+    yield _NEXT

@@ -2,14 +2,16 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from humanize import naturalsize
+from rich.console import RenderableType
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, ask, clean, err, failure, print_json, print_result
+from flows.cli.output.terminal import DONE, WARN, Answer, ask, clean, failure, row
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
@@ -28,18 +30,18 @@ def publish(
         bool, Parameter(help="Publish although the snapshot would show what the last one hid.")
     ] = False,
     as_json: AsJson = False,
-    _: LogFormat = "text",
-) -> None:
+    log_format: LogFormat = "text",
+) -> Answer:
     """Merge landed pages and publish a snapshot, without requests."""
     from flows.engine.upkeep import publish_now
 
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
     size = asyncio.run(publish_now(settings, may_show=show_hidden))
-    document = {"snapshot": settings.snapshot, "snapshot_bytes": size}
-    print_result(document, [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."], as_json=as_json)
+    lines = [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."]
+    return Answer({"snapshot": settings.snapshot, "snapshot_bytes": size}, lines, is_done=True)
 
 
-def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogFormat = "text") -> None:
+def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, log_format: LogFormat = "text") -> Answer:
     """Rewrite the warehouse file, compacted and sorted.
 
     Small parts of the raw store are combined, without rows older than GRAMHOUSE_KEEP_RAW. The old parts are deleted a
@@ -49,8 +51,6 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 4 the warehouse is held by another process.
     """
-    from dataclasses import asdict
-
     from flows.engine.upkeep import compact_now
 
     settings = load(warehouse=warehouse)
@@ -61,7 +61,7 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
         now = f"{count(raw.parts_after, 'part')} now ({naturalsize(raw.bytes_after)})"
         lines.append(f"Raw store: {raw.parts_before:,} before, {now}{deleted}.")
     document = {"warehouse": str(settings.warehouse), "bytes_before": before, "bytes_after": after}
-    print_result({**document, "raw": asdict(raw)}, lines, as_json=as_json)
+    return Answer({**document, "raw": asdict(raw)}, lines, is_done=True)
 
 
 def rebuild(
@@ -71,8 +71,8 @@ def rebuild(
     dry_run: Annotated[bool, Parameter(help="Only print how many items have each path of the mapping.")] = False,
     force: Annotated[bool, Parameter(help="Rebuild even if a mapped column that has values becomes empty.")] = False,
     as_json: AsJson = False,
-    _: LogFormat = "text",
-) -> None:
+    log_format: LogFormat = "text",
+) -> Answer:
     """Read raw store and quarantine again with the current mapping.
 
     The raw store contains every item as received. Media items in quarantine become rows if they have an id now; an
@@ -83,11 +83,11 @@ def rebuild(
 
     if dry_run:
         paths = asyncio.run(count_paths_now(settings))
-        print_result({"items": paths.items, "paths": paths.counts}, _paths(settings, paths), as_json=as_json)
-        return
+        return Answer({"items": paths.items, "paths": paths.counts}, _paths(settings, paths))
     done, size = asyncio.run(rebuild_now(settings, force=force))
+    records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
+    imported, outdated, left = (count(each, "record") for each in records.values())
     items, columns = count(done.paths.items, "item"), count(done.columns, "column")
-    imported, outdated, left = (count(each, "record") for each in (done.imported, done.outdated, done.quarantined))
     lines = [
         f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).",
         *_paths(settings, done.paths),
@@ -95,10 +95,9 @@ def rebuild(
         done.outdated and f"Deleted {outdated} from quarantine: newer versions of these items are stored.",
         done.quarantined and f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.",
     ]
-    read = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts}
-    records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
-    document = {**read, **records, "snapshot": settings.snapshot, "snapshot_bytes": size}
-    print_result(document, map(str, filter(None, lines)), as_json=as_json)
+    document = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts, **records}
+    document |= {"snapshot": settings.snapshot, "snapshot_bytes": size}
+    return Answer(document, map(str, filter(None, lines)), is_done=True)
 
 
 def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
@@ -107,20 +106,15 @@ def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
     return map(clean, explain_paths(settings.media_mapping(), paths))
 
 
-def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
-    """Ask on the terminal whether to erase an account; return its id. Raises SystemExit if the answer is no."""
+def _confirm(settings: Settings, account: str) -> str | None:
+    """Ask on the terminal whether to erase an account; return its id, or None if the answer is no."""
     from flows.engine.forgetting import find_now
 
     if not sys.stdin.isatty():
         raise SettingsError("Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes.")
     found, items = asyncio.run(find_now(settings, account))
     what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
-    if not ask(f"Erase {what} everywhere? This cannot be undone."):
-        err.print("Nothing was erased.")
-        if as_json:
-            print_json(failure(ExitCode.FAILED, "Nothing was erased."))
-        raise SystemExit(ExitCode.FAILED)
-    return found.account_id
+    return found.account_id if ask(f"Erase {what} everywhere? This cannot be undone.") else None
 
 
 def forget(
@@ -134,8 +128,8 @@ def forget(
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-    _: LogFormat = "text",
-) -> None:
+    log_format: LogFormat = "text",
+) -> Answer:
     """Erase an account everywhere; syncs do not import it again.
 
     Rewrites the warehouse, raw store, state, snapshot, report and bucket, and ends with a receipt: what was removed,
@@ -153,20 +147,28 @@ def forget(
             raise SettingsError(
                 f"'{account}' is not the id of a forgotten account. Fix: give the account's id; its name is not kept."
             )
-        account = account.lower()
-        again = [f"{DONE} Syncs import account {clean(account)} again."]
-        print_result({"account_id": account, "exit_code": ExitCode.COMPLETE}, again, as_json=as_json)
-        return
-    receipt = asyncio.run(forget_now(settings, account if yes else _confirmed(settings, account, as_json=as_json)))
-    ids, removed = [account.account_id for account in receipt.erased.accounts], receipt.erased.removed
-    rows = ", ".join(f"{clean(name)} {number:,}" for name, number in removed.items())
-    lines = [
-        f"{DONE} Erased account {', '.join(ids)}. Rows: {rows or 'none'}.",
-        f"  Written again: {', '.join(map(clean, receipt.rewritten))}.",
-        *([f"  Deleted: {', '.join(map(clean, receipt.removed_files))}."] if receipt.removed_files else []),
-        f"  Not looked into: {'; '.join(NOT_REACHED)}.",
-        *(f"  Syncs skip it. To let them import it again: gramhouse forget {each} --undo" for each in ids),
-    ]
-    erased = {"account_ids": ids, "removed": removed, "rewritten": receipt.rewritten}
-    rest = {"removed_files": receipt.removed_files, "not_reached": NOT_REACHED, "exit_code": ExitCode.COMPLETE}
-    print_result({**erased, **rest}, lines, as_json=as_json)
+        again = f"{DONE} Syncs import account {clean(account.lower())} again."
+        return Answer({"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}, [again], is_done=True)
+    if (confirmed := account if yes else _confirm(settings, account)) is None:
+        return replace(failure(ExitCode.FAILED, "Nothing was erased."), lines=["Nothing was erased."])
+    receipt = asyncio.run(forget_now(settings, confirmed))
+    document = {
+        "account_ids": [each.account_id for each in receipt.erased.accounts],
+        "removed": receipt.erased.removed,
+        "rewritten": receipt.rewritten,
+        "removed_files": receipt.removed_files,
+        "not_reached": NOT_REACHED,
+        "exit_code": ExitCode.COMPLETE,
+    }
+    return Answer(document, _describe_receipt(document), is_done=True)
+
+
+def _describe_receipt(done: Mapping[str, Any]) -> Iterator[RenderableType]:
+    rows = ", ".join(f"{clean(name)} {number:,}" for name, number in done["removed"].items())
+    yield f"{DONE} Erased account {', '.join(done['account_ids'])}. Rows: {rows or 'none'}."
+    yield row(" ", f"Written again: {', '.join(map(clean, done['rewritten']))}.")
+    if done["removed_files"]:
+        yield row(" ", f"Deleted: {', '.join(map(clean, done['removed_files']))}.")
+    yield row(" ", f"Not looked into: {'; '.join(done['not_reached'])}.")
+    for each in done["account_ids"]:
+        yield row(" ", f"Syncs skip it. To let them import it again: gramhouse forget {each} --undo")

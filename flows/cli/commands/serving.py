@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.options import LogFormat, number
 from flows.cli.output.json_log import in_force
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out, print_check
+from flows.cli.output.terminal import DONE, WARN, check_line, clean, complain, err, out
 from flows.config.errors import SettingsError
 from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import Settings, load
@@ -71,7 +71,7 @@ def _check_key(settings: Settings) -> None:
     from flows.cli.commands.doctor import find
 
     for found in find(settings, ["API"]) if settings.credentials is None else ():
-        print_check(found)
+        out.print(check_line(found))
 
 
 def _listen(port: int) -> socket.socket:
@@ -106,7 +106,7 @@ def up(
         int | None,
         number(1, 65535, "Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT)."),
     ] = None,
-    _: LogFormat = "text",
+    log_format: LogFormat = "text",
 ) -> None:
     """Start a Prefect server with its UI, and serve the deployments.
 
@@ -135,6 +135,6 @@ def up(
         pass
     except Held as other:
         hint = f"kill {other.who.pid}" if other.who.pid else "end that process"
-        err.print(f"{FAIL} Already running: {clean(other)}. Stop it first: {hint}.")
+        complain(f"Already running: {other}. Stop it first: {hint}.")
         raise SystemExit(ExitCode.BUSY) from None
     err.print("Stopped.")

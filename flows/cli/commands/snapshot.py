@@ -9,17 +9,16 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from humanize import naturalsize
 
-from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.queries.user_query import mentions_raw_media
-from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
+from connectors.warehouse.queries.reader import mentions_raw_media, open_snapshot
+from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.paths import local
 from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
-from flows.cli.output.table import print_rows
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result
+from flows.cli.output.table import listing
+from flows.cli.output.terminal import DONE, Answer, clean, complain, err, failure, out, warn
 from flows.config.errors import SettingsError
 from flows.config.options import in_order
-from flows.config.settings import Settings, load
+from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.reader import WEEKS
 from flows.reporting.words import count, moment
@@ -52,9 +51,30 @@ def query(
     In addition to the tables and views, raw_media contains the newest raw JSON of each media item. The number of rows
     goes to standard error.
     """
-    settings = load(snapshot=snapshot)
+    from flows.cli.output.query import SHOWN, end_of_document, into_file, print_stream
+
+    settings, style = load(snapshot=snapshot), "json" if as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
-    _run_query(settings, _read_sql(sql), "json" if as_json else style, target)
+    try:
+        text = sys.stdin.buffer.read().decode() if sql == "-" else sql
+    except UnicodeDecodeError as error:
+        why = f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
+        raise SettingsError(why) from None
+    with_raw, stream = mentions_raw_media(text), None
+    with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
+        try:
+            stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
+            with into_file(target):
+                rows = print_stream(stream, style)
+        except QueryError as error:
+            if style != "json" or target is not None or stream is None:
+                raise
+            complain(str(error))
+            sys.stdout.write(end_of_document(failure(ExitCode.WRONG_USAGE, str(error)).document))
+            raise SystemExit(ExitCode.WRONG_USAGE) from None
+    more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
+    where = f" in {clean(target)}" if target else ""
+    err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
 
 
 def file_of_results(path: Path) -> Path:
@@ -62,48 +82,6 @@ def file_of_results(path: Path) -> Path:
     if path.suffix in (".duckdb", ".sqlite"):
         raise ValueError("that name is for a database; choose another one, such as rows.csv")
     return local(path)
-
-
-def _read_sql(given: str) -> str:
-    try:
-        return sys.stdin.buffer.read().decode() if given == "-" else given
-    except UnicodeDecodeError as error:
-        raise SettingsError(
-            f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
-        ) from None
-
-
-def _run_query(settings: Settings, text: str, style: str, target: Path | None) -> None:
-    """Print a query's result, or write it to the file `target`. Raises SystemExit if the query fails."""
-    from flows.cli.output.query import SHOWN, end_document, into_file, print_stream
-
-    with_raw = mentions_raw_media(text)
-    with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
-        stream = None
-        try:
-            stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
-            with into_file(target):
-                rows = print_stream(stream, style)
-        except QueryError as error:
-            code, why = _explain_failure(opened, error, with_raw=with_raw)
-            err.print(f"{FAIL} {clean(why, newlines=True)}")
-            if style == "json":
-                (print_json if stream is None or target else end_document)(failure(code, why))
-            raise SystemExit(code) from None
-    more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
-    where = f" in {clean(target)}" if target else ""
-    err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
-
-
-def _explain_failure(opened: Snapshot, error: QueryError, *, with_raw: bool) -> tuple[int, str]:
-    if with_raw:
-        from connectors.warehouse.queries.raw_media import find_damage
-
-        try:
-            find_damage(opened.db)
-        except WarehouseUnusable as damage:
-            return ExitCode.FAILED, str(damage)
-    return ExitCode.WRONG_USAGE, str(error)
 
 
 def describe(
@@ -116,16 +94,16 @@ def describe(
     ] = "text",
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-) -> None:
+) -> Answer | None:
     """List the snapshot's tables, views and macros, or the columns of one.
 
     Each has one line, which a terminal may cut.
     """
     if form == "dbt" and (table is not None or as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
+    prose = {"description": "comment"}
     with open_current(snapshot) as opened:
         relations = opened.relations()
-        comments = {relation["name"]: relation["comment"] for relation in relations}
         if form == "dbt":
             from flows.cli.output.dbt import sources
 
@@ -133,20 +111,19 @@ def describe(
             columns = {relation["name"]: opened.columns(relation["name"]) for relation in relations}
             [(stale_after,)] = opened.query("SELECT max(stale_after) FROM published").rows
             out.out(sources(relations, columns, stale_after), end="")
-            return
+            return None
         if table is None:
             # The rows of views, which are expensive to compute, are not counted.
             rows = [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
-        elif not (rows := opened.columns(table)):
+            titles = {"name": "name", "kind": "kind", "rows": "rows"} | prose
+            return Answer({"tables": rows}, listing(rows, titles, prose=prose))
+        comments = {relation["name"]: relation["comment"] for relation in relations}
+        if not (rows := opened.columns(table)):
             meant = nearest(table, comments)
             raise SettingsError(f"Unknown table or view {table!r}. {meant}Fix: `gramhouse describe` lists all.")
-    if as_json:
-        print_json({"tables": rows} if table is None else {"table": table, "columns": rows})
-        return
-    if table is not None:
-        out.print(f"[bold]{clean(table)}[/]: {clean(comments[table] or '')}\n")
-    names = ("name", "kind", "rows") if table is None else ("name", "type")
-    print_rows(rows, dict(zip(names, names, strict=True)) | {"description": "comment"}, prose=("type", "description"))
+    titles = {"name": "name", "type": "type"} | prose
+    head = f"[bold]{clean(table)}[/]: {clean(comments[table] or '')}\n"
+    return Answer({"table": table, "columns": rows}, [head, *listing(rows, titles, prose=["type", *prose])])
 
 
 def export(
@@ -158,18 +135,20 @@ def export(
     ] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-    _: LogFormat = "text",
-) -> None:
+    log_format: LogFormat = "text",
+) -> Answer:
     """Export the snapshot as Parquet files."""
     from connectors.warehouse.queries.export import export as write_export
 
-    settings = load(snapshot=snapshot)
-    exported = write_export(current_snapshot(settings), to_path("DIR", folder), with_raw=raw)
-    rows = [asdict(table) for table in exported.tables]
-    document = {"folder": folder, "published_at": exported.published_at, "tables": rows}
-    size, tables = naturalsize(sum(table.bytes for table in exported.tables)), count(len(rows), "table")
+    exported = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
+    document = {
+        "folder": folder,
+        "published_at": exported.published_at,
+        "tables": [asdict(table) for table in exported.tables],
+    }
+    size, tables = naturalsize(sum(table.bytes for table in exported.tables)), count(len(exported.tables), "table")
     line = f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {moment(exported.published_at)} UTC"
-    print_result(document, [line], as_json=as_json)
+    return Answer(document, [line], is_done=True)
 
 
 def report(
@@ -188,7 +167,7 @@ def report(
     show: Annotated[bool, Parameter("--open", help="Open the report in the browser.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-) -> None:
+) -> Answer:
     """Create a self-contained HTML report with charts and tables.
 
     The page makes no requests and runs no scripts, so it can be sent by mail and archived. Creating it does not block
@@ -206,16 +185,18 @@ def report(
         account or (),
         surfaces=in_order(surface or []),
         weeks=weeks,
-        apart_from=settings.warehouse,
     )
-    size, needed = len(written.html.encode()), written.attention
-    contents = {"published_at": written.published_at, "action_required": needed}
-    needs = f"; action required: {count(needed, 'item')}" if needed else ""
+    size = len(written.html.encode())
+    document = {
+        "report": str(path),
+        "report_bytes": size,
+        "published_at": written.published_at,
+        "action_required": written.attention,
+        "exit_code": 0,
+    }
+    needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
     made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
-    print_result(
-        {"report": str(path), "report_bytes": size, **contents, "exit_code": 0},
-        [f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"],
-        as_json=as_json,
-    )
+    line = f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"
     if show and not webbrowser.open(path.resolve().as_uri()):
-        err.print(f"{WARN} Could not start a browser. Fix: open {clean(path.resolve())} manually.", soft_wrap=True)
+        warn(f"Could not start a browser. Fix: open {path.resolve()} manually.")
+    return Answer(document, [line], is_done=True)

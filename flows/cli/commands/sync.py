@@ -1,13 +1,15 @@
 """`gramhouse sync` and `gramhouse backfill`: one run over everything that the API key can see, or selected accounts."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from rich.console import RenderableType
 
 from flows.cli.options import RunArguments, since_time
-from flows.cli.output.table import print_rows
-from flows.cli.output.terminal import clean, out, print_json
+from flows.cli.output.table import listing
+from flows.cli.output.terminal import Answer, clean
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
@@ -15,6 +17,9 @@ from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import ExitCode
 from models.selection import NothingChosen
+
+if TYPE_CHECKING:
+    from flows.engine.plan import Plan
 
 # The most scans that are listed one by one.
 _SHOWN = 20
@@ -27,7 +32,7 @@ def sync(
     full_refresh: Annotated[bool, Parameter(help="Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).")] = False,
     plan: Annotated[bool, Parameter(help="Show what would be requested now and why, without a request.")] = False,
     run: RunArguments = RunArguments(),
-) -> None:
+) -> Answer:
     """Sync all that the API key can see, and publish a snapshot.
 
     An interrupted run is resumed: saved pages are not fetched again.
@@ -41,29 +46,31 @@ def sync(
     options = options.model_copy(update={"mode": mode})
     settings = load(**options.expert.model_dump(), **run.addresses)
     if plan:
-        _print_plan(RunRequest(settings, options), as_json=run.as_json)
-        return
-    _run(options, settings, run, what="sync")
+        return _plan(RunRequest(settings, options))
+    return _run(options, settings, run, what="sync")
 
 
-def _print_plan(request: RunRequest, *, as_json: bool) -> None:
-    """Print what a run would do: its scans by reason, and of few accounts each scan."""
-    from flows.engine.plan import describe_plan, make_plan
+def _plan(request: RunRequest) -> Answer:
+    from flows.engine.plan import make_plan
 
-    plan = make_plan(request, now=SystemClock().now())
-    if as_json:
-        print_json(plan.document())
-        return
+    made = make_plan(request, now=SystemClock().now())
+    return Answer(made.document(), _describe_plan(made))
+
+
+def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
+    """Yield what a run would do: its scans by reason, and of few accounts each scan."""
+    from flows.engine.plan import describe_plan
+
+    columns = {"feed": "surface", "scan": "scan", "why": "reason"}
     if plan.scans:
-        columns = {"feed": "surface", "scan": "scan", "why": "reason", "scans": "scans", "requests": "requests"}
-        print_rows([*plan.groups(), *plan.of_catalogue()], columns)
-    if plan.scans and len(plan.scans) <= _SHOWN:
-        columns = {"account": "ig_username", "feed": "surface", "scan": "scan", "why": "reason", "requests": "requests"}
-        columns |= {"due": "due_at", "because": "due_reason"} if request.options.due else {}
+        yield from listing([*plan.groups(), *plan.of_catalogue()], columns | {"scans": "scans", "requests": "requests"})
+    if 0 < len(plan.scans) <= _SHOWN:
+        columns = {"account": "ig_username", **columns, "requests": "requests"}
+        columns |= {"due": "due_at", "because": "due_reason"} if plan.is_due else {}
         columns |= {"cooldown until": "resume_after", "account id": "account_id"}
-        out.print()
-        print_rows([asdict(scan) for scan in plan.scans], columns, prose=["account"])
-    out.print(describe_plan(plan))
+        yield ""
+        yield from listing([asdict(scan) for scan in plan.scans], columns, prose=["account"])
+    yield describe_plan(plan)
 
 
 def backfill(
@@ -76,7 +83,7 @@ def backfill(
         ),
     ] = None,
     run: RunArguments = RunArguments(),
-) -> None:
+) -> Answer:
     """Scan selected accounts again from the first page.
 
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
@@ -90,18 +97,15 @@ def backfill(
     options.selection()
     request = RunRequest(settings, options)
     if options.dry_run:
-        _print_plan(request, as_json=run.as_json)
-        return
-    _run(options, settings, run, what="backfill")
+        return _plan(request)
+    return _run(options, settings, run, what="backfill")
 
 
-def _run(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments, *, what: str) -> None:
+def _run(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments, *, what: str) -> Answer:
     from flows.cli.running import run_command
 
     try:
-        run_command(options, settings, run, what=what)
+        return run_command(options, settings, run, what=what)
     except NothingChosen as nothing:
-        if run.as_json:
-            print_json({"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)})
-        else:
-            out.print(clean(nothing))
+        document = {"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)}
+        return Answer(document, [clean(nothing)])

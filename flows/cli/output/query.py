@@ -1,30 +1,25 @@
 """The result of a query in the formats of `gramhouse query`."""
 
 import csv
+import io
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.box import SIMPLE_HEAD, SQUARE
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from connectors.warehouse.queries.reader import Stream
-from flows.cli.output.table import Column, print_columns
-from flows.cli.output.terminal import (
-    UNLIMITED,
-    clean,
-    escape_json,
-    out,
-    print_row,
-    without_control_characters,
-    write_utf8,
-)
+from flows.cli.output.table import Column, table
+from flows.cli.output.terminal import UNLIMITED, clean, escape_json, out, row, without_control_characters, write_utf8
 from flows.reporting.exit_code import ExitCode
 
 Row = tuple[Any, ...]
@@ -63,106 +58,90 @@ def _first(stream: Stream) -> list[Row]:
     return shown
 
 
-def _cells(row: Row) -> list[Text]:
-    return [Text("NULL", "dim") if value is None else Text(without_control_characters(value)) for value in row]
+def _cells(values: Row) -> list[Text]:
+    return [Text("NULL", "dim") if value is None else Text(without_control_characters(value)) for value in values]
 
 
-def print_table(stream: Stream) -> None:
-    """Print the first rows as a table that fits the terminal."""
+def _to_table(stream: Stream) -> Iterator[RenderableType]:
+    """Yield the first rows as a table that fits the terminal."""
     rows = _first(stream)
     columns = [
         Column(
             without_control_characters(name),
-            is_prose=bool(_PROSE.fullmatch(kind)) and any(_CUT.search(row[at] or "") for row in rows),
+            is_prose=bool(_PROSE.fullmatch(kind)) and any(_CUT.search(values[at] or "") for values in rows),
             is_number=_NUMERIC.fullmatch(kind) is not None,
         )
         for at, (name, kind) in enumerate(zip(stream.columns, stream.kinds, strict=True))
     ]
-    print_columns(columns, list(map(_cells, rows)), box=SIMPLE_HEAD, others="`--format line`")
+    return table(columns, list(map(_cells, rows)), box=SIMPLE_HEAD, others="`--format line`")
 
 
-def _print_box(stream: Stream) -> None:
-    """Print the first rows with all columns, whose values are folded if they do not fit."""
-    table = Table(box=SQUARE, header_style="bold")
+def _to_box(stream: Stream) -> Iterator[RenderableType]:
+    """Yield the first rows with all columns, whose values are folded if they do not fit."""
+    grid = Table(box=SQUARE, header_style="bold")
     for name in stream.columns:
-        table.add_column(clean(name), overflow="fold")
-    for row in _first(stream):
-        table.add_row(*_cells(row))
-    out.print(table)
+        grid.add_column(clean(name), overflow="fold")
+    for values in _first(stream):
+        grid.add_row(*_cells(values))
+    yield grid
 
 
-def _print_fields(stream: Stream) -> None:
-    """Print a line for each value, and an empty one between rows."""
-    names = [clean(name) for name in stream.columns]
+def _to_lines(stream: Stream) -> Iterator[RenderableType]:
+    """Yield a line for each value, and an empty one between rows."""
+    names, between = [clean(name) for name in stream.columns], False
     wide = max(map(len, names))
-    for number, row in enumerate(row for batch in stream.batches for row in batch):
-        if number:
-            out.print()
-        for name, value in zip(names, row, strict=True):
-            print_row(f"[bold]{name:<{wide}}[/]", "[dim]NULL[/]" if value is None else clean(value))
+    for values in chain.from_iterable(stream.batches):
+        if between:
+            yield Text()
+        between = True
+        for name, value in zip(names, values, strict=True):
+            yield row(f"[bold]{name:<{wide}}[/]", "[dim]NULL[/]" if value is None else clean(value))
 
 
-class _Terminal:
-    """Standard output for raw rows on a terminal, without control characters."""
-
-    def write(self, text: str) -> int:
-        return sys.stdout.write(without_control_characters(text, newlines=True))
-
-
-def _print_csv(stream: Stream) -> None:
-    write_utf8()
-    writer = csv.writer(_Terminal() if sys.stdout.isatty() else sys.stdout)
-    writer.writerow(stream.columns)
-    for batch in stream.batches:
-        writer.writerows(batch)
+def _to_csv(stream: Stream) -> Iterator[str]:
+    for batch in chain([[stream.columns]], stream.batches):
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows(batch)
+        yield text.getvalue()
 
 
-def _print_markdown(stream: Stream) -> None:
-    def line(values: Row) -> str:
+def _to_markdown(stream: Stream) -> Iterator[str]:
+    rules = tuple("---:" if _NUMERIC.fullmatch(kind) else "---" for kind in stream.kinds)
+    for values in chain([stream.columns, rules], chain.from_iterable(stream.batches)):
         cells = ("" if value is None else without_control_characters(value).replace("|", "\\|") for value in values)
-        return f"| {' | '.join(cells)} |\n"
-
-    write_utf8()
-    sys.stdout.write(line(stream.columns))
-    sys.stdout.write(line(tuple("---:" if _NUMERIC.fullmatch(kind) else "---" for kind in stream.kinds)))
-    for batch in stream.batches:
-        sys.stdout.writelines(map(line, batch))
+        yield f"| {' | '.join(cells)} |\n"
 
 
-def _to_json(value: object) -> str:
+def _encode(value: object) -> str:
     return escape_json(msgspec.json.encode(value).decode())
 
 
-def _records(stream: Stream) -> Iterator[str]:
-    return (_to_json(dict(zip(stream.columns, row, strict=True))) for batch in stream.batches for row in batch)
+def _to_json_lines(stream: Stream) -> Iterator[str]:
+    for values in chain.from_iterable(stream.batches):
+        yield f"{_encode(dict(zip(stream.columns, values, strict=True)))}\n"
 
 
-def _print_json_lines(stream: Stream) -> None:
-    write_utf8()
-    sys.stdout.writelines(f"{record}\n" for record in _records(stream))
+def _to_document(stream: Stream) -> Iterator[str]:
+    """Yield one JSON object, row by row; if this raises QueryError, `end_of_document` must follow."""
+    yield f'{{"columns": {_encode(stream.columns)}, "rows": ['
+    for number, line in enumerate(_to_json_lines(stream)):
+        yield f", {line.rstrip()}" if number else line.rstrip()
+    yield end_of_document({"exit_code": int(ExitCode.COMPLETE)})
 
 
-def _print_document(stream: Stream) -> None:
-    """Print one JSON object, row by row; if this raises QueryError, `end_document` must be called."""
-    sys.stdout.write(f'{{"columns": {_to_json(stream.columns)}, "rows": [')
-    for number, record in enumerate(_records(stream)):
-        sys.stdout.write(f", {record}" if number else record)
-    end_document({"exit_code": int(ExitCode.COMPLETE)})
+def end_of_document(members: object) -> str:
+    """Return what follows the rows of a JSON object."""
+    return f"], {_encode(members)[1:]}\n"
 
 
-def end_document(members: Mapping[str, object]) -> None:
-    """Print what follows the rows of a JSON object."""
-    sys.stdout.write(f"], {_to_json(members)[1:]}\n")
-
-
-_WRITERS: Mapping[str, Callable[[Stream], None]] = {
-    "table": print_table,
-    "box": _print_box,
-    "line": _print_fields,
-    "csv": _print_csv,
-    "json": _print_document,
-    "jsonl": _print_json_lines,
-    "markdown": _print_markdown,
+_FORMATS: Mapping[str, Callable[[Stream], Iterator[RenderableType]]] = {
+    "table": _to_table,
+    "box": _to_box,
+    "line": _to_lines,
+    "csv": _to_csv,
+    "json": _to_document,
+    "jsonl": _to_json_lines,
+    "markdown": _to_markdown,
 }
 
 
@@ -176,5 +155,12 @@ def print_stream(stream: Stream, style: str) -> int:
             rows += len(batch)
             yield batch
 
-    _WRITERS[style](replace(stream, batches=counted()))
+    is_for_programs = style in ("csv", "json", "jsonl", "markdown")
+    if is_for_programs and style != "json":
+        write_utf8()
+    for piece in _FORMATS[style](replace(stream, batches=counted())):
+        if is_for_programs:
+            sys.stdout.write(without_control_characters(piece, newlines=True) if sys.stdout.isatty() else str(piece))
+        else:
+            out.print(piece)
     return rows

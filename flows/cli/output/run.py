@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Final
 
 from humanize import naturalsize
+from rich.console import RenderableType
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, line_time, out, print_finding, print_row
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, finding_line, line_time, row
 from flows.clock import SystemClock
 from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_landed, describe_outcomes
@@ -123,24 +124,22 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "report", clean(report.report)
 
 
-def print_report(report: RunReport) -> None:
-    """Print a run's report: its state, its findings, each a cause and the fix, and its numbers.
+def describe_report(report: RunReport) -> Iterator[RenderableType]:
+    """Yield a run's state, its findings, each a cause and the fix, and its numbers.
 
     Of a run that failed before it landed a page, the cause is in the first line, and there are no numbers.
     """
     found, is_failed = list_findings(report), report.state is RunState.FAILED
     head = f"{_MARKS[report.state]} [bold]{report.state.value}[/]"
     if is_failed and not report.pages and found:
-        print_row(f"{head}:", clean(found[0].sentence()))
-        for finding in (each for each in found[1:] if each.is_alarm):
-            print_finding(finding)
+        yield row(f"{head}:", clean(found[0].sentence()))
+        yield from (finding_line(finding) for finding in found[1:] if finding.is_alarm)
         return
-    out.print(f"{head} in {span(report.seconds)}")
-    for finding in found:
-        print_finding(finding)
+    yield f"{head} in {span(report.seconds)}"
+    yield from map(finding_line, found)
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    for row in _rows(report):
-        grid.add_row(*row)
-    out.print(grid)
+    for cells in _rows(report):
+        grid.add_row(*cells)
+    yield grid

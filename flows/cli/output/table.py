@@ -1,11 +1,12 @@
 """Tables that fit the terminal: numbers, ids, names and times are whole, prose is cut with an ellipsis."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from rich.box import Box
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -37,8 +38,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -
     number = len(least)
     while number > 1 and sum(least[:number]) + gap * (number - 1) > width:
         number -= 1
-    spare = width - sum(least[:number]) - gap * (number - 1)
-    widths = []
+    spare, widths = width - sum(least[:number]) - gap * (number - 1), list[int]()
     for wide, narrow in zip(whole[:number], least, strict=False):
         more = max(min(wide - narrow, spare), 0)
         widths.append(min(narrow + more, width))
@@ -46,35 +46,35 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -
     return widths, gap
 
 
-def print_columns(
+def table(
     columns: Sequence[Column], rows: Sequence[Sequence[Text]], *, box: Box | None = None, others: str = "`--json`"
-) -> None:
-    """Print a table. Columns that do not fit are left out and named; `others` is what shows them."""
+) -> Iterator[RenderableType]:
+    """Yield a table, and the names of the columns that do not fit and are left out; `others` is what shows them."""
     widths, gap = fit(columns, rows, out.width)
     # A box adds a character between columns.
-    table = Table(box=box, header_style="bold", pad_edge=False, show_edge=False, padding=(0, gap - bool(box), 0, 0))
+    grid = Table(box=box, header_style="bold", pad_edge=False, show_edge=False, padding=(0, gap - bool(box), 0, 0))
     for column, width in zip(columns, widths, strict=False):
-        table.add_column(
+        grid.add_column(
             clean(column.title),
             justify="right" if column.is_number else "left",
             width=width,
             no_wrap=column.is_prose,
             overflow="ellipsis" if column.is_prose else "fold",
         )
-    for row in rows:
-        table.add_row(*row[: len(widths)])
-    out.print(table)
+    for cells in rows:
+        grid.add_row(*cells[: len(widths)])
+    yield grid
     if left := [clean(column.title) for column in columns[len(widths) :]]:
-        out.print(f"[dim]({count(len(left), 'more column')}: {', '.join(left)}; {others} shows all)[/]")
+        yield f"[dim]({count(len(left), 'more column')}: {', '.join(left)}; {others} shows all)[/]"
 
 
-def print_rows(
+def listing(
     rows: Sequence[Mapping[str, object]],
     columns: Mapping[str, str],
     styles: Mapping[str, str] = MappingProxyType({}),
     prose: Collection[str] = (),
-) -> None:
-    """Print a list; `columns` are the titles of the columns and the names of their values, `styles` those of values.
+) -> Iterator[RenderableType]:
+    """Yield a list; `columns` are the titles of the columns and the names of their values, `styles` those of values.
 
     Columns without any value are left out. Times are in UTC. `prose` are the titles of columns that may be cut.
     """
@@ -83,13 +83,12 @@ def print_rows(
         Column(title, title in prose, any(isinstance(row[name], int | timedelta) for row in rows))
         for title, name in filled.items()
     ]
-    print_columns(
-        shown, [[Text(to_text(row[name]), styles.get(str(row[name]), "")) for name in filled.values()] for row in rows]
+    return table(
+        shown, [[Text(_text(row[at]), styles.get(str(row[at]), "")) for at in filled.values()] for row in rows]
     )
 
 
-def to_text(value: object) -> str:
-    """Return a value of a list as text."""
+def _text(value: object) -> str:
     if isinstance(value, datetime):
         return moment(value)
     if isinstance(value, timedelta):

@@ -6,17 +6,16 @@ import json
 import logging
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 from flows.cli.output import json_log
-from flows.cli.output.streams import drop_output
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import json_value
 from models.findings import Finding, Severity
@@ -46,9 +45,9 @@ err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stde
 # The time at the beginning of a line in a log.
 DATED = "%Y-%m-%d %H:%M:%S UTC"
 
-DONE, WARN, FAIL = "[green]✔[/]", "[yellow]![/]", "[red]✖[/]"
+DONE, WARN, FAIL, QUIET = "[green]✔[/]", "[yellow]![/]", "[red]✖[/]", "[dim]·[/]"
 
-_MARKS = {Severity.ACTION: FAIL, Severity.WARNING: WARN, Severity.INFORMATION: "[dim]·[/]"}
+_MARKS = {Severity.ACTION: FAIL, Severity.WARNING: WARN, Severity.INFORMATION: QUIET}
 
 # The states of commands that ended without a report.
 _STATES: dict[int, str] = {
@@ -61,14 +60,49 @@ _STATES: dict[int, str] = {
 _STEERING, _JOINER = {"Cc", "Cf", "Cs", "Zl", "Zp"}, "\u200d"
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command answers: a document for programs, and for persons lines instead, which are text with markup.
+
+    `code` is the exit code. It stays what it is if the answer cannot be written after a command that `is_done`, such as
+    a sync; None has neither a document nor lines.
+    """
+
+    document: object
+    lines: Iterable[RenderableType] = ()
+    code: int = ExitCode.COMPLETE
+    is_done: bool = False
+
+    def show(self, *, as_json: bool) -> None:
+        """Print the answer, and flush standard output. Raises OSError."""
+        if as_json and self.document is not None:
+            print_json(self.document)
+        elif not as_json:
+            for line in self.lines:
+                out.print(line)
+        sys.stdout.flush()
+
+
+def failure(code: int, message: str) -> Answer:
+    """Return the answer of a command that ended without a report; the text after `Fix:` is the hint."""
+    what, _, hint = message.partition(" Fix: ")
+    state = {"state": _STATES.get(code, "stopped"), "exit_code": int(code)}
+    return Answer({**state, "message": what, "hint": hint or None} if message else None, code=code)
+
+
 def line_time() -> str:
     """Return the time for the beginning of a line: a log file needs it, a terminal and JSON lines do not."""
     return "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
 
 
 def warn(line: str) -> None:
-    """Print a warning on standard error."""
-    err.print(f"{WARN} {line_time()}{clean(line)}")
+    """Print a warning on standard error. A terminal wraps it, so that a log has the complete line."""
+    err.print(f"{WARN} {line_time()}{clean(line)}", soft_wrap=True)
+
+
+def complain(message: str) -> None:
+    """Print what ended a command on standard error."""
+    err.print(f"{FAIL} {clean(message, newlines=True)}", soft_wrap=True)
 
 
 class Lines(logging.Handler):
@@ -118,62 +152,32 @@ def write_utf8() -> None:
         sys.stdout.reconfigure(encoding="utf-8")
 
 
-def failure(exit_code: int, message: str) -> dict[str, object]:
-    """Return the JSON object of a command that ended without a report; the text after `Fix:` is the hint."""
-    what, _, hint = message.partition(" Fix: ")
-    state = _STATES.get(exit_code, "stopped")
-    return {"state": state, "exit_code": int(exit_code), "message": what, "hint": hint or None}
-
-
-@contextmanager
-def keep_exit_code() -> Iterator[None]:
-    """Write the report of a finished command. If it cannot be written, the exit code is unchanged."""
-    try:
-        yield
-        sys.stdout.flush()
-    except OSError as error:
-        drop_output()
-        err.print(f"{WARN} Cannot write the report to standard output: {error.strerror or error}.")
-
-
-def print_row(*cells: str) -> None:
-    """Print cells side by side; the last one is wrapped between words, and never goes below the others."""
+def row(*cells: str) -> Table:
+    """Return cells side by side; the last one is wrapped between words, and never goes below the others."""
     *heads, text = filter(None, cells)
-    # An indentation needs no gap.
-    grid = Table.grid(padding=(0, 1 if all(map(str.strip, heads)) else 0))
+    grid = Table.grid(padding=(0, 1))
     for _ in heads:
         grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     grid.add_row(*heads, text)
-    out.print(grid)
+    return grid
 
 
-def print_finding(finding: Finding) -> None:
-    """Print a finding behind its mark: the cause, then the fix. What the owner of an account must do is no failure."""
+def finding_line(finding: Finding) -> Table:
+    """Return a finding behind its mark: the cause, then the fix. What the owner of an account must do is no failure."""
     is_others = finding.severity is Severity.ACTION and not finding.is_alarm
-    print_row(WARN if is_others else _MARKS[finding.severity], clean(finding.sentence()))
+    return row(WARN if is_others else _MARKS[finding.severity], clean(finding.sentence()))
 
 
-def print_check(finding: Finding) -> None:
-    """Print the result of a check, which may be good."""
+def check_line(finding: Finding) -> Table:
+    """Return the result of a check, which may be good."""
     mark = DONE if finding.severity is Severity.INFORMATION else _MARKS[finding.severity]
-    print_row(mark, f"[bold]{finding.code}[/]", clean(describe_check(finding)))
+    return row(mark, f"[bold]{finding.code}[/]", clean(describe_check(finding)))
 
 
 def describe_check(finding: Finding) -> str:
     """Return the cause and the fix; without one, an address or a path ends without a full stop."""
     return f"{finding.text}. Fix: {finding.fix}." if finding.fix else finding.text
-
-
-def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print what a finished command did, as a JSON document or as lines, which a terminal wraps indented."""
-    with keep_exit_code():
-        if as_json:
-            print_json(document)
-            return
-        for line in lines:
-            text = line.lstrip(" ")
-            print_row(" " * (len(line) - len(text)), text)
 
 
 def ask(question: str) -> bool:

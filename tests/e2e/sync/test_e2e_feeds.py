@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
+from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from connectors.sandbox.http.replies import Reply
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.server import Api
 from tests.operator import COMMAND_LINE, KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
@@ -63,7 +63,7 @@ class Service(Api):
         more = {"text": self.text, "likes": self.likes, "user": {"name": "ben"}, "replies": [{"text": "Thanks"}]}
         following = str(at + 2) if at + 2 < len(self.items) else None
         page = {"items": [{"id": one, **more} for one in self.items[at:][:2]], "next_cursor": following}
-        await Reply(200, json.dumps(page).encode()).send(f"{len(self.asked):026d}", receive, send)
+        await JSONResponse(page, headers={"X-Correlation-ID": f"{len(self.asked):026d}"})(scope, receive, send)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_form
 from connectors.state.database import open_state, state_path
 from connectors.state.runs import begin_run
 from connectors.warehouse.storage.holder import hold
-from flows.cli.commands.status import report
+from flows.cli.commands.status import read_status
 from flows.cli.output.openmetrics import metrics
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
@@ -39,7 +39,7 @@ def parsed(text: str) -> Samples:
     return found[0]
 
 
-async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path) -> None:
     def failure(request: Asked) -> Action | None:
         if request.is_posts(2):
             return refuse("api_forbidden")
@@ -48,8 +48,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
     service = ListedApi(accounts=9, expired=frozenset({9}), fault=failure)
     await synced(tmp_path, service)
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
-    assert report(settings, START + timedelta(hours=48), as_metrics=True) == 3
-    found = parsed(capsys.readouterr().out)
+    found = parsed(metrics(*read_status(settings, START + timedelta(hours=48))))
 
     def value(name: str, **labels: str) -> float:
         return found[f"gramhouse_{name}", tuple(sorted(labels.items()))]
@@ -68,14 +67,11 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
     assert until >= START.timestamp() + 9000
 
 
-async def test_a_run_without_an_end_does_not_interrupt_the_series_of_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_run_without_an_end_does_not_interrupt_the_series_of_runs(tmp_path: Path) -> None:
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
 
     def of_last_run() -> Samples:
-        report(settings, START, as_metrics=True)
-        found = parsed(capsys.readouterr().out)
+        found = parsed(metrics(*read_status(settings, START)))
         return {sample: value for sample, value in found.items() if sample[0].startswith("gramhouse_last_run")}
 
     await synced(tmp_path, ListedApi())

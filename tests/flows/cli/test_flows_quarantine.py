@@ -8,8 +8,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from models.decoding import REASONS
 from models.partition import CATALOGUE
-from models.record import REASONS
 from tests.filling import Scan, begin, land, opened
 from tests.operator import Cli
 from tests.warehouse.days import ANNA, POSTS, account
@@ -59,12 +59,12 @@ def test_rejected_records_are_listed_with_their_requests_and_imported_once_they_
 ) -> None:
     code, out, err = run_cli("quarantine")
     assert (code, err, re.search("[\x1b\u202e]", out)) == (0, "", None)
-    lines = [line.split() for line in out.splitlines()]
-    assert out.splitlines()[:2] == ["! 4 records rejected:", f"  3: {NO_ID}"]
-    assert out.splitlines()[2].startswith(f"  1: {REASON}")
-    assert lines[5] == ["2026-03-01", "03:02", "anna", "posts", "0", "p-2"]
-    assert lines[8] == ["2026-03-01", "02:01", "the", "catalogue", "1", "c-1"]
-    assert [line[4] for line in lines[5:8]] == ["0", "1", "2"]
+    lines = out.splitlines()
+    assert lines[:2] == ["! 4 records rejected:", f"  3: {NO_ID}"]
+    assert lines[2].startswith(f"  1: {REASON}")
+    assert lines[4] == "2026-03-01 03:02 UTC anna, posts, position 0, correlation id p-2"
+    assert lines[5].startswith('    {"uuid": "a", "caption": "')
+    assert lines[10] == "2026-03-01 02:01 UTC the catalogue, position 1, correlation id c-1"
     rows = run_cli("quarantine", "--json").json()["records"]
     assert len(rows) == 4
     assert json.loads(rows[0].pop("payload")) == post("a", EVIL + "y" * 1000)

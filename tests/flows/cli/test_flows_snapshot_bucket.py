@@ -7,7 +7,7 @@ from unittest.mock import patch
 import duckdb
 import pytest
 
-from connectors.buckets.address import BucketError
+from connectors.buckets import BucketError
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
@@ -87,7 +87,7 @@ def test_a_run_whose_upload_failed_is_interrupted_and_carried_on(on: Machines) -
         raise BucketError("the upload failed.")
 
     writer = on("writer")
-    with patch("connectors.buckets.snapshot_bucket.SnapshotBucket.publish", fail):
+    with patch("connectors.buckets.SnapshotBucket.publish", fail):
         assert writer.sync(code=1)["message"] == "the upload failed."
     found = writer.run("status", "--json", code=3).json()
     last = found["last_run"]

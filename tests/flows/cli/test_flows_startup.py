@@ -44,7 +44,6 @@ def test_the_help_and_the_version_import_no_command() -> None:
         assert modules.isdisjoint({*HEAVY, "asyncio", "cyclopts.completion.install"})
         assert {name for name in modules if name.startswith("connectors.")} <= {
             "connectors.buckets",
-            "connectors.buckets.address",
             "connectors.warehouse",
             "connectors.warehouse.storage",
             "connectors.warehouse.storage.errors",

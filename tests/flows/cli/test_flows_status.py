@@ -6,18 +6,20 @@ import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
+from starlette.responses import Response
 
-from connectors.sandbox.http.replies import PageRequest, Reply
+from connectors.sandbox.http.replies import PageRequest
 from connectors.state.database import open_state, state_path
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
+from flows.cli.output.terminal import out
 from flows.config.settings import Settings, load
 from flows.engine.upkeep import publish_now
+from flows.reporting.words import json_value
 from models.runs import RunState
 from tests.api.asked import Asked
 from tests.api.faults import refuse
@@ -43,14 +45,14 @@ def _settings() -> Settings:
 
 
 class Status:
-    """The status as of some days after START: its exit code, its JSON, and its text on one line."""
+    """The status as of some days after START: its exit code, its document, and its text on one line."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], days: float = 0) -> None:
-        now = START + timedelta(days=days)
-        self.code = report(_settings(), now, as_json=True)
-        self.found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        report(_settings(), now)
-        self.lines = capsys.readouterr().out
+    def __init__(self, days: float = 0) -> None:
+        answer = report(_settings(), START + timedelta(days=days))
+        self.code, self.found = answer.code, json.loads(json.dumps(answer.document, default=json_value))
+        with out.capture() as captured:
+            answer.show(as_json=False)
+        self.lines = captured.get()
         self.text = " ".join(self.lines.split())
 
     @property
@@ -59,15 +61,13 @@ class Status:
         return list(self.found["attention"])
 
 
-async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(tmp_path: Path) -> None:
     await synced(tmp_path, ListedApi(accounts=9, expired=frozenset({9})))
-    status = Status(capsys, 1.5)
+    status = Status(1.5)
     assert (status.attention, status.found["stale"], status.found["oldest_age_seconds"]) == ([], [], 36 * 3600)
     assert {each["stale_after"] for each in (*status.found["freshness"], status.found["totals"])} == {36 * 3600}
     assert "posts refreshed within" in status.text
-    status = Status(capsys, 7)
+    status = Status(7)
     assert (status.attention, status.found["oldest_age_seconds"]) == (["stale"], 7 * 86_400)
     # The account whose token is expired is not among them: nothing can be done here.
     stale = {each["ig_username"] for each in status.found["stale"] if each["surface"] == "posts"}
@@ -82,15 +82,13 @@ async def test_media_of_an_account_have_no_age_until_each_surface_was_scanned(tm
     assert [each["ig_username"] for each in found if each["media_as_of"] is None] == ["user_2"]
 
 
-async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(tmp_path: Path) -> None:
     await synced(tmp_path, ListedApi())
     with duckdb.connect(tmp_path / "warehouse.duckdb") as db:
         db.execute("UPDATE core.closed_scans SET removals_undecided_since = complete_at WHERE surface = 'stories'")
     await publish_now(_settings())
-    assert Status(capsys, 35 / 24).attention == []
-    status = Status(capsys, 37 / 24)
+    assert Status(35 / 24).attention == []
+    status = Status(37 / 24)
     assert status.attention == ["stale", "removals_undecided"]
     undecided = [(each["ig_username"], each["surface"]) for each in status.found["undecided"]]
     assert undecided == [(f"user_{number}", "stories") for number in (1, 2, 3)]
@@ -99,11 +97,11 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
 
 
 async def test_a_missing_snapshot_or_a_log_of_another_program_beside_it_is_not_healthy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
+    tmp_path: Path, run_cli: Cli
 ) -> None:
     await synced(tmp_path, ListedApi())
     (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
-    status = Status(capsys)
+    status = Status()
     assert (status.attention, status.found["totals"]) == (["snapshot_log"], None)
     assert "left analytics.duckdb.wal. Fix: `gramhouse publish`" in status.found["snapshot_problem"]
     assert status.found["snapshot_problem"] in status.text
@@ -112,32 +110,30 @@ async def test_a_missing_snapshot_or_a_log_of_another_program_beside_it_is_not_h
         failed, out, err = run_cli(*command)
         assert (failed, out, len(err.splitlines()), "left analytics.duckdb.wal" in err) == (1, "", 1, True)
     await publish_now(_settings())
-    assert Status(capsys).attention == []
+    assert Status().attention == []
     (tmp_path / "analytics.duckdb").unlink()
     code, out, err = run_cli("status")
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert "There is no snapshot at analytics.duckdb, but a run published one. Fix: `gramhouse publish`" in err
 
 
-async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(tmp_path: Path) -> None:
     service = ListedApi(fault=lambda asked: refuse("rate_limited", 9000) if asked.is_posts(1) else None)
     await synced(tmp_path, service)
-    assert Status(capsys).attention == []
+    assert Status().attention == []
     service.fault = lambda asked: refuse("api_automation_media_not_found") if asked.is_posts(1) else None
     service.clock.days(1)
     await synced(tmp_path, service)
-    assert Status(capsys).attention == ["failed"]
+    assert Status().attention == ["failed"]
 
 
-async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path) -> None:
     service = ListedApi(2, feeds={1: daily(200), 2: daily(200)})
     for _ in range(2):
         await synced(tmp_path, service, mode="incremental", page_size=10, full_refresh_every=300)
         service.clock.days(1)
         service.fault = lambda asked: refuse("api_forbidden") if asked.is_posts(2) and asked.cursor == "c20" else None
-    status = Status(capsys, 28 / 24)
+    status = Status(28 / 24)
     [recent], [gap] = status.found["recent"], status.found["gaps"]
     assert [*recent.values()] == ["posts", 1, 4 * 3600, 28 * 3600]
     assert (gap["ig_username"], gap["surface"], gap["reason"], gap["pages"]) == ("user_2", "posts", "api_forbidden", 2)
@@ -145,13 +141,11 @@ async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pyte
     assert "! 1 scan ended early and left a gap, which the next scan reads (user_2)." in status.text
 
 
-async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refreshed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refreshed(tmp_path: Path) -> None:
     service = RejectedApi(accounts=3, posts=4, rejected=lambda number, surface: 4 * ((number, surface) == (1, "posts")))
     for _ in range(2):
         await synced(tmp_path, service)
-        status = Status(capsys)
+        status = Status()
         assert status.attention == ["failed"]
         for text in (
             "2 of 3 accounts: posts refreshed within 1 d 12 h; 1 never scanned to the end",
@@ -169,7 +163,7 @@ class Stopping(ListedApi):
 
     waits: asyncio.Event
 
-    async def answer(self, request: PageRequest) -> Reply:
+    async def answer(self, request: PageRequest) -> Response:
         if Asked.of(request).is_posts(2):
             self.waits.set()
             await asyncio.Event().wait()
@@ -177,7 +171,7 @@ class Stopping(ListedApi):
 
 
 async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def states() -> list[str]:
         return [row["state"] for row in json.loads(run_cli("runs", "--json")[1])["runs"]]
@@ -193,12 +187,12 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     task = asyncio.create_task(synced(tmp_path, service))
     await service.waits.wait()
     assert stored_state(tmp_path, "SELECT pid FROM runs WHERE state = 'running'") == [(os.getpid(),)]
-    status = Status(capsys, 1)
+    status = Status(1)
     assert (status.attention, status.found["last_run"]["state"]) == ([], "running")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    status = Status(capsys, 1)
+    status = Status(1)
     assert (status.attention, status.found["last_run"]["state"]) == (["interrupted"], "interrupted")
     assert status.found["last_run"]["pages"] > 0
     assert states() == ["interrupted", "complete"]
@@ -206,32 +200,30 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
 
     # After publishing, the snapshot lists it once, and the status is still not healthy.
     await publish_now(_settings())
-    assert (states(), Status(capsys, 1).attention) == (["interrupted", "complete"], ["interrupted"])
+    assert (states(), Status(1).attention) == (["interrupted", "complete"], ["interrupted"])
     # Nor does a run of less make up for it.
     for surfaces, reasons in ((("stories",), ["interrupted"]), (("posts", "stories"), [])):
         first.clock.passed += 60
         await synced(tmp_path, first, surfaces=surfaces)
-        status = Status(capsys, 1)
+        status = Status(1)
         assert (status.attention, status.found["last_run"]["state"]) == (reasons, "complete")
         assert [each["state"] for each in status.found["unresolved"]] == reasons
 
 
-async def test_a_missing_or_damaged_state_is_reported_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
-) -> None:
+async def test_a_missing_or_damaged_state_is_reported_in_one_line(tmp_path: Path, run_cli: Cli) -> None:
     await synced(tmp_path, ListedApi())
     path = state_path(tmp_path / "warehouse.duckdb")
     path.write_text("{" * 1000)
-    status = Status(capsys)
+    status = Status()
     assert (status.attention, status.lines.count("cannot be used: file is not a database")) == (["status_file"], 1)
     path.unlink()
-    status = Status(capsys)
+    status = Status()
     assert (status.attention, status.lines.count("There is no state beside")) == ([], 1)
     code, _, err = run_cli("runs")
     assert (code, len(err.splitlines())) == (0, 1)
     # As on a machine with the snapshot alone.
     (tmp_path / "warehouse.duckdb").unlink()
-    status = Status(capsys)
+    status = Status()
     assert (status.attention, status.found["last_run"]["state"]) == ([], "complete")
 
 
@@ -275,10 +267,10 @@ CAUSES = {
 
 @pytest.mark.usefixtures("configured")
 def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_begins(
-    healthy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+    healthy: Path, tmp_path: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("folder").mkdir()
-    assert Status(capsys).attention == []
+    assert Status().attention == []
     for name, (command, wrong, text) in CAUSES.items():
         with monkeypatch.context() as settings:
             Path("gramhouse.toml").write_text(wrong.get("gramhouse.toml", ""))
@@ -288,7 +280,7 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
             code, _, err = run_cli(*command.split())
         Path("gramhouse.toml").unlink()
         assert (code in {1, 2}, text in err) == (True, True), f"{name}: {err}"
-        status = Status(capsys)
+        status = Status()
         last = status.found["last_command"]
         assert (status.attention, status.found["last_run"]["state"]) == (["failed"], "complete"), name
         assert (last["kind"], text in last["detail"]) == (command.split()[0], True), name
@@ -296,15 +288,15 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
         if name == "no key":
             # A publish does not make up for it, a run does.
             asyncio.run(publish_now(_settings()))
-            assert Status(capsys).attention == ["failed"]
+            assert Status().attention == ["failed"]
             _sync(tmp_path)
-            assert Status(capsys).attention == []
+            assert Status().attention == []
         shutil.copytree(healthy, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.mark.usefixtures("configured")
 def test_what_is_mistyped_at_a_terminal_and_what_is_no_failure_is_not_recorded(
-    capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run_cli("backfill", "--account", "nobody")[0] == 2
     assert run_cli("backfill", "--failed")[0] == 0
@@ -312,28 +304,26 @@ def test_what_is_mistyped_at_a_terminal_and_what_is_no_failure_is_not_recorded(
         assert run_cli("sync")[0] == 4
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert run_cli("sync", "--page-size", "0")[0] == 2
-    assert Status(capsys).attention == []
+    assert Status().attention == []
     # What a terminal shows of settings, the runs on schedule have, too.
     with monkeypatch.context() as wrong:
         wrong.setenv("GRAMHOUSE_PAGE_SIZE", "0")
         assert run_cli("sync")[0] == 2
-    assert Status(capsys).attention == ["failed"]
+    assert Status().attention == ["failed"]
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-async def test_a_run_that_could_not_publish_is_not_healthy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_first: bool
-) -> None:
+async def test_a_run_that_could_not_publish_is_not_healthy(tmp_path: Path, *, is_first: bool) -> None:
     api = ListedApi(accounts=2)
     if not is_first:
         await synced(tmp_path, api)
     await synced(tmp_path, api, hide=("captoin",))
-    status = Status(capsys)
+    status = Status()
     assert (status.attention, status.found["last_run"]["error_code"]) == (["unpublished"], "snapshot_not_replaced")
     assert "no table has a column 'captoin'" in status.text
     assert is_first or "The snapshot does not contain this run" in status.text
     await publish_now(_settings())
-    assert Status(capsys).attention == []
+    assert Status().attention == []
 
 
 @pytest.mark.parametrize(
@@ -352,12 +342,10 @@ def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
     assert (code, f"Last command: sync: failed ({why}" in out) == (3, True)
 
 
-async def test_before_anything_is_published_an_interrupted_run_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_before_anything_is_published_an_interrupted_run_is_shown(tmp_path: Path) -> None:
     with open_state(state_path(tmp_path / "warehouse.duckdb")) as state:
         state.write(begin_run, "r1", "sync", pid=1, now=datetime.now(UTC), within=timedelta(), version="1")
         state.write(end_run, "r1", RunState.INTERRUPTED, now=datetime.now(UTC), detail="Stopped.")
-    status = Status(capsys)
+    status = Status()
     assert (status.attention, status.found["totals"]) == (["interrupted"], None)
     assert "Last run: sync: interrupted (Stopped)" in status.text

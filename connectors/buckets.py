@@ -1,4 +1,7 @@
-"""The snapshot in a bucket: one object, which each publish replaces whole. Readers find the old one or the new one."""
+"""The snapshot in a bucket: one object, which each publish replaces whole. Readers find the old one or the new one.
+
+Every command imports this module, so that only an opened bucket imports obstore.
+"""
 
 import atexit
 import fcntl
@@ -13,10 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from obstore.exceptions import BaseError, PreconditionError
-from obstore.store import from_url
-
-from connectors.buckets.address import BucketError
+_CLOUDS = ("s3://", "gs://", "az://")
 
 # The object's attributes. Azure refuses names with a dash, and some proxies those with an underscore.
 _WAREHOUSE, _PUBLISHED = "warehouse", "published"
@@ -24,19 +24,27 @@ _WAREHOUSE, _PUBLISHED = "warehouse", "published"
 # Each part is one request, which obstore limits to 30 s: that suffices at 560 kB/s. S3 accepts at most 10,000 parts.
 _PART = 8 * 1024 * 1024
 
-_SETTINGS = {
-    "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL (http:// needs AWS_ALLOW_HTTP=true)",
-    "gs": "GOOGLE_SERVICE_ACCOUNT",
-    "az": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY and AZURE_STORAGE_ENDPOINT",
-}
-
-_ENDPOINTS = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT", "GOOGLE_BASE_URL")
-
 # The error code in a response of a server, or the system's reason why there was none.
 _DETAIL = re.compile(r'<Code>(\w+)</Code>|\b(?:message|error): "([^"]+)"')
 
-# obstore's threads still use Python for a moment after a request. If Python ends meanwhile, they abort the process.
-atexit.register(time.sleep, 0.05)
+
+class BucketError(Exception):
+    """A bucket cannot be used, or a request to it failed. The message is one line, with the fix."""
+
+
+def check_url(url: str) -> str:
+    """Return the normalized URL of an object in a bucket, or of a folder. Raises ValueError."""
+    scheme, place, *_ = urlsplit(url)
+    if not is_cloud(url):
+        raise ValueError(f"{scheme}:// is not supported; write a path, or {', '.join(_CLOUDS)} and a bucket")
+    if not place or "@" in place:
+        raise ValueError(f"it names no bucket; write one such as {scheme}://bucket/gramhouse")
+    return url.rstrip("/")
+
+
+def is_cloud(url: str) -> bool:
+    """Return whether an address is a bucket's URL, not a path."""
+    return url.startswith(_CLOUDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +55,6 @@ class Published:
     bytes: int
     published_at: datetime
     warehouse_id: str
-
-    @property
-    def nanoseconds(self) -> int:
-        """Return when it was published, as the time of a file."""
-        return round(self.published_at.timestamp() * 1_000_000) * 1000
 
 
 class SnapshotBucket:
@@ -64,11 +67,11 @@ class SnapshotBucket:
         self.url = url
         self._folder, _, self._key = url.rpartition("/")
         with self._explained():
-            for name in _ENDPOINTS:
-                # obstore would panic, and print a backtrace.
-                if not re.fullmatch(r"(?i)https?://\S+", os.environ.get(name, "https://unset")):
-                    raise ValueError(f"{name} is not an address such as https://host:9000")
+            from obstore.store import from_url  # noqa: PLC0415 - an optional dependency
+
             self._store: Any = from_url(self._folder)
+        # obstore's threads still use Python for a moment after a request. If Python ends meanwhile, they abort it.
+        atexit.register(time.sleep, 0.05)
 
     async def newest(self) -> Published | None:
         """Return what is published; None if nothing is."""
@@ -117,40 +120,38 @@ class SnapshotBucket:
                     f"There is no snapshot at {self.url}. Fix: run `gramhouse sync` where the warehouse is, or correct"
                     " GRAMHOUSE_SNAPSHOT."
                 )
-            if not _is_current(file, newest):
-                await self._download(newest, file)
-
-    async def _download(self, newest: Published, file: Path) -> None:
-        draft = file.with_name(f".{file.name}.download")
-        draft.unlink(missing_ok=True)
-        with draft.open("wb") as target, self._explained():
-            for start in range(0, newest.bytes, _PART):
-                part = {"range": (start, min(start + _PART, newest.bytes)), "if_match": newest.e_tag}
-                piece = await self._store.get_async(self._key, options=part)
-                target.write(await piece.bytes_async())
-        draft.chmod(0o444)
-        os.utime(draft, ns=(newest.nanoseconds, newest.nanoseconds))
-        draft.replace(file)
+            time_of_file = round(newest.published_at.timestamp() * 1_000_000) * 1000
+            if _is_file(file, size=newest.bytes, nanoseconds=time_of_file):
+                return
+            draft = file.with_name(f".{file.name}.download")
+            draft.unlink(missing_ok=True)
+            with draft.open("wb") as target, self._explained():
+                for start in range(0, newest.bytes, _PART):
+                    part = {"range": (start, min(start + _PART, newest.bytes)), "if_match": newest.e_tag}
+                    target.write(await (await self._store.get_async(self._key, options=part)).bytes_async())
+            draft.chmod(0o444)
+            os.utime(draft, ns=(time_of_file, time_of_file))
+            draft.replace(file)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Raise an error of obstore or of the system as BucketError."""
         try:
             yield
-        except PreconditionError as error:
-            raise BucketError(f"{self.url} was replaced while it was read. Fix: run the command again.") from error
+        except ImportError as error:
+            fix = "install it as docs/analyst.md says"
+            raise BucketError(f"{self.url} needs the extra 'bucket'. Fix: {fix}.") from error
         except Exception as error:
-            # The class of obstore's panics cannot be imported.
-            if not isinstance(error, (BaseError, ValueError, OSError)) and type(error).__name__ != "RustPanic":
-                raise
             text = str(error).strip() or type(error).__name__
             # The body of a response begins with "<".
             why = text.splitlines()[0].partition(": <")[0][:300].rstrip(". ")
             if detail := _DETAIL.search(text):
                 why += f" ({detail[1] or detail[2]})"
-            fix = f"check the bucket's name, and in the environment {_SETTINGS[urlsplit(self.url).scheme]}"
+            fix = "check the bucket's name, and the cloud's variables in the environment (docs/analyst.md)"
+            if type(error).__name__ == "PreconditionError":
+                why, fix = "its snapshot was replaced while it was read", "run the command again"
             raise BucketError(f"the bucket {self._folder} cannot be used: {why}. Fix: {fix}.") from error
 
 
-def _is_current(file: Path, newest: Published) -> bool:
-    return file.exists() and (file.stat().st_size, file.stat().st_mtime_ns) == (newest.bytes, newest.nanoseconds)
+def _is_file(file: Path, *, size: int, nanoseconds: int) -> bool:
+    return file.exists() and (file.stat().st_size, file.stat().st_mtime_ns) == (size, nanoseconds)

@@ -1,1 +1,0 @@
-"""The snapshot in a bucket of S3, Google Cloud Storage or Azure."""
