@@ -9,6 +9,7 @@ from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.holder import Holder, holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
+from models.errors import WarehouseUnusable
 from models.runs import RunState
 
 Record = dict[str, Any]
@@ -78,7 +79,7 @@ class Current:
 def current(settings: Settings) -> Current:
     """Read the state; a command whose process is gone is shown as interrupted."""
     # Imported here, because SQLAlchemy is not needed on a machine without the state.
-    from connectors.state.database import StateError, open_state_read_only, state_path
+    from connectors.state.database import open_state_read_only, state_path
 
     path, writing = state_path(real(settings.warehouse)), holder(settings.warehouse)
     if not path.exists():
@@ -94,7 +95,7 @@ def current(settings: Settings) -> Current:
             if state is None:
                 return Current(None, writing)
             last, is_erasing = state.read(last_command), OPERATION in state.read(read_operations)
-    except StateError as error:
+    except WarehouseUnusable as error:
         return Current(None, writing, str(error))
     if last is not None:
         last = {name: last[name] for name in _SHOWN}
