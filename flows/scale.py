@@ -12,8 +12,8 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from random import SystemRandom
@@ -29,11 +29,11 @@ from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
 from flows.engine.pages import Scanner
 from flows.engine.requests import Land, Requests, StopRun
+from flows.engine.resources import make_client
 from flows.engine.run import Run, ScanElsewhere
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import AccountScan
-from flows.reporting.progress import Progress, notices
-from flows.reporting.words import count
+from flows.reporting.progress import Progress
 from models import release
 from models.landing import PageCommit
 from models.mapping import Mapping as MediaMapping
@@ -50,7 +50,13 @@ _ACCOUNTS_PER_REQUEST = 8
 _ANSWER = 10.0
 NO_WORKERS = 60.0
 
-_RESUME = "Saved pages are kept. Fix: start the scheduler and its workers, and run the same command to resume."
+_RESUME = (
+    "Saved pages are kept. Fix: start the scheduler and its workers, and run the same command to resume; if they fail"
+    " again, run it without workers"
+)
+
+# The settings that a worker has from its own environment.
+_OF_THE_WORKER = ("base_url", "api_key", "api_key_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +146,15 @@ async def scan_piece(piece: Piece, client: ApiClient, clock: ContinuedClock) -> 
     return Scanned(piece.accounts, scanner.commits, scanner.progress, scanner.requests.rate, stopped_by)
 
 
-def describe_terms(settings: Settings, salt: str) -> dict[str, str]:
+def describe_terms(settings: Settings, salt: str) -> str:
     """Return what run and workers must have in common. The salt makes the fingerprint of the key useless elsewhere."""
-    key = settings.key().get_secret_value().encode()
-    return {
-        "gramhouse": release(),
-        "Python": f"{sys.version_info.major}.{sys.version_info.minor}",
-        "the address": settings.address(),
-        "an API key with the fingerprint": hashlib.blake2b(key, key=salt.encode(), digest_size=8).hexdigest(),
-    }
+    key = hashlib.blake2b(settings.key().get_secret_value().encode(), key=salt.encode(), digest_size=8).hexdigest()
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    what = f"gramhouse {release()}, Python {python}, the address {settings.address()}"
+    return f"{what}, an API key with the fingerprint {key}"
 
 
-def run_piece(terms: Mapping[str, str], salt: str, packed: bytes) -> bytes:
+def run_piece(terms: str, salt: str, packed: bytes) -> bytes:
     """Scan a piece on a worker, with the address and the key of its own environment; no clock of it is stored.
 
     Raises SettingsError if the worker differs from the run.
@@ -164,24 +167,16 @@ def run_piece(terms: Mapping[str, str], salt: str, packed: bytes) -> bytes:
         own = describe_terms(settings, salt)
     except SettingsError as error:
         raise SettingsError(f"{name}: {error}") from None
-    for what, wanted in terms.items():
-        if own[what] != wanted:
-            fix = "start the workers with the installation and the settings of the run"
-            raise SettingsError(f"{name} has {what} {own[what]}, and the run has {wanted}. Fix: {fix}.")
+    if own != terms:
+        fix = "start the workers with the installation and the settings of the run"
+        raise SettingsError(f"{name} has {own}; the run has {terms}. Fix: {fix}.")
     # After the check: another version may not be able to read it.
     piece: Piece = pickle.loads(packed)  # noqa: S301 - the scheduler's clients can run any code here
     clock = ContinuedClock(SystemClock(), piece.sent_at, piece.monotonic)
+    own_ones = {name: getattr(settings, name) for name in _OF_THE_WORKER}
 
     async def scan() -> Scanned:
-        client = ApiClient(
-            settings.address(),
-            settings.key(),
-            clock=clock,
-            concurrency=piece.request.settings.concurrency,
-            network=settings.network(),
-            paths=piece.request.settings.page_paths(),
-        )
-        async with client:
+        async with make_client(piece.request.settings.model_copy(update=own_ones), clock) as client:
             return await scan_piece(piece, client, clock)
 
     return pickle.dumps(asyncio.run(scan()))
@@ -200,10 +195,6 @@ class _Call:
         return run_piece, self._arguments
 
 
-class WorkerLost(Exception):  # noqa: N818 - the run goes on
-    """A piece could not be scanned: it ended its workers several times, or the worker failed."""
-
-
 class Workers:
     """Scans the accounts of a run in pieces. For each thread of a worker one piece runs, and one is next."""
 
@@ -216,7 +207,7 @@ class Workers:
         self._salt = new_id()
         self._terms = describe_terms(settings, self._salt)
         self._rate: RequestRate | None = None
-        self._waiting: list[tuple[AccountScan, asyncio.Future[bool]]] = []
+        self._waiting: list[tuple[AccountScan, asyncio.Future[None]]] = []
 
     async def scan_elsewhere(self, run: Run, account: AccountScan) -> None:
         """Scan what is left of an account in as many pieces as it takes; see `Scanner.scan_account`.
@@ -224,41 +215,35 @@ class Workers:
         Raises StopRun, ClusterLost, and SettingsError of a worker.
         """
         while account.left:
-            if not await self._scan_with_others(run, account):
-                await run.scan_account(account)
+            await self._scan_with_others(run, account)
             if account.pause:
                 began = run.clock.monotonic()
                 await run.requests.sleep(account.pause)
                 account.budget.waited += run.clock.monotonic() - began
                 account.pause = 0.0
 
-    async def _scan_with_others(self, run: Run, account: AccountScan) -> bool:
-        """Wait until a piece has scanned the account; return whether it was returned.
+    async def _scan_with_others(self, run: Run, account: AccountScan) -> None:
+        """Wait until a piece has scanned the account.
 
         Each account that waits sends one piece of those that wait. If that raises, all others are cancelled.
         """
-        scanned: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        scanned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((account, scanned))
         # After others that come at the same time.
         await asyncio.sleep(0)
         async with self._pieces:
             most = min(self._most_accounts, -(-len(self._waiting) // self._threads))
             taken, self._waiting = self._waiting[:most], self._waiting[most:]
-            is_returned = True
-            try:
-                if taken:
-                    await self._scan_piece(run, [each for each, _ in taken])
-            except WorkerLost as lost:
-                notices.warning(f"Workers lost {count(len(taken), 'account')}, which the run scans itself: {lost}.")
-                is_returned = False
+            if taken:
+                await self._scan_piece(run, [each for each, _ in taken])
             for _, waiting in taken:
                 if not waiting.done():
-                    waiting.set_result(is_returned)
-        return await scanned
+                    waiting.set_result(None)
+        await scanned
 
     async def _scan_piece(self, run: Run, accounts: list[AccountScan]) -> None:
         """Let a worker scan accounts until it returns them, land what it did, and update them."""
-        settings = run.request.settings.model_copy(update={"api_key": None, "api_key_file": None})
+        settings = run.request.settings.model_copy(update=dict.fromkeys(_OF_THE_WORKER))
         if (rate := self._rate) is None:
             rate = run.resources.rate
             rate = replace(rate, fixed=rate.fixed and rate.fixed / self._threads)
@@ -291,47 +276,23 @@ class Workers:
             raise StopRun(scanned.stopped_by)
 
     async def _result(self, future: Any) -> bytes:  # noqa: ANN401
-        from distributed import KilledWorker  # noqa: PLC0415
-        from distributed.client import FutureCancelledError  # noqa: PLC0415
-
-        try:
-            return await self._wait(future)
-        except (ImportError, AttributeError) as error:
-            # Of a worker that has no `run_piece`: it does not name itself.
-            what = f"a worker cannot scan for gramhouse {release()} ({error})"
-            raise SettingsError(f"{what}. Fix: install it on all workers.") from error
-        except (FutureCancelledError, OSError) as error:
-            raise ClusterLost(f"the connection to the Dask scheduler was lost. {_RESUME}") from error
-        except (SettingsError, ClusterLost):
-            raise
-        except KilledWorker as error:
-            raise WorkerLost("they ended several workers") from error
-        except Exception as error:
-            raise WorkerLost(f"a worker failed ({error!r})") from error
-
-    async def _wait(self, future: Any) -> bytes:  # noqa: ANN401
         waiting = asyncio.ensure_future(future.result())
         try:
             while not waiting.done():
                 await asyncio.wait((waiting,), timeout=NO_WORKERS)
                 if not waiting.done() and not await self._client.nthreads():
-                    raise ClusterLost(f"no Dask worker was available for {NO_WORKERS:.0f} s. {_RESUME}")
+                    raise TimeoutError(f"no Dask worker was available for {NO_WORKERS:.0f} s")  # noqa: TRY301
             return await waiting  # type: ignore[no-any-return]
+        except SettingsError:
+            raise
+        except (ImportError, AttributeError) as error:
+            # Of a worker that has no `run_piece`: it does not name itself.
+            what = f"a worker cannot scan for gramhouse {release()} ({error})"
+            raise SettingsError(f"{what}. Fix: install it on all workers.") from error
+        except Exception as error:
+            raise ClusterLost(f"the Dask scheduler, or a worker, failed ({error!r}). {_RESUME}.") from error
         finally:
             waiting.cancel()
-
-
-@contextmanager
-def _ignore_interrupts() -> Iterator[None]:
-    """Let processes that are started in the block ignore Ctrl-C, which a terminal sends to them, too."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 async def _start_workers(stack: AsyncExitStack, settings: Settings) -> Any:  # noqa: ANN401
@@ -356,11 +317,16 @@ async def _start_workers(stack: AsyncExitStack, settings: Settings) -> Any:  # n
         # A worker that hangs is replaced after this time.
         scheduler_kwargs={"worker_ttl": "60 s"},
     )
+    # They ignore Ctrl-C, which a terminal sends to them, too.
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
     try:
-        with _ignore_interrupts():
-            return await stack.enter_async_context(cluster)
+        return await stack.enter_async_context(cluster)
     except (OSError, RuntimeError, TimeoutError) as error:
         raise ClusterLost(f"workers on this machine do not start ({error}). Fix: lower GRAMHOUSE_WORKERS.") from error
+    finally:
+        if is_main:
+            signal.signal(signal.SIGINT, before)
 
 
 @asynccontextmanager

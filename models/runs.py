@@ -87,7 +87,7 @@ class Run:
     @property
     def unfinished(self) -> bool:
         """Whether the run was interrupted, or ended before its snapshot was published."""
-        return self.state is RunState.INTERRUPTED or not self.published
+        return self.state == RunState.INTERRUPTED or not self.published
 
 
 @dataclass(frozen=True, slots=True)

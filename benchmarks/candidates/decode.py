@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.identity import read_warehouse
 from models.item import read_items

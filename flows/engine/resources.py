@@ -17,13 +17,14 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.paths import real
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
-from flows.config.setting_sources import PREFIX, origin
+from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.progress import Progress
 from models.clock import CLOCK_STEP, Clock
 
 if TYPE_CHECKING:
+    from connectors.source.client import ApiClient
     from flows.engine.run import RunResources
 
 
@@ -61,11 +62,8 @@ def check_places(settings: Settings) -> None:
         check_file(snapshot)
     except WarehouseUnusable as error:
         raise SettingsError(str(error)) from None
-    try:
-        if settings.report is not None:
-            check_place(settings.report, snapshot, warehouse)
-    except SettingsError as error:
-        raise SettingsError(f"{origin('report')}: {error}") from None
+    if settings.report is not None:
+        check_place(settings.report)
 
 
 def check_writable(settings: Settings) -> None:
@@ -100,6 +98,21 @@ async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:
     return SteadyClock(clock, now if newest is None or newest < now else newest + timedelta(microseconds=1))
 
 
+def make_client(settings: Settings, clock: Clock) -> "ApiClient":
+    """Return a client of the service. Raises SettingsError."""
+    # Imported here, because most commands send nothing.
+    from connectors.source.client import ApiClient  # noqa: PLC0415
+
+    return ApiClient(
+        settings.address(),
+        settings.key(),
+        clock=clock,
+        concurrency=settings.concurrency,
+        network=settings.network(),
+        paths=settings.page_paths(),
+    )
+
+
 @asynccontextmanager
 async def open_resources(
     settings: Settings, activity: str, progress: Progress | None = None
@@ -113,21 +126,14 @@ async def open_resources(
 
     clock = SystemClock()
     check_writable(settings)
-    address, key, network = settings.address(), settings.key(), settings.network()
+    settings.address(), settings.key(), settings.network()
     # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
     importing = asyncio.get_running_loop().run_in_executor(None, import_module, "connectors.source.client")
     if (url := settings.snapshot_url()) is not None:
         await SnapshotBucket(url).check()
     async with open_warehouse(settings, activity, clock) as warehouse:
-        client = (await importing).ApiClient(
-            address,
-            key,
-            clock=clock,
-            concurrency=settings.concurrency,
-            network=network,
-            paths=settings.page_paths(),
-        )
-        async with client:
+        await importing
+        async with make_client(settings, clock) as client:
             yield RunResources(
                 send=client.send,
                 warehouse=warehouse,

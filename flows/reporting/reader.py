@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from connectors.warehouse.queries.outcomes import FailureGroup, read_failures
 from connectors.warehouse.queries.reader import Snapshot
 from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.storage.errors import SnapshotUnreadable
@@ -23,13 +22,12 @@ _SQL = statements(__name__)
 
 
 class Reader:
-    """Runs queries in an open snapshot.
+    """Runs queries in an open snapshot, for some accounts and as of a time, `at`.
 
-    The queries refer to the variables `made_at` (the time as of which they answer), `stale_after` (seconds),
-    `surfaces` and `is_everything`,
-    to the temporary tables `chosen`, the ids of the accounts that are covered, and `fresh`, their rows of the view
-    `freshness` with the column `is_overdue`, to `last_outcomes`, the outcome of each partition in the last run of
-    any kind that scanned it, and to `reported`, the runs that have reported what they found.
+    The queries refer to the variables `made_at` (that time), `stale_after` (seconds), `surfaces` and `is_everything`,
+    and to what reader.sql creates: `chosen`, the ids of the accounts; `fresh`, their rows of the view `freshness` with
+    `is_overdue`; `last_outcomes`, the outcome of each partition in the last run of any kind that scanned it; and
+    `reported`, the runs that have reported what they found.
 
     Raises SnapshotUnreadable, and SettingsError if the snapshot lacks one of the accounts.
     """
@@ -43,40 +41,28 @@ class Reader:
         now: datetime | None = None,
     ) -> None:
         """Answer for these accounts (ids, names or public ids; empty: all), as of `now` or the time of the snapshot."""
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         # Refuses a file of another program, whose view has other columns.
         published = self.records("FROM published WHERE snapshot_at IS NOT NULL AND stale_after IS NOT NULL")
         if not published:
             raise SnapshotUnreadable("published has no row, so this is not a snapshot of gramhouse.")
         [self.published] = published
         self.at: datetime = now or self.published["snapshot_at"]
-        self.set(
-            made_at=self.at,
-            stale_after=self.published["stale_after"],
-            surfaces=surfaces,
-            is_everything=not accounts,
-            account_ids=self._ids(accounts),
-        )
+        ids = [each for wanted in accounts for each in self._find(wanted)]
+        self.set(made_at=self.at, stale_after=self.published["stale_after"], surfaces=surfaces)
+        self.set(is_everything=not accounts, account_ids=ids)
         for query in _SQL.values():
             self.records(query)
 
-    def _ids(self, wanted: Sequence[str]) -> list[str]:
-        """Return the ids of these accounts: of a name, all accounts that have it."""
-        if not wanted:
-            return []
-        found: dict[str, set[str]] = {}
-        query = f"FROM (SELECT account_id, unnest([{NAMES}]) AS name FROM accounts) WHERE name IS NOT NULL"  # noqa: S608
-        for account_id, name in self._snapshot.query(query).rows:
-            found.setdefault(name, set()).add(account_id)
-        ids: set[str] = set()
-        for each in wanted:
-            if (name := as_name(each)) not in found:
-                raise SettingsError(
-                    f"--account: the snapshot has no account {each!r}. {nearest(name, found)}"
-                    "Fix: `gramhouse accounts` lists all."
-                )
-            ids |= found[name]
-        return sorted(ids)
+    def _find(self, wanted: str) -> list[str]:
+        """Return the ids of the accounts that have a name, or this id."""
+        name, named = as_name(wanted), f"FROM (SELECT account_id, unnest([{NAMES}]) AS name FROM accounts)"  # noqa: S608
+        if found := self.records(f"SELECT DISTINCT account_id {named} WHERE name = {literal(name)}"):
+            return [each["account_id"] for each in found]
+        known = [each["name"] for each in self.records(f"{named} WHERE name IS NOT NULL")]
+        meant = nearest(name, known)
+        fix = "Fix: `gramhouse accounts` lists all."
+        raise SettingsError(f"--account: the snapshot has no account {wanted!r}. {meant}{fix}")
 
     def set(self, **variables: object) -> None:
         """Set variables of queries."""
@@ -86,21 +72,15 @@ class Reader:
 
     def records(self, query: str) -> list[Record]:
         """Return a query's rows."""
-        return self._snapshot.query(query).records()
-
-    def failure_groups(self, outcomes: str) -> tuple[FailureGroup, ...]:
-        """Return the incomplete outcomes of a query for rows of `run_outcomes`, by cause."""
-        return read_failures(self._snapshot.db, outcomes, now=self.at)
+        return self.snapshot.query(query).records()
 
 
 def _literal(value: object) -> str:
     if isinstance(value, datetime):
         return f"TIMESTAMPTZ '{value.isoformat()}'"
-    if isinstance(value, str):
-        return literal(value)
     if isinstance(value, float):
         # Otherwise it is a DECIMAL, which is text in JSON.
         return f"{value}::DOUBLE"
     if isinstance(value, Sequence):
-        return f"[{', '.join(map(_literal, value))}]::VARCHAR[]"
+        return f"[{', '.join(map(literal, value))}]::VARCHAR[]"
     return "NULL" if value is None else str(value)

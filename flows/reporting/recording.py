@@ -3,11 +3,8 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
-from pathlib import Path
 
-from connectors.warehouse.storage.errors import WarehouseBusy, first_line
-from connectors.warehouse.storage.holder import holder
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.paths import real
 from flows.clock import SystemClock
 from flows.config.settings import find_warehouse
@@ -36,26 +33,19 @@ def record_failed_start(
     except (SelectionError, NothingChosen, WarehouseBusy):
         raise
     except Exception as error:
-        if not unless(error):
-            _add_row(find_warehouse(chosen), activity, short(error), since)
+        # Imported here, because only failures need it.
+        from connectors.state.database import open_state, state_path  # noqa: PLC0415
+        from connectors.state.runs import add_failed_start  # noqa: PLC0415
+
+        path, now = state_path(real(find_warehouse(chosen))), SystemClock().now()
+        if path.parent.is_dir() and not unless(error):
+            kind, why = command(activity), short(error)
+            try:
+                with open_state(path) as state:
+                    state.write(add_failed_start, kind, pid=os.getpid(), since=since, now=now, detail=why)
+            except WarehouseUnusable as problem:
+                notices.warning(f"{problem} `gramhouse status` cannot show this failure.")
         raise
-
-
-def _add_row(warehouse: Path, activity: str, detail: str, since: datetime) -> None:
-    # Imported here, because only failures need it.
-    from connectors.state.database import StateError, open_state, state_path  # noqa: PLC0415
-    from connectors.state.runs import add_failed_start  # noqa: PLC0415
-
-    kind, writing, path = command(activity), holder(warehouse), state_path(real(warehouse))
-    # What is in progress is more important than a publication that failed meanwhile.
-    if not path.parent.is_dir() or (kind not in RUN_KINDS and writing is not None):
-        return
-    try:
-        with open_state(path) as state:
-            now = SystemClock().now()
-            state.write(add_failed_start, kind, pid=os.getpid(), since=since, now=now, detail=detail)
-    except StateError as error:
-        notices.warning(f"{error} `gramhouse status` cannot show this failure.")
 
 
 def command(activity: str) -> str:

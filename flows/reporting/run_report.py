@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors.source.errors import Failure
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
-from connectors.warehouse.queries.outcomes import FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup, read_failures
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader, Record
@@ -111,7 +111,7 @@ def last_report(reader: Reader) -> RunReport | None:
         **counts,
         outcomes=Tally({OutcomeKind(kind): scans for kind, scans in run["outcomes"].items()}),
         media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
-        failure_groups=reader.failure_groups("FROM last_outcomes"),
+        failure_groups=read_failures(reader.snapshot.db, "FROM last_outcomes", now=reader.at),
         # A snapshot that contains the run was published since.
         warnings=tuple(_to_finding(row) for row in data["warnings"] if row["code"] != NOT_REPLACED),
         data=data,

@@ -34,11 +34,11 @@ def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(run: Cli, s
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["folder"], 2, "folder is a folder. Fix: choose another file."),
+        (["folder"], 2, "folder is not a gramhouse report and is not replaced. Fix: choose another file."),
         (["notes.txt"], 2, "notes.txt is not a gramhouse report and is not replaced. Fix:"),
-        (["$snapshot", "--snapshot", "$snapshot"], 2, ".duckdb is reserved for a database. Fix:"),
+        (["$snapshot", "--snapshot", "$snapshot"], 2, ".duckdb is not a gramhouse report and is not replaced. Fix:"),
         (["s3://bucket/page.html"], 2, "FILE: it is not a local path (got"),
-        (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: notes.txt is not a folder. Fix:"),
+        (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: "),
         (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here'. "),
         (
             ["page.html", "--surface", "reels"],

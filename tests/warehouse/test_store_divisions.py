@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.merge import merge_batch
-from connectors.warehouse.raw.parts import find_unmerged_parts
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import find_unmerged_parts, read_parts
 from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN
 from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, opened

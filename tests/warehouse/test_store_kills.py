@@ -10,8 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, part_path
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, part_path, read_parts
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, explain
 from tests.warehouse.rig import Rig, item, opened

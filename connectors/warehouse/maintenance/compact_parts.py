@@ -13,8 +13,15 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.stored import find_places
-from connectors.warehouse.raw.parts import number_of, part_numbers, part_path, write_part
-from connectors.warehouse.raw.reading import find_parts, oldest_row, read_part
+from connectors.warehouse.raw.parts import (
+    find_parts,
+    number_of,
+    oldest_row,
+    part_numbers,
+    part_path,
+    read_part,
+    write_part,
+)
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements

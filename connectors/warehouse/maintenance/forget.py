@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.compact_parts import delete_superseded_parts, rewrite_parts
 from connectors.warehouse.queries.selection import NAMES, as_name
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted

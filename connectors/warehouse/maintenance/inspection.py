@@ -9,8 +9,7 @@ import duckdb
 
 from connectors.warehouse.maintenance.clock import find_ahead
 from connectors.warehouse.publish.publish import Publication, find_refusal
-from connectors.warehouse.raw.parts import find_unmerged_parts
-from connectors.warehouse.raw.reading import find_parts, read_part
+from connectors.warehouse.raw.parts import find_parts, find_unmerged_parts, read_part
 from connectors.warehouse.storage.connection import explained
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.identity import read_warehouse

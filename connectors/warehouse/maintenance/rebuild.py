@@ -191,7 +191,7 @@ def _stage(
         is_version = rows["is_version"].to_pylist()
         contents = [text.decode() if is_version[n] else None for n, text in items.contents.items()]
         batch = (
-            table_of(items, columns, registry)
+            table_of(items, columns)
             .append_column("landed", rows["landed"])
             .append_column("position", rows["position"])
             .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, records.raws), pa.uint64()))

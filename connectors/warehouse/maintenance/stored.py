@@ -13,14 +13,14 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.merge import merge_pages
 from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
+from models.api import DEFAULT_PATHS
 from models.item import Items
 from models.landing import Landing, cut_batch
 from models.mapping import Mapping
-from models.media_page import DEFAULT_PATHS
 from models.partition import media
 
 _SQL = statements(__name__)

@@ -4,74 +4,43 @@ Of the records that one catalogue has of an account the first one counts.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from connectors.warehouse.merge.reading import ListedAccount
 
+Row = dict[str, Any]
+"""A row of core.accounts."""
 
-class Account(NamedTuple):
-    """An account: a row of core.accounts."""
-
-    account_id: str
-    listed_as: str
-    ig_username: str
-    public_id: str
-    status: str
-    status_since: datetime
-    first_seen_at: datetime
-    run_seq: int
-    seen_seq: int
-    present_seq: int
-    last_seen_at: datetime
-    missed_at: datetime | None = None
-    confirmed_by: int | None = None
-    removed_at: datetime | None = None
-    removal: str | None = None
+_NOT_MISSED = dict.fromkeys(("missed_at", "confirmed_by", "removed_at", "removal"))
 
 
-def list_account(before: Account | None, listed: ListedAccount) -> Account | None:
+def list_account(before: Row | None, listed: ListedAccount) -> Row | None:
     """Return an account after a record of it; None if there is only a malformed one.
 
     A malformed record, or another one of the same catalogue, says that the account is listed, and nothing else.
     """
     page, said = listed.page, listed.said
-    at = page.received_at
+    seen = {"run_seq": page.run_seq, "seen_seq": page.seq, "last_seen_at": page.received_at, **_NOT_MISSED}
+    first = {"status_since": page.received_at, "present_seq": page.seq}
     if before is None:
-        return said and Account(listed.account_id, *said, at, at, page.run_seq, page.seq, page.seq, at)
-    listed_as, ig_username, public_id, status = said if said and not is_repeated(before, listed) else before[1:5]
-    is_returned = before.removed_at is not None
-    return Account(
-        before.account_id,
-        listed_as,
-        ig_username,
-        public_id,
-        status,
-        at if is_returned or status != before.status else before.status_since,
-        before.first_seen_at,
-        page.run_seq,
-        page.seq,
-        page.seq if is_returned else before.present_seq,
-        at,
-    )
+        new = {"account_id": listed.account_id, "first_seen_at": page.received_at, **first, **seen}
+        return new | said if said else None
+    after = {**before, **(said if said and not is_repeated(before, listed) else {}), **seen}
+    if before["removed_at"] is not None:
+        return after | first
+    return after if after["status"] == before["status"] else after | {"status_since": page.received_at}
 
 
-def is_repeated(before: Account, listed: ListedAccount) -> bool:
+def is_repeated(before: Row, listed: ListedAccount) -> bool:
     """Return whether the catalogue has listed the account before."""
-    return before.seen_seq >= listed.page.began_seq
+    return bool(before["seen_seq"] >= listed.page.began_seq)
 
 
-def begin_periods(before: Account | None, after: Account) -> Iterator[dict[str, Any]]:
+def begin_periods(before: Row | None, after: Row) -> Iterator[Row]:
     """Yield the rows of core.account_periods for the status and the name that begin when an account is listed."""
     for attribute in ("status", "ig_username"):
-        value = getattr(after, attribute)
-        is_returned = before is not None and before.removed_at is not None and attribute == "status"
-        if before is None or value != getattr(before, attribute) or is_returned:
-            yield {
-                "account_id": after.account_id,
-                "attribute": attribute,
-                "value": value,
-                "valid_from": after.last_seen_at,
-                "seq": after.seen_seq,
-                "run_seq": after.run_seq,
-            }
+        is_returned = before is not None and before["removed_at"] is not None and attribute == "status"
+        if before is None or after[attribute] != before[attribute] or is_returned:
+            same = {name: after[name] for name in ("account_id", "run_seq")}
+            begun = {"attribute": attribute, "value": after[attribute]}
+            yield {**same, **begun, "valid_from": after["last_seen_at"], "seq": after["seen_seq"]}

@@ -11,7 +11,7 @@ from models.fields import Field, FieldType, Registry, child_table
 from models.item import Items, is_ignored
 from models.mapping import READING_TYPES, Reading
 from models.mapping import Mapping as MediaMapping
-from models.record import as_text
+from models.values import as_text
 from models.views import MEDIA
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -76,7 +76,7 @@ def fields_of(records: Records, items: Items, known: Registry, mapping: MediaMap
             yield Field(resource, path, frozenset({kind}), is_count, records.page(n).received_at)
 
 
-def table_of(items: Items, columns: Sequence[Column], registry: Registry) -> pa.Table:
+def table_of(items: Items, columns: Sequence[Column]) -> pa.Table:
     """Return a table of items with all columns that items fill, their number `n`, and the hash of their content."""
     numbers = list(items.media_ids)
     return pa.table(
@@ -84,7 +84,7 @@ def table_of(items: Items, columns: Sequence[Column], registry: Registry) -> pa.
             "n": pa.array(numbers, pa.int64()),
             "media_id": pa.array(items.media_ids.values(), pa.string()),
             "content_hash": pa.array(items.content_hashes.values(), pa.uint64()),
-            "overflow": pa.array(_overflow(items, registry), pa.string()),
+            "overflow": pa.array(_overflow(items, columns), pa.string()),
             **{column.name: _array(items, numbers, column) for column in columns},
         }
     )
@@ -95,44 +95,22 @@ def _array(items: Items, numbers: Sequence[int], column: Column) -> pa.Array:
     if column.is_count:
         values = {**values, **items.counts.get(column.key, {})}
     listed = list(map(values.get, numbers))
-    if column.type == "VARCHAR":
-        return _texts(listed)
-    if column.key.startswith("/") and _ARROW[column.type] == _ARROW["TIMESTAMP WITH TIME ZONE"]:
+    if column.type == "VARCHAR" and not {*map(type, listed)} <= {str, type(None)}:
+        listed = [value if value is None else as_text(value) for value in listed]
+    if column.kinds and column.type == "TIMESTAMP WITH TIME ZONE":
         return pa.array(listed, pa.string()).cast(_ARROW[column.type])
     return pa.array(listed, _ARROW[column.type])
 
 
-def _texts(values: Sequence[object]) -> pa.Array:
-    if not {*map(type, values)} <= {str, type(None)}:
-        values = [value if value is None else as_text(value) for value in values]
-    return pa.array(values, pa.string())
-
-
-def _overflow(items: Items, registry: Registry) -> Sequence[str | None]:
+def _overflow(items: Items, columns: Sequence[Column]) -> Sequence[str | None]:
     """Return the fields without a column of each item, as JSON; None for most."""
-    in_columns = {
-        field.path for field in registry.values() if field.resource == MEDIA and field.column_name is not None
-    }
+    in_columns = {column.key for column in columns}
     left: dict[int, dict[str, object]] = {}
     for values_of in (items.values, items.counts):
-        for path in [key for key in values_of if key.startswith("/") and key not in in_columns]:
+        for path in values_of.keys() - in_columns:
             for number, value in values_of[path].items():
                 left.setdefault(number, {})[path] = value
     return [_encode(left[number]).decode() if number in left else None for number in items.media_ids]
-
-
-def join_tables(tables: Iterable[pa.Table], columns: Sequence[Column]) -> pa.Table:
-    """Return the rows of tables that `table_of` made, with these columns, which may be more, or of wider types."""
-    return pa.concat_tables([_widen(table, columns) for table in tables], promote_options="default")
-
-
-def _widen(table: pa.Table, columns: Sequence[Column]) -> pa.Table:
-    for column in columns:
-        place, wanted = table.schema.get_field_index(column.name), _ARROW[column.type]
-        if place >= 0 and (values := table[column.name]).type != wanted:
-            is_text = column.type == "VARCHAR" and not pa.types.is_timestamp(values.type)
-            table = table.set_column(place, column.name, _texts(values.to_pylist()) if is_text else values.cast(wanted))
-    return table
 
 
 def sql_lists(columns: Sequence[Column]) -> Mapping[str, str]:

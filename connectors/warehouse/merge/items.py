@@ -1,28 +1,22 @@
 """The items of a batch: which are stored, which are read, and what of them is written."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.columns import (
-    Column,
-    alter_columns,
-    fields_of,
-    item_columns,
-    join_tables,
-    sql_lists,
-    table_of,
-)
+from connectors.warehouse.merge.columns import Column, alter_columns, fields_of, item_columns, sql_lists, table_of
 from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
+from connectors.warehouse.merge.run_counts import Counted
 from connectors.warehouse.merge.versions import superseded_versions
-from connectors.warehouse.raw.parts import write_part
+from connectors.warehouse.raw.parts import SCHEMA, write_part
 from connectors.warehouse.storage.statements import statements
 from models.fields import Field, FieldType, Registry, register
-from models.item import Items
+from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
 from models.views import own_columns
 
@@ -31,97 +25,103 @@ _SQL = statements(__name__)
 # So many items at a time are read before they become a table.
 _ITEMS = 2000
 
+# The columns of the raw store, as they are called here.
+_RAW = (
+    "seq", "position", "account_id", "surface", "media_id", "received_at", "run_id", "correlation_id", "payload",
+)  # fmt: skip
+
 _SIGHTINGS = [("n", pa.int64()), ("row", pa.int64()), ("is_missed", pa.bool_()), ("is_removed", pa.bool_())]
-_FLAGS = ("is_new", "is_content", "is_changed", "is_same_id")
-_OF_KNOWN = pa.schema(_SIGHTINGS)
-_OF_READ = pa.schema([*_SIGHTINGS, *((name, pa.bool_()) for name in _FLAGS)])
+_FLAGS = [(name, pa.bool_()) for name in ("is_new", "is_content", "is_changed", "is_same_id")]
+_NONE_KNOWN = pa.schema(_SIGHTINGS).empty_table()
+_NONE_LISTED = pa.schema([*_SIGHTINGS, ("media_id", pa.string()), *_FLAGS]).empty_table()
 
 
-@dataclass(slots=True)
-class ReadItems:
-    """The items of a batch once they are compared with the stored ones.
+class Merged(NamedTuple):
+    """What was found in the items of a batch.
 
-    `known` are those whose bytes are stored, by number `n` and stored `row`. The others were read: `media_ids` by
-    number, and `flags`, which say what became of them. `lists` fill the braces of statements.
+    `shared_ids` are ids that one scan has of items with different times or permalinks, with their pages. `raw_seq` is
+    the number of the part of the raw store with their bytes; None without one.
     """
 
-    known: pa.Table = field(default_factory=_OF_KNOWN.empty_table)
-    flags: pa.Table = field(default_factory=_OF_READ.empty_table)
-    media_ids: dict[int, str] = field(default_factory=dict)
-    rejected: list[Rejected] = field(default_factory=list)
+    counted: Counted
+    rejected: Sequence[Rejected]
+    shared_ids: Sequence[tuple[Landing, str]]
+    raw_seq: int | None
+
+
+def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping, raw: Path) -> Merged:
+    """Compare the items of a batch with the stored ones, and write what became of them, in the open transaction.
+
+    Items whose bytes are stored are not read. Alters core.media for new fields and types, before anything is written.
+    Raises duckdb.Error and OSError.
+    """
+    arrived, known, listed = records.arrived(), _NONE_KNOWN, _NONE_LISTED
+    rejected: Sequence[Rejected] = ()
     columns: Sequence[Column] = ()
-    registry: Registry = field(default_factory=dict)
-    lists: Mapping[str, str] = field(default_factory=dict)
-
-    def numbers(self, flag: str) -> pa.ChunkedArray:
-        """Return the numbers of the items with this flag."""
-        return self.flags["n"].filter(self.flags[flag])
-
-
-def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, mapping: MediaMapping) -> ReadItems:
-    """Find the items that are stored, read the others, and compare these with what is stored.
-
-    Alters core.media for new fields and types, before anything is written. Raises duckdb.Error.
-    """
-    read = ReadItems()
     db.register("arrived", arrived)
     if records.raws:
-        read.known = db.execute(_SQL["known"]).to_arrow_table()
-    known = set(read.known["n"].to_pylist())
-    unknown = [n for n in range(len(records.raws)) if n not in known]
-    if not unknown and not records.unknown_fields and not _lacks_columns(db, mapping):
-        return read
-    table = _read_unknown(db, records, unknown, read, mapping)
-    while table.num_rows:
-        db.register("batch", table)
-        db.execute(_SQL["listed"].format(**read.lists))
-        read.flags = db.execute(_SQL["flags"]).to_arrow_table()
-        # If an item was also listed with the stored bytes, the order of all of its listings counts.
-        is_mixed = pc.is_in(read.known["row"], pc.unique(read.flags["row"]))
-        mixed = read.known["n"].filter(is_mixed).to_pylist()
-        if not mixed:
+        known = db.execute(_SQL["known"]).to_arrow_table()
+    numbers = sorted({*range(len(records.raws))}.difference(known["n"].to_pylist()))
+    while numbers or records.unknown_fields:
+        tables, columns, rejected = _read_items(db, records, numbers, mapping)
+        if not tables:
             break
-        items, _ = read_batch_items(records, mixed, mapping)
-        read.known = read.known.filter(pc.invert(is_mixed))
-        table = pa.concat_tables([table, _take(items, read)])
-    return read
+        db.register("batch", pa.concat_tables(tables))
+        db.execute(_SQL["listed"].format(**sql_lists(columns)))
+        listed = db.execute(_SQL["flags"]).to_arrow_table()
+        # If an item was also listed with the stored bytes, the order of all of its listings counts.
+        is_mixed = pc.is_in(known["row"], pc.unique(listed["row"]))
+        if not (mixed := known["n"].filter(is_mixed).to_pylist()):
+            break
+        numbers, known = sorted([*numbers, *mixed]), known.filter(pc.invert(is_mixed))
+    sighted = _find_sighted(known, listed)
+    raw_seq = _write_raw(raw, records, arrived, listed)
+    if records.raws:
+        _write_items(db, listed, sighted, columns, mapping)
+    is_changed_one = pc.and_not(listed["is_changed"], listed["is_new"])
+    kinds = {
+        "added": listed["n"].filter(listed["is_new"]),
+        "changed": listed["n"].filter(is_changed_one),
+        "returned": sighted["first"].filter(sighted["is_removed"]),
+    }
+    counted = Counted()
+    for name, of_kind in kinds.items():
+        for run_seq, number in Counter(arrived["run_seq"].take(of_kind).to_pylist()).items():
+            counted[run_seq, name] += number
+    shared = listed.filter(listed["is_same_id"])
+    pages = map(records.page, shared["n"].to_pylist())
+    return Merged(counted, rejected, [*zip(pages, shared["media_id"].to_pylist(), strict=True)], raw_seq)
 
 
-def _lacks_columns(db: DuckDBPyConnection, mapping: MediaMapping) -> bool:
-    """Return whether core.media has not every mapped column, which views name: so before the first item."""
-    present = {name for name, _ in db.execute(_SQL["columns"]).fetchall()}
-    return not present.issuperset(column.column for column in mapping.columns)
+def _read_items(
+    db: DuckDBPyConnection, records: Records, numbers: Sequence[int], mapping: MediaMapping
+) -> tuple[Sequence[pa.Table], Sequence[Column], Sequence[Rejected]]:
+    """Return items in tables, which need a third of their memory, the columns that they fill, and the rejected ones.
 
-
-def _read_unknown(
-    db: DuckDBPyConnection, records: Records, numbers: Sequence[int], read: ReadItems, mapping: MediaMapping
-) -> pa.Table:
-    """Return the items with these numbers as a table. Register their fields, and give core.media their columns."""
-    read.registry = known = read_registry(db)
-    present = dict(db.execute(_SQL["columns"]).fetchall())
+    Registers the fields of items and pages; core.media has all the columns then.
+    """
+    known, present = read_registry(db), dict(db.execute(_SQL["columns"]).fetchall())
     own = {*own_columns("media"), *present, *(column.column for column in mapping.columns)}
-    tables = []
-    # At least once: a table without rows has its columns too.
-    for first in range(0, len(numbers) or 1, _ITEMS):
-        items, rejected = read_batch_items(records, numbers[first : first + _ITEMS], mapping)
-        read.rejected += rejected
-        read.registry = register(read.registry, fields_of(records, items, read.registry, mapping), own)
-        read.columns = item_columns(mapping, read.registry)
-        tables.append(_take(items, read))
-    read.registry = register(read.registry, records.unknown_fields, own)
-    for statement in alter_columns(read.columns, present):
+    registry: Registry = known
+    columns: Sequence[Column] = ()
+    tables, rejected = list[pa.Table](), list[Rejected]()
+    # From the beginning when there is a new field or type: tables that are joined have the same columns.
+    while (needed := item_columns(mapping, registry)) != columns:
+        columns, tables, rejected = needed, [], []
+        for first in range(0, len(numbers), _ITEMS):
+            items, more = read_batch_items(records, numbers[first : first + _ITEMS], mapping)
+            registry = register(registry, fields_of(records, items, registry, mapping), own)
+            if item_columns(mapping, registry) != columns:
+                break
+            rejected += more
+            tables.append(table_of(items, columns))
+    registry = register(registry, records.unknown_fields, own)
+    for statement in alter_columns(columns, present):
         db.execute(statement)
-    if changed := [one for key, one in read.registry.items() if one != known.get(key)]:
+    if changed := [one for key, one in registry.items() if one != known.get(key)]:
         db.register("registered", table_of_fields(changed))
         db.execute(_SQL["registered"])
-    read.lists = sql_lists(read.columns)
-    return join_tables(tables, read.columns)
-
-
-def _take(items: Items, read: ReadItems) -> pa.Table:
-    """Return a table of items, which needs a third of their memory, and keep their ids."""
-    read.media_ids |= items.media_ids
-    return table_of(items, read.columns, read.registry)
+    return tables, columns, rejected
 
 
 def read_registry(db: DuckDBPyConnection) -> Registry:
@@ -133,7 +133,7 @@ def read_registry(db: DuckDBPyConnection) -> Registry:
     return {(one.resource, one.path): one for one in fields}
 
 
-def table_of_fields(fields: Sequence[Field]) -> pa.Table:
+def table_of_fields(fields: Collection[Field]) -> pa.Table:
     """Return fields as rows of core.fields."""
     times = pa.timestamp("us", tz="UTC")
     return pa.table(
@@ -151,64 +151,53 @@ def table_of_fields(fields: Sequence[Field]) -> pa.Table:
     )
 
 
-def write_raw(folder: Path, records: Records, arrived: pa.Table, read: ReadItems) -> int | None:
-    """Write the bytes of new and changed items to a part of the raw store; return its number, or None without any."""
-    changed = read.numbers("is_changed")
-    if not len(changed):
-        return None
-    numbers = changed.to_pylist()
-    pages = list(map(records.page, numbers))
-    listed = arrived.take(changed)
-    rows = pa.table(
-        {
-            "landed": listed["seq"],
-            "position": listed["position"],
-            "account_id": listed["account_id"],
-            "surface": listed["surface"],
-            "media_id": pa.array([read.media_ids[n] for n in numbers], pa.string()),
-            "seen_at": listed["received_at"],
-            "run_id": pa.array([page.run_id for page in pages], pa.string()),
-            "correlation_id": pa.array([page.correlation_id for page in pages], pa.string()),
-            "payload": pa.array([records.raws[n] for n in numbers], pa.binary()),
-        }
-    )
-    write_part(folder, pages[0].seq, rows)
-    return pages[0].seq
-
-
-def find_sighted(read: ReadItems) -> pa.Table:
+def _find_sighted(known: pa.Table, listed: pa.Table) -> pa.Table:
     """Return the stored rows that the batch listed: their first and last listing in it, and whether they changed."""
-    listed = pa.concat_tables([read.known, read.flags.filter(pc.field("row") >= 0)], promote_options="default")
-    flags = ("is_missed", "is_removed", "is_changed")
-    of_rows = listed.group_by("row", use_threads=False).aggregate(
+    found = pa.concat_tables([known, listed.filter(pc.field("row") >= 0)], promote_options="default")
+    flags = ["is_missed", "is_removed", "is_changed"]
+    found = found.group_by("row", use_threads=False).aggregate(
         [("n", "min"), ("n", "max"), *((name, "any") for name in flags)]
     )
-    columns = [of_rows[name] for name in ("row", "n_min", "n_max", *(f"{name}_any" for name in flags))]
-    columns[-1] = columns[-1].fill_null(fill_value=False)
-    return pa.table(dict(zip(("row", "first", "last", *flags), columns, strict=True)))
+    sighted = found.select(["row", "n_min", "n_max", *(f"{name}_any" for name in flags)])
+    sighted = sighted.rename_columns(["row", "first", "last", *flags])
+    return sighted.set_column(5, "is_changed", sighted["is_changed"].fill_null(fill_value=False))
 
 
-def write_items(db: DuckDBPyConnection, read: ReadItems, sighted: pa.Table, mapping: MediaMapping) -> None:
-    """Write what became of the items: versions, counts, rows, addresses and sightings. Raises duckdb.Error.
+def _write_raw(folder: Path, records: Records, arrived: pa.Table, listed: pa.Table) -> int | None:
+    """Write the bytes of new and changed items to a part of the raw store; return its number, or None without any."""
+    changed = listed.filter(listed["is_changed"])
+    if not changed.num_rows:
+        return None
+    numbers = changed["n"].to_pylist()
+    rows = arrived.take(changed["n"]).append_column("media_id", changed["media_id"])
+    rows = rows.append_column("payload", pa.array([records.raws[n] for n in numbers], pa.binary()))
+    write_part(folder, records.page(numbers[0]).seq, rows.select(_RAW).rename_columns(SCHEMA.names))
+    return records.page(numbers[0]).seq
+
+
+def _write_items(
+    db: DuckDBPyConnection, listed: pa.Table, sighted: pa.Table, columns: Sequence[Column], mapping: MediaMapping
+) -> None:
+    """Write what became of the items: versions, counts, rows, addresses and sightings.
 
     A statement costs a millisecond, so those without work are left out.
     """
     db.register("sighted", sighted)
-    flags, lists = read.flags, dict(read.lists)
-    if _any(pc.and_not(flags["is_content"], flags["is_new"])):
+    lists = dict(sql_lists(columns))
+    if _any(pc.and_not(listed["is_content"], listed["is_new"])):
         rows = db.execute(_SQL["superseded"]).to_arrow_table().to_pylist()
-        db.register("versions", pa.Table.from_pylist([*superseded_versions(rows, read.columns, mapping)]))
+        db.register("versions", pa.Table.from_pylist([*superseded_versions(rows, columns, mapping)]))
         db.execute(_SQL["versions"])
-    is_unchanged = _any(pc.invert(flags["is_changed"]))
+    is_changed, is_unchanged = _any(listed["is_changed"]), _any(pc.invert(listed["is_changed"]))
     if is_unchanged:
         [(differing,)] = db.execute(_SQL["differing"].format(**lists)).fetchall()
         lists["assignments"] = "".join(f'"{name}" = b."{name}", ' for name in differing)
     steps = {
         "addresses": is_unchanged,
-        "counts": _any(flags["is_changed"]),
+        "counts": is_changed,
         "returned_events": _any(sighted["is_removed"]),
         "replaced": _any(sighted["is_changed"]),
-        "items": _any(flags["is_changed"]),
+        "items": is_changed,
         "sightings": _any(pc.invert(sighted["is_changed"])),
         "returned": _any(sighted["is_missed"]),
     }

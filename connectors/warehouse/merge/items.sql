@@ -34,43 +34,37 @@ WHEN NOT MATCHED THEN INSERT BY NAME
 CREATE OR REPLACE TEMP TABLE listed AS
 WITH listings AS (
     SELECT
-        b.n, first_value(b.n) OVER item AS item, lag(b.n) OVER item AS n_before, lead(b.n) OVER item IS NULL AS is_last
+        a.* EXCLUDE (run_id, correlation_id), b.media_id, b.content_hash, b.published_at, b.permalink,
+        {{{counts}}} AS counts, first_value(b.n) OVER item AS item, lead(b.n) OVER item IS NULL AS is_last,
+        lag(struct_pack(
+            seq := a.seq, content_hash := b.content_hash, published_at := b.published_at, permalink := b.permalink,
+            counts := counts
+        )) OVER item AS earlier
     FROM batch AS b
     JOIN arrived AS a ON a.n = b.n
     WINDOW item AS (PARTITION BY a.account_id, a.surface, b.media_id ORDER BY b.n)
-),
-earlier AS (
-    SELECT i.n, a.seq, b.content_hash, b.published_at, b.permalink, {{{counts}}} AS earlier_counts
-    FROM listings AS i
-    JOIN batch AS b ON b.n = i.n
-    JOIN arrived AS a ON a.n = i.n
-    WHERE NOT i.is_last
 )
 SELECT
-    a.*, i.item, i.is_last, b.media_id, b.content_hash,
+    i.* EXCLUDE (published_at, permalink, earlier),
     m.rowid AS row, m.present_seq, m.first_seen_at, m.first_run_seq, m.content_changed_at,
     coalesce(m.missed_at IS NOT NULL, false) AS is_missed, coalesce(m.removed_at IS NOT NULL, false) AS is_removed,
-    {{{counts}}} AS counts,
-    if(e.n IS NULL, {{{stored_counts}}}, e.earlier_counts) AS before,
-    if(e.n IS NULL, m.content_hash, e.content_hash) AS content_before,
+    if(earlier IS NULL, {{{stored_counts}}}, earlier.counts) AS before,
+    if(earlier IS NULL, m.content_hash, earlier.content_hash) AS content_before,
     coalesce(
-        if(e.n IS NULL, m.seen_seq, e.seq) >= a.began_seq
-        AND (if(e.n IS NULL, m.published_at, e.published_at) IS DISTINCT FROM b.published_at
-            OR if(e.n IS NULL, m.permalink, e.permalink) IS DISTINCT FROM b.permalink),
+        if(earlier IS NULL, m.seen_seq, earlier.seq) >= i.began_seq
+        AND (if(earlier IS NULL, m.published_at, earlier.published_at) IS DISTINCT FROM i.published_at
+            OR if(earlier IS NULL, m.permalink, earlier.permalink) IS DISTINCT FROM i.permalink),
         false
     ) AS is_same_id,
-    m.rowid IS NULL AND e.n IS NULL AS is_new,
-    b.content_hash IS DISTINCT FROM content_before AS is_content,
+    m.rowid IS NULL AND earlier IS NULL AS is_new,
+    i.content_hash IS DISTINCT FROM content_before AS is_content,
     is_content OR before IS DISTINCT FROM counts AS is_changed
-FROM batch AS b
-JOIN arrived AS a ON a.n = b.n
-JOIN listings AS i ON i.n = b.n
-LEFT JOIN earlier AS e ON e.n = i.n_before
-LEFT JOIN core.media AS m ON m.account_id = a.account_id AND m.surface = a.surface AND m.media_id = b.media_id
+FROM listings AS i
+LEFT JOIN core.media AS m ON m.account_id = i.account_id AND m.surface = i.surface AND m.media_id = i.media_id
 
 -- name: flags
 -- What the merge decides by, one row for each time that an item was listed; `row` is -1 if none is stored. Writes nothing.
-SELECT n, coalesce(row, -1) AS row, is_new, is_content, is_changed, is_same_id, is_missed, is_removed
+SELECT n, coalesce(row, -1) AS row, is_missed, is_removed, media_id, is_new, is_content, is_changed, is_same_id
 FROM listed
 ORDER BY n
 

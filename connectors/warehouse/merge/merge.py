@@ -6,29 +6,28 @@ the batch in the inbox, which the next opening deletes up to `merged_seq`.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from zlib import crc32
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.accounts import Account, begin_periods, is_repeated, list_account
-from connectors.warehouse.merge.items import ReadItems, compare_items, find_sighted, write_items, write_raw
+from connectors.warehouse.merge.accounts import begin_periods, is_repeated, list_account
+from connectors.warehouse.merge.items import merge_items
 from connectors.warehouse.merge.reading import ListedAccount, Records, Rejected, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, MergeStats, add_counts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.statements import statements
+from models.api import DEFAULT_PATHS, PagePaths
 from models.checkpoint import Checkpoint, ScanState
 from models.feeds import LIFETIMES
 from models.incremental import PROOFS, PROOFS_AGAIN
 from models.item import CONTENT_RULE
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
-from models.media_page import DEFAULT_PATHS, PagePaths
 from models.partition import CATALOGUE
 
 _SQL = statements(__name__)
@@ -65,21 +64,13 @@ def merge_pages(
 ) -> MergeStats:
     """Merge a batch as `merge_batch` does, in the open transaction."""
     records = read_records(batch, paths)
-    arrived = records.arrived()
-    findings: list[Row] = []
-    read = compare_items(db, records, arrived, mapping)
-    raw_seq = write_raw(raw, records, arrived, read)
-    sighted = find_sighted(read)
-    counted = _count(records, arrived, read, sighted)
-    if records.raws:
-        write_items(db, read, sighted, mapping)
-    findings.extend(
-        _finding(records.page(n), "same_id", read.media_ids[n]) for n in read.numbers("is_same_id").to_pylist()
-    )
+    items = merge_items(db, records, mapping, raw)
+    counted = _count_records(records) + items.counted
+    findings = [_finding(page, "same_id", media_id) for page, media_id in items.shared_ids]
     if records.accounts:
         doubled = _write_accounts(db, records.accounts)
         findings.extend(_finding(listed.page, "listed_twice", listed.account_id) for listed in doubled)
-    if rejected := sorted([*records.rejected, *read.rejected], key=lambda one: (one.page.seq, one.position or 0)):
+    if rejected := sorted([*records.rejected, *items.rejected], key=lambda one: (one.page.seq, one.position or 0)):
         findings.extend(_finding(one.page, "rejected", None) for one in rejected if one.hides_an_id)
         counted.update(_write_quarantine(db, rejected))
     if findings:
@@ -89,35 +80,22 @@ def merge_pages(
         _write_outcomes(db, batch)
     if any(page.end for page in batch):
         counted.update(_close_scans(db, batch))
-    db.execute(_SQL["merged"], [batch[-1].seq, raw_seq, mapping.to_json(), CONTENT_RULE])
+    db.execute(_SQL["merged"], [batch[-1].seq, items.raw_seq, mapping.to_json(), CONTENT_RULE])
     return add_counts(db, counted, {page.run_seq: page.run_id for page in batch})
 
 
-def _offer_rows(db: DuckDBPyConnection, name: str, rows: Sequence[Mapping[str, object]], **types: pa.DataType) -> None:
-    """Let statements read rows as a table; a column has the type of its values, or the one given here.
-
-    A column without any value has NULL, which fits every type.
-    """
-    columns = {column: pa.array([row[column] for row in rows], types.get(column)) for column in rows[0]}
-    db.register(name, pa.table(columns))
+def _offer_rows(db: DuckDBPyConnection, name: str, rows: Sequence[Row]) -> None:
+    """Let statements read rows as a table; a column has the type of its values, which NULL alone fits any."""
+    db.register(name, pa.Table.from_pylist([*rows]))
 
 
-def _count(records: Records, arrived: pa.Table, read: ReadItems, sighted: pa.Table) -> Counted:
+def _count_records(records: Records) -> Counted:
     counted = Counted()
     for page, size in zip(records.pages, records.sizes, strict=True):
         # Records from the quarantine, which no scan asked for, were counted when they were received.
         if page.scan_id:
             counted[page.run_seq, "pages"] += 1
             counted[page.run_seq, "items"] += size
-    changed = pc.and_not(read.flags["is_changed"], read.flags["is_new"])
-    listings = {
-        "added": read.numbers("is_new"),
-        "changed": read.flags["n"].filter(changed),
-        "returned": sighted["first"].filter(sighted["is_removed"]),
-    }
-    for name, numbers in listings.items():
-        for run_seq, number in Counter(arrived["run_seq"].take(numbers).to_pylist()).items():
-            counted[run_seq, name] += number
     return counted
 
 
@@ -128,20 +106,19 @@ def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
 
 def _write_accounts(db: DuckDBPyConnection, listed: Sequence[ListedAccount]) -> Sequence[ListedAccount]:
     """Write the accounts that a batch lists; return the records that differ from another one of their catalogue."""
-    rows = db.execute(_SQL["known_accounts"], [[one.account_id for one in listed]]).fetchall()
-    known = {account.account_id: account for account in map(Account._make, rows)}
-    begun: list[Row] = []
-    doubled = []
+    rows = db.execute(_SQL["known_accounts"], [[one.account_id for one in listed]]).to_arrow_table().to_pylist()
+    known, begun, doubled = {row["account_id"]: row for row in rows}, list[Row](), []
     for one in listed:
         before = known.get(one.account_id)
         if (after := list_account(before, one)) is None:
             continue
         known[one.account_id] = after
         begun += begin_periods(before, after)
-        if before and one.said and is_repeated(before, one) and one.said[1::2] != (before.ig_username, before.status):
-            doubled.append(one)
+        if before and one.said and is_repeated(before, one):
+            differs = any(one.said[name] != before[name] for name in ("ig_username", "status"))
+            doubled += [one] if differs else []
     if known:
-        _offer_rows(db, "listed_accounts", [account._asdict() for account in known.values()])
+        _offer_rows(db, "listed_accounts", [*known.values()])
         db.execute(_SQL["accounts"])
     if begun:
         _offer_rows(db, "begun", begun)
@@ -150,16 +127,19 @@ def _write_accounts(db: DuckDBPyConnection, listed: Sequence[ListedAccount]) -> 
 
 
 def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected]) -> Counted:
-    rows: dict[tuple[object, ...], Row] = {}
-    for one in rejected:
-        page = one.page
-        said = {
-            **_pick(page, ("page", "run_id", "correlation_id")),
-            **_pick(one, ("reason", "position", "payload", "digest")),
+    rows = [
+        {
+            **asdict(one.page.partition),
+            **_pick(one.page, ("page", "run_id", "correlation_id")),
+            **_pick(one, ("reason", "position", "payload")),
+            # An unsigned one of 64 bits.
+            "digest": str(one.digest),
+            "n": n,
+            "seen_at": one.page.received_at,
         }
-        first = {**asdict(page.partition), **said, "seen_at": page.received_at}
-        rows.setdefault((page.partition, one.reason, one.digest), first)["last_seen_at"] = page.received_at
-    _offer_rows(db, "quarantined", list(rows.values()), digest=pa.uint64())
+        for n, one in enumerate(rejected)
+    ]
+    _offer_rows(db, "quarantined", rows)
     run_seqs = {one.page.run_id: one.page.run_seq for one in rejected}
     written = db.execute(_SQL["quarantine"]).fetchall()
     return Counter((run_seqs[run_id], "quarantined") for action, run_id in written if action == "INSERT")

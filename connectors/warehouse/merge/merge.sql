@@ -1,8 +1,5 @@
 -- name: known_accounts
 -- The accounts that the batch lists, as they are stored. Writes nothing.
-SELECT
-    account_id, listed_as, ig_username, public_id, status, status_since, first_seen_at, run_seq, seen_seq, present_seq,
-    last_seen_at, missed_at, confirmed_by, removed_at, removal
 FROM core.accounts
 WHERE account_id IN (SELECT unnest(?::VARCHAR[]))
 
@@ -23,9 +20,15 @@ INSERT INTO core.account_periods BY NAME
 SELECT *, lead(valid_from) OVER (PARTITION BY account_id, attribute ORDER BY seq) AS valid_to FROM begun ORDER BY seq
 
 -- name: quarantine
--- Writes core.quarantine: a record that is there already gets a later time, whatever its place on the page.
+-- Writes core.quarantine: a record that is there already gets a later time, whatever its place on the page. Of equal
+-- ones in the batch the first counts.
 MERGE INTO core.quarantine AS q
-USING quarantined AS r
+USING (
+    SELECT * EXCLUDE (n) REPLACE (digest::UBIGINT AS digest), max(seen_at) OVER same AS last_seen_at
+    FROM quarantined
+    WINDOW same AS (PARTITION BY resource, account_id, surface, reason, digest)
+    QUALIFY row_number() OVER (same ORDER BY n) = 1
+) AS r
 ON q.digest = r.digest AND q.reason = r.reason AND q.resource = r.resource AND q.account_id = r.account_id
     AND q.surface = r.surface
 WHEN MATCHED THEN UPDATE SET last_seen_at = r.last_seen_at

@@ -2,33 +2,35 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
-import msgspec
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from models.api import RejectedRecord, read_account_page
+from models.api import Page, PagePaths, read_account_page, read_media_page
+from models.decoding import Unreadable, decode_record
 from models.fields import Field
 from models.item import Items, read_decoded, read_items
 from models.landing import Landing
-from models.mapping import Mapping
-from models.media_page import PagePaths, locate_items
-from models.partial_json import Unreadable, elements, exact_text
-from models.record import decode_record
+from models.mapping import Mapping as MediaMapping
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_OF_PAGE = (
+    ("partition.account_id", pa.string()), ("partition.surface", pa.string()), ("seq", pa.int64()),
+    ("began_seq", pa.int64()), ("received_at", pa.timestamp("us", tz="UTC")), ("run_seq", pa.int64()),
+    ("run_id", pa.string()), ("correlation_id", pa.string()),
+)  # fmt: skip
 
 
 class ListedAccount(NamedTuple):
     """An account on a page of the catalogue. `account_id` is in lower case; ids are case-insensitive (API 2).
 
-    `said` are its id as it was received, its name, its public id and its status; None in a malformed record.
+    `said` are the values of other columns of core.accounts; None in a malformed record.
     """
 
     page: Landing
     account_id: str
-    said: tuple[str, str, str, str] | None
+    said: dict[str, str] | None
 
 
 class Rejected(NamedTuple):
@@ -68,22 +70,15 @@ class Records:
         return self.pages[self.page_of[number]]
 
     def arrived(self) -> pa.Table:
-        """Return the items as a table: number, partition, landing, and the hash of the bytes."""
+        """Return the items as a table: number, partition, landing, run, and the hash of the bytes."""
         pages = pa.table(
-            {
-                "account_id": pa.array([page.partition.account_id for page in self.pages], pa.string()),
-                "surface": pa.array([page.partition.surface for page in self.pages], pa.string()),
-                "seq": pa.array([page.seq for page in self.pages], pa.int64()),
-                "began_seq": pa.array([page.began_seq for page in self.pages], pa.int64()),
-                "received_at": pa.array([page.received_at for page in self.pages], pa.timestamp("us", tz="UTC")),
-                "run_seq": pa.array([page.run_seq for page in self.pages], pa.int64()),
-            }
-        ).take(pa.array(self.page_of, pa.int64()))
-        hashes = pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64())
+            {name.rpartition(".")[2]: pa.array(map(attrgetter(name), self.pages), kind) for name, kind in _OF_PAGE}
+        )
         return (
-            pages.append_column("n", pa.array(range(len(self.raws)), pa.int64()))
+            pages.take(pa.array(self.page_of, pa.int64()))
+            .append_column("n", pa.array(range(len(self.raws)), pa.int64()))
             .append_column("position", pa.array(self.position, pa.int32()))
-            .append_column("payload_hash", hashes)
+            .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64()))
         )
 
 
@@ -91,69 +86,59 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
     """Return the records of the pages of a batch; items are not decoded yet."""
     records = Records([page for page in batch if page.body])
     for number, page in enumerate(records.pages):
-        body = page.body.removeprefix(_BYTE_ORDER_MARK)
         try:
             if page.partition.account_id:
-                items, _, others = locate_items(body, paths)
-                raws = elements(items)
-                records.sizes.append(len(raws))
-                records.raws.extend(raws)
-                records.page_of.extend([number] * len(raws))
-                records.position.extend(range(len(raws)))
-                records.unknown_fields.extend(_unknown("media_page", name, page) for name in sorted(others))
+                read = read_media_page(page.body, paths)
+                records.raws.extend(read.records)
+                records.page_of.extend([number] * len(read.records))
+                records.position.extend(range(len(read.records)))
             else:
-                _read_catalogue_page(records, page, body)
+                read = read_account_page(page.body)
+                _list_accounts(records, page, read)
         except Unreadable as error:
             records.sizes.append(0)
-            digest = xxh3_64_intdigest(page.body)
-            reason = f"The page cannot be read: {error}."
-            records.rejected.append(Rejected(page, None, reason, exact_text(page.body), digest, hides_an_id=True))
+            reason, digest = f"The page cannot be read: {error}.", xxh3_64_intdigest(page.body)
+            # It may have any bytes.
+            text = page.body.replace(b"\0", b"\\x00").decode(errors="backslashreplace")
+            records.rejected.append(Rejected(page, None, reason, text, digest, hides_an_id=True))
+            continue
+        records.sizes.append(len(read.records))
+        of_page = "media_page" if page.partition.account_id else "account_page"
+        for name in sorted(read.unknown_fields):
+            resource = "account" if name.startswith("items[].") else of_page
+            path = name.removeprefix("items[].")
+            records.unknown_fields.append(
+                Field(resource, path, frozenset(), is_count=False, first_seen_at=page.received_at)
+            )
     return records
 
 
-def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
-    read = read_account_page(body)
-    records.sizes.append(read.items)
+def _list_accounts(records: Records, page: Landing, read: Page) -> None:
     for one in read.accounts:
-        said = one.id, one.ig_username, one.public_id, one.status
-        records.accounts.append(ListedAccount(page, one.id.lower(), said))
+        said = {name: getattr(one, name) for name in ("ig_username", "public_id", "status")}
+        records.accounts.append(ListedAccount(page, one.id.lower(), {"listed_as": one.id, **said}))
     for record in read.rejected:
-        if record.account_id is not None:
-            records.accounts.append(ListedAccount(page, record.account_id.lower(), _said(record)))
-        if record.unknown_status is None:
-            hides_an_id = record.account_id is None
-            digest = xxh3_64_intdigest(record.payload.encode())
-            records.rejected.append(Rejected(page, record.position, record.reason, record.payload, digest, hides_an_id))
-    for name in sorted(read.unknown_fields):
-        resource = "account" if name.startswith("items[].") else "account_page"
-        records.unknown_fields.append(_unknown(resource, name.removeprefix("items[]."), page))
+        if (account_id := record.account_id) is not None:
+            records.accounts.append(ListedAccount(page, account_id.lower(), None))
+        text, digest = record.payload, xxh3_64_intdigest(record.payload.encode())
+        hides_an_id = account_id is None
+        records.rejected.append(Rejected(page, record.position, record.reason, text, digest, hides_an_id))
 
 
-def _unknown(resource: str, name: str, page: Landing) -> Field:
-    return Field(resource, name, frozenset(), is_count=False, first_seen_at=page.received_at)
-
-
-def _said(record: RejectedRecord) -> tuple[str, str, str, str] | None:
-    """Return what a malformed account says: nothing, unless only its status is unknown: it is kept as text (API 3)."""
-    if record.unknown_status is None:
-        return None
-    value = msgspec.json.decode(record.payload)
-    return value["id"], value["ig_username"], value["public_id"], record.unknown_status
-
-
-def read_batch_items(records: Records, numbers: Iterable[int], mapping: Mapping) -> tuple[Items, Sequence[Rejected]]:
+def read_batch_items(
+    records: Records, numbers: Iterable[int], mapping: MediaMapping
+) -> tuple[Items, Sequence[Rejected]]:
     """Return the items with these numbers, and the rejected ones."""
     items = read_items(((number, records.raws[number]) for number in numbers), mapping)
     rejected = []
     for number, error in sorted(items.rejected.items()):
-        raw, page = records.raws[number], records.page(number)
-        text = exact_text(raw) if error.code == "not_json" else raw.decode(errors="backslashreplace")
+        raw, position = records.raws[number], records.position[number]
         digest = _digest(raw, error.code, mapping)
-        rejected.append(Rejected(page, records.position[number], str(error), text, digest, hides_an_id=True))
+        rejected.append(Rejected(records.page(number), position, str(error), raw.decode(), digest, hides_an_id=True))
     return items, rejected
 
 
-def _digest(raw: bytes, code: str, mapping: Mapping) -> int:
+def _digest(raw: bytes, code: str, mapping: MediaMapping) -> int:
     """Return the hash by which a rejected item is recognized: that of its content if only its id is missing."""
     if code in ("no_id", "inexact_id"):
         first = mapping.media_id[0].strip("/")

@@ -69,11 +69,6 @@ def open_warehouse(path: Path) -> Iterator[DuckDBPyConnection]:
             yield db
 
 
-def checkpoint(db: DuckDBPyConnection) -> None:
-    """Write the contents of the log to the file, outside of a transaction. Raises duckdb.Error."""
-    db.execute("CHECKPOINT")
-
-
 @contextmanager
 def transaction(db: DuckDBPyConnection) -> Iterator[None]:
     """Run the block in a transaction: commit it at the end, or roll it back if the block raises."""

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from connectors.warehouse.storage.errors import first_line
@@ -34,15 +34,11 @@ def replace_file(path: Path, data: bytes) -> None:
     """Replace a file atomically and durably: it is written next to it, then renamed. Raises OSError."""
     draft = path.with_name(f".{path.name}.next")
     draft.unlink(missing_ok=True)
-    try:
-        with open(draft, "xb", opener=open_without_symlinks) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+    # Exclusive, so that a symbolic link is not followed.
+    with draft.open("xb") as file:
+        file.write(data)
+    sync(draft)
+    draft.replace(path)
     sync(path.parent)
 
 

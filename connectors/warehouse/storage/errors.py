@@ -1,18 +1,24 @@
-"""Errors of the files, each with a message of one line that names the file and the fix.
-
-WarehouseError
-├── WarehouseBusy      another process holds the file
-├── WarehouseUnusable  the file cannot be opened, read or written
-│   └── SnapshotHides  the snapshot hides what the next one would show
-├── OtherService       the file was filled from another service address
-├── SnapshotMissing    no snapshot has been published yet
-└── SnapshotUnreadable the snapshot lacks what this version reads
-
-QueryError is separate, because it concerns a user's query, not a file.
-"""
+"""Errors of the files, each with a message of one line that names the file and the fix."""
 
 import re
 from pathlib import Path
+
+from models.errors import WarehouseError, WarehouseUnusable
+
+# With those that the state raises, too.
+__all__ = [
+    "OtherService",
+    "QueryError",
+    "SnapshotHides",
+    "SnapshotMissing",
+    "SnapshotUnreadable",
+    "WarehouseBusy",
+    "WarehouseError",
+    "WarehouseUnusable",
+    "explain",
+    "first_line",
+    "hint_for",
+]
 
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
@@ -28,19 +34,11 @@ _FIXES = {
     "not a valid DuckDB database": "set the path to another file, or restore a backup",
     "Corrupt": "restore a backup of the warehouse, the state and the raw store together",
 }
-_OTHERWISE = "check the path and the disk, then retry; landed pages are kept"
-
-
-class WarehouseError(Exception):
-    """A problem of the warehouse that a person can fix. The message is one line."""
+_OTHERWISE = "Fix: check the path and the disk, then retry; landed pages are kept."
 
 
 class WarehouseBusy(WarehouseError):  # noqa: N818 - a state of the file, not a bug
     """Another process holds the file."""
-
-
-class WarehouseUnusable(WarehouseError):  # noqa: N818
-    """The file, or its raw store, cannot be opened, read or written, or does not belong here."""
 
 
 class SnapshotHides(WarehouseUnusable):
@@ -64,7 +62,7 @@ class SnapshotUnreadable(WarehouseError):  # noqa: N818
 
 
 class QueryError(Exception):
-    """A user's query failed or was refused."""
+    """A user's query failed or was refused; no problem of a file."""
 
 
 def first_line(error: Exception | str) -> str:
@@ -85,5 +83,4 @@ def explain(path: Path, error: Exception) -> WarehouseError:
         found = _CONFLICT.search(text)
         holder = f"{Path(found['program']).name} (process {found['pid']})" if found else "another process"
         return WarehouseBusy(f"{path} is held by {holder}. Fix: close that program, or read the snapshot instead.")
-    fix = next((fix for sign, fix in _FIXES.items() if sign in text), _OTHERWISE)
-    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}. Fix: {fix}.")
+    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}. {hint_for(error, _OTHERWISE)}")

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -59,31 +59,26 @@ class Held(Exception):  # noqa: N818 - a state of the lock, not a bug
         self.who = who
 
 
-@contextmanager
-def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
-    """Hold the lock file exclusively for the duration of the block. Creates its folder if necessary.
+def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> IO[str]:
+    """Return the lock file, which is held until it is closed. Creates its folder if necessary.
 
     The operating system releases the lock (flock) of a killed process. `holder` takes the lock for a moment, so a first
-    failure is retried a few times.
-
-    Raises Held, and OSError when the folder cannot be written.
+    failure is retried a few times. Raises Held, and OSError when the folder cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # The file is truncated, so a symbolic link to another file must not be followed.
-    with open(path, "a+", encoding="utf-8", opener=open_without_symlinks) as file:
-        for _ in range(_TRIES):
-            if _try_lock(file, fcntl.LOCK_EX):
-                break
-            pause(_PAUSE)
-        else:
+    file = open(path, "a+", encoding="utf-8", opener=open_without_symlinks)  # noqa: SIM115 - the caller closes it
+    for _ in range(_TRIES):
+        if _try_lock(file, fcntl.LOCK_EX):
+            break
+        pause(_PAUSE)
+    else:
+        with file:
             raise Held(_read(file))
-        file.truncate(0)
-        json.dump(asdict(Holder(os.getpid(), activity, since)), file)
-        file.flush()
-        try:
-            yield
-        finally:
-            file.truncate(0)
+    file.truncate(0)
+    json.dump(asdict(Holder(os.getpid(), activity, since)), file)
+    file.flush()
+    return file
 
 
 @contextmanager
@@ -92,17 +87,16 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
 
     Raises WarehouseBusy, which names the holder, and WarehouseUnusable when the folder cannot be written.
     """
-    file = lock_path(warehouse)
-    with ExitStack() as held:
-        try:
-            held.enter_context(lock(file, activity, since=since, pause=pause))
-        except Held as other:
-            raise WarehouseBusy(
-                f"{warehouse} is held by {other}. Fix: wait until it has finished, or read the snapshot meanwhile."
-            ) from None
-        except OSError as error:
-            hint = hint_for(error, "Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder.")
-            raise WarehouseUnusable(f"cannot write in {file.parent}: {error.strerror}. {hint}") from error
+    path = lock_path(warehouse)
+    try:
+        file = lock(path, activity, since=since, pause=pause)
+    except Held as other:
+        fix = "Fix: wait until it has finished, or read the snapshot meanwhile."
+        raise WarehouseBusy(f"{warehouse} is held by {other}. {fix}") from None
+    except OSError as error:
+        hint = hint_for(error, "Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder.")
+        raise WarehouseUnusable(f"cannot write in {path.parent}: {error.strerror}. {hint}") from error
+    with file:
         yield
 
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.storage.quoting import quoted
 from models.identity import Identity
 from models.item import CONTENT_RULE
-from models.mapping import Mapping
+from models.mapping import READING_TYPES, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,15 @@ def write_token(db: DuckDBPyConnection, token: str, *, before: str | None) -> No
 
 
 def adopt_mapping(db: DuckDBPyConnection, mapping: Mapping) -> bool:
-    """Put the mapping in force if no items were read with another one; return whether it changed."""
+    """Put the mapping in force if no items were read with another one; return whether it changed.
+
+    Views name each mapped column, so core.media has them before the first item.
+    """
     before = read_warehouse(db).mapping
     if before == mapping or db.execute("FROM core.media LIMIT 1").fetchall():
         return False
+    for column in mapping.columns:
+        kind = READING_TYPES[column.reading]
+        db.execute(f"ALTER TABLE core.media ADD COLUMN IF NOT EXISTS {quoted(column.column)} {kind}")
     db.execute("UPDATE core.warehouse SET mapping = ?, content_rule = ?", [mapping.to_json(), CONTENT_RULE])
     return before is not None

@@ -1,15 +1,12 @@
 """Writing the report, which replaces an earlier one atomically."""
 
 import asyncio
-import errno
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line, hint_for
-from connectors.warehouse.storage.paths import real
 from flows.config.errors import SettingsError
 from flows.reporting.page.page import MARK, Page, make_page
 from flows.reporting.progress import notices
@@ -25,33 +22,20 @@ def is_report(path: Path) -> bool:
         return file.read(len(MARK)) == MARK.encode()
 
 
-def check_place(path: Path, *databases: Path) -> None:
-    """Check that a path is free or an earlier report, is not that of a database, and that its folder is writable.
-
-    Raises SettingsError and WarehouseUnusable.
-    """
-    taken = None
+def check_place(path: Path) -> None:
+    """Create the folder of a report. Raises SettingsError if something else is in its place, and WarehouseUnusable."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if real(path) in set(map(real, databases)):
-            taken = "is reserved for a database"
-        elif path.is_dir():
-            taken = "is a folder"
-        elif path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_report(path))):
-            taken = "is not a gramhouse report and is not replaced"
-        elif not os.access(path.parent, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        is_free = not path.exists() or is_report(path)
     except OSError as error:
         raise _refuse(path, error) from error
-    if taken is not None:
-        raise SettingsError(f"{path} {taken}. Fix: choose another file.")
+    if not is_free:
+        raise SettingsError(f"{path} is not a gramhouse report and is not replaced. Fix: choose another file.")
 
 
 def _refuse(path: Path, error: OSError) -> WarehouseUnusable:
-    is_no_folder = isinstance(error, (FileExistsError, NotADirectoryError))
-    why = f"{path.parent} is not a folder" if is_no_folder else error.strerror
     hint = hint_for(error, "Fix: choose a file in a writable folder.")
-    return WarehouseUnusable(f"cannot write the report {path}: {why}. {hint}")
+    return WarehouseUnusable(f"cannot write the report {path}: {error.strerror}. {hint}")
 
 
 def write_page(
@@ -61,15 +45,14 @@ def write_page(
     *,
     surfaces: Sequence[str] = SURFACES,
     weeks: int = WEEKS,
-    apart_from: Path | None = None,
 ) -> Page:
-    """Write the report of a snapshot to `path`, which must not be the warehouse, `apart_from`, and return it.
+    """Write the report of a snapshot to `path`, and return it.
 
     `accounts`, `surfaces` and `weeks` are those of `make_page`. Raises SnapshotMissing, SnapshotUnreadable and
     WarehouseUnusable, and SettingsError for an unusable path or account.
     """
     with open_snapshot(snapshot) as opened:
-        check_place(path, *filter(None, (snapshot, apart_from)))
+        check_place(path)
         page = make_page(opened, accounts, surfaces=surfaces, weeks=weeks)
     try:
         replace_file(path, page.html.encode())

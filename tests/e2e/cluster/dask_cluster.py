@@ -34,14 +34,14 @@ class Cluster:
         self._operator = operator
         self._stack = stack
         self._port = free_port()
-        self._started = 0
+        self.processes: list[subprocess.Popen[bytes]] = []
         self.scheduler = f"tcp://127.0.0.1:{self._port}"
 
     def _start(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
-        self._started += 1
-        log = self._operator.folder / f"{arguments[0]}-{self._started}.log"
+        log = self._operator.folder / f"{arguments[0]}-{len(self.processes)}.log"
         environment = self._operator.environment(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="10s", **env)
         process = self._stack.enter_context(dask(*arguments, environment=environment, log=log))
+        self.processes.append(process)
         sign = "Scheduler at:" if arguments[0] == "dask_scheduler" else "Registered to:"
         wait_until(lambda: sign in log.read_text() or process.poll() is not None, f"{arguments[0]} to start")
         return process
@@ -53,7 +53,7 @@ class Cluster:
 
     def start_worker(self, patch: str = "", **env: str) -> "subprocess.Popen[bytes]":
         """Start a worker. `patch` is Python code that it runs first, which may change the module `scale`."""
-        preload = self._operator.folder / f"patch-{self._started}.py"
+        preload = self._operator.folder / f"patch-{len(self.processes)}.py"
         preload.write_text(f"from flows import scale\n{patch}\n", encoding="utf-8")
         options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1", "--preload", str(preload))
         return self._start("dask_worker", self.scheduler, *options, **env)

@@ -123,42 +123,34 @@ def _is_quiet(many: Api) -> bool:
     return bool(len(many.requests) == before)
 
 
-@pytest.mark.long
-def test_a_killed_scheduler_ends_the_run_with_one_line(there: Operator, many: Api) -> None:
-    with ExitStack() as stack:
-        cluster = Cluster(there, stack)
-        there.env["GRAMHOUSE_SCHEDULER"] = cluster.scheduler
-        scheduler = cluster.start_scheduler()
-        cluster.start_worker(_SMALL)
-        code, output = _during_a_run(there, many, lambda _: scheduler.kill())
-    assert code == 1
-    [line] = [line for line in output.splitlines() if line.startswith("✖")]
-    assert "the connection to the Dask scheduler was lost. Saved pages are kept. Fix: " in line
-    del there.env["GRAMHOUSE_SCHEDULER"]
-    assert there.sync()["state"] == "complete"
-    assert_matches_api(there.ask, many)
+# What a worker runs first, what happens in the middle of the run, and the line with which it ends.
+ENDED: dict[str, tuple[str, Callable[[Cluster], None], str]] = {
+    "the scheduler dies": (
+        _SMALL,
+        lambda cluster: cluster.processes[0].kill(),
+        "the Dask scheduler, or a worker, failed",
+    ),
+    "all workers die": (_SMALL, lambda cluster: cluster.processes[1].kill(), "no Dask worker was available for"),
+    "a worker fails": ("scale.scan_piece = None", lambda _: None, "failed (TypeError"),
+}
 
 
 @pytest.mark.long
-def test_without_workers_the_run_ends_with_one_line_and_what_landed_is_kept(
-    there: Operator, many: Api, cluster: Cluster
+@pytest.mark.parametrize("fault", ENDED)
+def test_a_run_without_its_cluster_ends_with_one_line_and_is_resumed_here(
+    there: Operator, many: Api, cluster: Cluster, fault: str
 ) -> None:
-    workers = [cluster.start_worker(_SMALL) for _ in range(2)]
-
-    def kill(_: object) -> None:
-        for worker in workers:
-            worker.kill()
-
-    code, output = _during_a_run(there, many, kill)
+    patch, cause, why = ENDED[fault]
+    cluster.start_worker(patch)
+    code, output = _during_a_run(there, many, lambda _: cause(cluster))
     assert code == 1
     [line] = [line for line in output.splitlines() if line.startswith("✖")]
-    assert "no Dask worker was available for" in line
-    landed = [frame for frame in there.landed() if frame.page]
-    cluster.start_worker(_SMALL)
+    assert why in line
+    assert "Saved pages are kept. Fix: " in line
+    del there.env["GRAMHOUSE_SCHEDULER"]
     report = there.sync()
     assert (report["state"], report["media"]["removed"]) == ("complete", 0)
     assert_matches_api(there.ask, many)
-    assert landed
     assert _repeated(many) <= 2 * (8 + 2 * 2)
 
 
@@ -176,17 +168,17 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: Api, cluster: Cl
 
 # Code that a worker runs first, its environment, and why the run refuses it.
 REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
-    "another version": ("scale.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, and the run"),
+    "another version": ("scale.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, Python "),
     "another Python": (
         "import types; scale.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
         {},
-        "has Python 3.10, and the run has 3.",
+        ", Python 3.10, the address ",
     ),
-    "another key": ("", {"GRAMHOUSE_API_KEY": "another-key"}, "has an API key with the fingerprint"),
+    "another key": ("", {"GRAMHOUSE_API_KEY": "another-key"}, ", an API key with the fingerprint"),
     "another address": (
         "",
         {"GRAMHOUSE_BASE_URL": "http://127.0.0.1:9"},
-        "has the address http://127.0.0.1:9, and",
+        ", the address http://127.0.0.1:9, an",
     ),
     "no key": ("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: "),
     "without the function": ("vars(scale).pop('run_piece', None)", {}, "cannot scan for gramhouse"),
@@ -221,25 +213,6 @@ def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: Api, cluste
     many.script.replace()
     assert there.sync()["state"] == "complete"
     assert_matches_api(there.ask, many)
-
-
-@pytest.mark.long
-def test_what_workers_cannot_scan_the_run_scans_itself(there: Operator, many: Api, cluster: Cluster) -> None:
-    cluster.start_worker("scale.scan_piece = None")
-    done = there.run("sync", code=0)
-    assert "which the run scans itself: a worker failed (TypeError" in done.stderr
-    assert_matches_api(there.ask, many)
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "why"),
-    [("tcp://10.0.0.1:8786", "needs TLS"), ("scheduler:8786", "not the address of a Dask scheduler")],
-)
-def test_invalid_options_are_reported_in_one_line(tmp_path: Path, scheduler: str, why: str) -> None:
-    environment = {"BASE_URL": "http://127.0.0.1:9", "API_KEY": KEY, "SCHEDULER": scheduler}
-    operator = Operator(tmp_path, {f"GRAMHOUSE_{name}": value for name, value in environment.items()}, here=True)
-    refused = operator.run("sync", code=2)
-    assert (refused.stdout, why in refused.stderr, "Fix:" in refused.stderr) == ("", True, True)
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from connectors.warehouse.maintenance.clock import find_ahead, repair_clock, repair_raw
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
 from models.partition import CATALOGUE
 from tests.warehouse.rig import START, Rig, account, item

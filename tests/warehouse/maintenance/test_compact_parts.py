@@ -6,8 +6,7 @@ import pytest
 
 from connectors.warehouse.maintenance import compact_parts as module
 from connectors.warehouse.maintenance.compact_parts import compact_parts, groups
-from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, write_part
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, read_parts, write_part
 from tests.warehouse.rig import Rig, item
 
 Stored = list[tuple[int, int, bytes]]

@@ -11,8 +11,7 @@ import duckdb
 import pytest
 
 from connectors.warehouse.maintenance.rebuild import Rebuilt, count_paths, explain_paths, rebuild
-from connectors.warehouse.raw.parts import part_numbers
-from connectors.warehouse.raw.reading import read_parts
+from connectors.warehouse.raw.parts import part_numbers, read_parts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.item import CONTENT_RULE

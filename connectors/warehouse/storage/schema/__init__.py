@@ -11,6 +11,7 @@ from pathlib import Path
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.quoting import literal, quoted
 
 # `CREATE TABLE core.media (  -- Comment`, and `    media_id VARCHAR NOT NULL,  -- Comment`, continued by `    -- more`.
 _TABLE = re.compile(r"^CREATE TABLE (core\.\w+) \(  -- (.+)$", re.MULTILINE)
@@ -30,16 +31,10 @@ def comments_of(text: str) -> Sequence[str]:
     for definition in re.split(r"^(?=CREATE TABLE)", text, flags=re.MULTILINE):
         if (table := _TABLE.match(definition)) is None:
             continue
-        statements.append(f"COMMENT ON TABLE {table[1]} IS '{_quoted(table[2])}'")
-        statements.extend(
-            f"COMMENT ON COLUMN {table[1]}.\"{column[1]}\" IS '{_quoted(column[2])}'"
-            for column in _COLUMN.finditer(definition)
-        )
+        statements.append(f"COMMENT ON TABLE {table[1]} IS {literal(table[2])}")
+        for name, comment in _COLUMN.findall(definition):
+            statements.append(f"COMMENT ON COLUMN {table[1]}.{quoted(name)} IS {literal(_MORE.sub(' ', comment))}")
     return statements
-
-
-def _quoted(comment: str) -> str:
-    return _MORE.sub(" ", comment).replace("'", "''")
 
 
 def read_schema_number(db: DuckDBPyConnection, path: Path) -> int:
