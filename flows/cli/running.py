@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
 from flows.cli.output.run import describe_report, watch
-from flows.cli.output.terminal import Answer, Lines, clean, err, line_time
+from flows.cli.output.terminal import Answer, clean, err, line_time, print_record
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions, SyncOptions
@@ -74,7 +74,7 @@ def _begin(activity: str, settings: Settings, run: RunArguments) -> str | None:
         address = settings.address()
         settings.key(), settings.network()
     if lines is None and run.verbose:
-        json_log.log_to(Lines())
+        json_log.log_to(print_record)
     elif lines is None:
         # The report has these warnings, counted by cause.
         logging.getLogger("flows.engine").setLevel(logging.ERROR)

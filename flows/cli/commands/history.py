@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, takewhile
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from humanize import precisedelta
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -23,7 +23,6 @@ from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.reader import Reader
 from flows.reporting.words import count, join, moment, run_title
-from models.feeds import LIFETIMES
 from models.text import nearest, one_line
 
 Record = dict[str, Any]
@@ -125,16 +124,14 @@ def changes(
     return Answer(found, _describe_changes(found, numbers, is_chosen=bool(since_run or since)))
 
 
-def describe_state(item: Record, events: Sequence[Record]) -> str:
-    """Return sentences about whether an item is present, missing or removed, and by which scans; no IO."""
+def _describe_state(item: Record, events: Sequence[Record]) -> str:
+    """Return sentences about whether an item is present, missing or removed, and by which scans."""
     # Scans are those of the last event that has some.
     scans = next((event["scans"] for event in reversed(events) if event.get("scans")), ())
     ended = f"the scan that ended {moment(item['removed_at'] or item['missing_since'])} UTC"
     by = " and ".join(f"the {scan} UTC scan" for scan in scans)
     if item["removal"] == "expired":
-        lifetime = LIFETIMES.get(item["surface"])
-        age = "after its lifetime" if lifetime is None else f"more than {precisedelta(lifetime)} after publication"
-        return f"Expired: not listed by {by or ended}, {age}."
+        return f"Expired: not listed by {by or ended}, after its lifetime."
     if item["removed_at"] is not None:
         return f"Removed: not listed by {by or f'two scans; the first is {ended}'}. The row is kept."
     left, expired = (moment(item[name]) for name in ("account_removed_at", "token_expired_since"))
@@ -142,43 +139,54 @@ def describe_state(item: Record, events: Sequence[Record]) -> str:
     what = f"{'Last' if left else 'Present: last'} seen {moment(item['last_seen_at'])} UTC."
     if item["missing_since"] is not None:
         what = f"Missing: not listed by {by or ended}. It is not removed before another scan confirms that."
-    why = (
-        f"Its account left the catalogue {left}" if left else expired and f"The token of its account expired {expired}"
-    )
-    return f"{what} {why} UTC." if why else what
+    why = left and f"Its account left the catalogue {left} UTC."
+    return join(" ", (what, why or (expired and f"The token of its account expired {expired} UTC.")))
 
 
-def _explain(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool) -> Iterator[Record]:
-    """Yield what is known of each account and item that is called so. Raises SettingsError if there is none."""
-
-    def records(name: str, *parameters: object) -> list[Record]:
-        return opened.query(_SQL[name].format(names=NAMES), parameters).records()
-
-    found = records("found", what.strip(), as_name(what))
-    if not found:
+def _find(opened: Snapshot, what: str) -> list[Record]:
+    """Return the ids of each account and item that is called so. Raises SettingsError if there is none."""
+    if not (found := _read(opened, "found", what.strip(), as_name(what))):
         names = [str(name) for (name,) in opened.query("SELECT ig_username FROM accounts").rows]
         raise SettingsError(
             f"The snapshot has no item or account {what!r}. {nearest(as_name(what), names)}"
             "Fix: `gramhouse accounts` lists the accounts."
         )
-    for each in found:
-        if each["media_id"] is None:
-            [account] = records("account", each["account_id"])
-            surfaces, events = records("surfaces", each["account_id"]), records("account_events", each["account_id"])
-            # Imported here: it imports all that a scan needs, and items have no plan.
-            from flows.engine.plan import plan_account
+    return found
 
-            planned = plan_account(RunRequest(settings), opened, each["account_id"], now=SystemClock().now())
-            following = {scan.surface: {"next_scan": scan.scan, "next_reason": scan.reason} for scan in planned}
-            surfaces = [row | following.get(row["surface"], {}) for row in surfaces]
-            yield {"account": account, "surfaces": surfaces, "events": events}
-            continue
-        key = each["account_id"], each["surface"], each["media_id"]
-        [item] = records("item", *key)
-        events = [event | {"changes": json.loads(event["changes"] or "{}")} for event in records("events", *key)]
-        events += records("received", *key) if with_raw else []
-        events.sort(key=lambda event: (event["at"], _ORDER.index(event["event"])))
-        yield {"state": describe_state(item, events), "item": item, "events": events}
+
+def _read(opened: Snapshot, name: str, *parameters: object) -> list[Record]:
+    return opened.query(_SQL[name].format(names=NAMES), parameters).records()
+
+
+def _explain_account(opened: Snapshot, account_id: str, settings: Settings) -> Record:
+    # Imported here: it imports all that a scan needs, and items have no plan.
+    from flows.engine.plan import plan_account
+
+    planned = plan_account(RunRequest(settings), opened, account_id, now=SystemClock().now())
+    following = {scan.surface: {"next_scan": scan.scan, "next_reason": scan.reason} for scan in planned}
+    [account], surfaces, events = (
+        _read(opened, name, account_id) for name in ("account", "surfaces", "account_events")
+    )
+    surfaces = [facts | following.get(facts["surface"], {}) for facts in surfaces]
+    return {"account": account, "surfaces": surfaces, "events": events}
+
+
+def _explain_item(opened: Snapshot, found: Record, *, with_raw: bool) -> Record:
+    key = found["account_id"], found["surface"], found["media_id"]
+    [item], events = _read(opened, "item", *key), _read(opened, "received", *key) if with_raw else []
+    events += [event | {"changes": json.loads(event["changes"] or "{}")} for event in _read(opened, "events", *key)]
+    events.sort(key=lambda event: (event["at"], _ORDER.index(event["event"])))
+    return {"state": _describe_state(item, events), "item": item, "events": events}
+
+
+def _explain(path: Path, what: str, settings: Settings, *, with_raw: bool) -> list[Record]:
+    with open_snapshot(path, with_raw=with_raw) as opened:
+        return [
+            _explain_account(opened, found["account_id"], settings)
+            if found["media_id"] is None
+            else _explain_item(opened, found, with_raw=with_raw)
+            for found in _find(opened, what)
+        ]
 
 
 def _describe_event(event: Record, what: str) -> Iterator[RenderableType]:
@@ -252,14 +260,12 @@ def explain(
     settings = load(snapshot=snapshot)
     path = current_snapshot(settings)
     try:
-        with open_snapshot(path, with_raw=True) as opened:
-            found = list(_explain(opened, what, settings, with_raw=True))
+        found = _explain(path, what, settings, with_raw=True)
     except WarehouseUnusable as error:
         if raw:
             raise
         warn(f"Without the raw store: {error}")
-        with open_snapshot(path) as opened:
-            found = list(_explain(opened, what, settings, with_raw=False))
+        found = _explain(path, what, settings, with_raw=False)
     for event in (event for each in found for event in each["events"] if not raw):
         event.pop("payload", None)
     lines = (_describe_item(each) if "item" in each else _describe_account(each) for each in found)

@@ -41,7 +41,7 @@ def imported(*arguments: str, **environment: str) -> set[str]:
 def test_the_help_and_the_version_import_no_command() -> None:
     for option in ("-h", "--version"):
         modules = imported(option)
-        assert modules.isdisjoint({*HEAVY, "asyncio", "cyclopts.completion.install"})
+        assert modules.isdisjoint({*HEAVY, "asyncio"})
         assert {name for name in modules if name.startswith("connectors.")} <= {
             "connectors.buckets",
             "connectors.warehouse",
