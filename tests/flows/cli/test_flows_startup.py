@@ -78,13 +78,6 @@ def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
         assert imported(*command, **environment).isdisjoint({"pyarrow", "sqlalchemy"}), command
 
 
-def test_commands_that_need_numpy_find_it() -> None:
-    hides = {"GRAMHOUSE_HIDE": "caption,permalink:hash", "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
-    with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
-        for command in (["sync"], ["rebuild", "--force"], ["compact"], ["doctor", "--repair"]):
-            imported(*command, GRAMHOUSE_BASE_URL=url, **hides)
-
-
 @pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])
 def test_the_help_is_complete_on_a_terminal_of_80_columns(run_cli: Cli, command: list[str]) -> None:
     code, text, _ = run_cli(*command, "--help")
