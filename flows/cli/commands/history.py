@@ -16,6 +16,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current_snapshot
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
+from flows.cli.output.table import listing
 from flows.cli.output.terminal import Answer, clean, row, warn
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
@@ -34,6 +35,20 @@ _SHOWN, _BESIDE, _BEGINNING = 100, 24, 80
 
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
+
+# What is shown of an account's surfaces: titles and columns.
+_SURFACE = {
+    "feed": "surface",
+    "outcome": "outcome",
+    "next": "next_scan",
+    "why": "next_reason",
+    "full scan (UTC)": "complete_at",
+    "recent scan": "recent_at",
+    "full scan due": "full_due_at",
+    "error": "error_code",
+    "cooldown until": "resume_after",
+    "gap since": "gap_since",
+}
 
 # The order of events at the same time.
 _ORDER = ("received", "new", "returned", "changed", "counted", "missed", "removed", "expired")
@@ -163,11 +178,12 @@ def _explain_account(opened: Snapshot, account_id: str, settings: Settings) -> R
     from flows.engine.plan import plan_account
 
     planned = plan_account(RunRequest(settings), opened, account_id, now=SystemClock().now())
-    following = {scan.surface: {"next_scan": scan.scan, "next_reason": scan.reason} for scan in planned}
+    following = {scan.surface: (scan.scan, scan.reason) for scan in planned}
     [account], surfaces, events = (
         _read(opened, name, account_id) for name in ("account", "surfaces", "account_events")
     )
-    surfaces = [facts | following.get(facts["surface"], {}) for facts in surfaces]
+    for facts in surfaces:
+        facts["next_scan"], facts["next_reason"] = following.get(facts["surface"], (None, None))
     return {"account": account, "surfaces": surfaces, "events": events}
 
 
@@ -209,30 +225,13 @@ def _describe_item(explained: Record) -> Iterator[RenderableType]:
         yield from _describe_event(event, event["event"])
 
 
-def _surface_facts(row: Record) -> str:
-    error = row["error_code"] and f" ({row['error_code']})"
-    gap = row["gap_since"] and f"{moment(row['gap_since'])} ended early, after {count(row['gap_pages'], 'page')}"
-    following = "next_scan" in row and f"{row['next_scan'].replace('none', 'no')} scan ({row['next_reason']})"
-    facts = {
-        "last full scan": moment(row["complete_at"]) or "never",
-        "recent scan": moment(row["recent_at"]),
-        "last outcome": f"{row['outcome'] or 'none'}{error or ''}",
-        "the API asked for no request before": moment(row["resume_after"], seconds=True),
-        "a scan of": gap,
-        "incremental syncs: full scan due": moment(row["full_due_at"]),
-        "next sync:": following,
-    }
-    return "; ".join(f"{what} {known}" for what, known in facts.items() if known)
-
-
 def _describe_account(explained: Record) -> Iterator[RenderableType]:
     account = explained["account"]
     yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
     since, missing = moment(account["removed_at"] or account["token_expired_since"]), moment(account["missing_since"])
     status = f"{'removed' if account['removed_at'] else account['status']}{since and f' since {since} UTC'}"
     yield row(" ", clean(join("; ", (status, missing and f"missing from the account list since {missing} UTC"))))
-    for facts in explained["surfaces"]:
-        yield row(" ", clean(f"{facts['surface']}: {_surface_facts(facts)} (UTC)"))
+    yield from listing(explained["surfaces"], _SURFACE)
     before: dict[str, object] = {}
     for event in explained["events"]:
         if event["event"] != "scan":
