@@ -74,7 +74,7 @@ def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None
                 break
             pause(_PAUSE)
         else:
-            raise Held(_read(file))
+            raise Held(_read(file))  # noqa: TRY301
         file.truncate(0)
         json.dump(asdict(Holder(os.getpid(), activity, since)), file)
         file.flush()
