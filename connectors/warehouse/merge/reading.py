@@ -27,17 +27,6 @@ _OF_PAGE = (
 )  # fmt: skip
 
 
-class ListedAccount(NamedTuple):
-    """An account on a page of the catalogue. `account_id` is in lower case; ids are case-insensitive (API 2).
-
-    `said` are the values of other columns of core.accounts; None in a malformed record.
-    """
-
-    page: Landing
-    account_id: str
-    said: dict[str, str] | None
-
-
 class Rejected(NamedTuple):
     """A record that goes to quarantine; `position` is None if it is the whole page. `digest` tells equal ones.
 
@@ -58,7 +47,8 @@ class Records:
 
     `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page. `sizes`
     are the numbers of records on the pages, and `unknown_fields` those of accounts and pages that the API's contract
-    does not define.
+    does not define. `accounts` are rows of a catalogue with their page: the id in lower case, because ids are
+    case-insensitive (API 2), and what the record `said`; None if it is malformed.
     """
 
     pages: Sequence[Landing]
@@ -66,7 +56,7 @@ class Records:
     raws: list[bytes] = field(default_factory=list)
     page_of: list[int] = field(default_factory=list)
     position: list[int] = field(default_factory=list)
-    accounts: list[ListedAccount] = field(default_factory=list)
+    accounts: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     unknown_fields: list[Field] = field(default_factory=list)
 
@@ -114,13 +104,14 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
 def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
     read = read_account_page(body)
     records.sizes.append(read.items)
+    about = {name: getattr(page, name) for name in ("seq", "began_seq", "received_at", "run_seq", "scan_id")}
     for one in read.accounts:
-        records.accounts.append(ListedAccount(page, one.id.lower(), _said(one.model_dump())))
+        records.accounts.append({**about, "account_id": one.id.lower(), "said": _said(one.model_dump())})
     for record in read.rejected:
         # An account of which only the status is unknown is one: the status is kept as text (API 3).
-        said = _said(msgspec.json.decode(record.payload)) if record.unknown_status is not None else None
+        said = None if record.unknown_status is None else _said(msgspec.json.decode(record.payload))
         if record.account_id is not None:
-            records.accounts.append(ListedAccount(page, record.account_id.lower(), said))
+            records.accounts.append({**about, "account_id": record.account_id.lower(), "said": said})
         if said is None:
             hides_an_id = record.account_id is None
             digest = xxh3_64_intdigest(record.payload.encode())
