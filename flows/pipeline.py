@@ -4,17 +4,18 @@ flows/sync.py and backfill.py are its flows.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from connectors.warehouse.merge.run_counts import MergeStats
-from flows.engine import accounts, listing
+from flows.engine.accounts import open_scans, scan_batch
 from flows.engine.batches import Batch
 from flows.engine.closing import close_run, complete_report
+from flows.engine.listing import list_accounts
 from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.run import Run, RunResources, open_run
 from flows.engine.run_request import RunRequest
-from flows.engine.scans import open_scans
 from flows.reporting.run_report import RunReport
 from models.runs import Outcome
 
@@ -35,10 +36,10 @@ async def publish(run: Run) -> Published:
 class Steps:
     """The steps of a run that are shown one by one: called here, or as the Prefect tasks of flows/sync.py."""
 
-    list_accounts: Callable[[Run], Awaitable[Outcome | None]] = listing.list_accounts
-    scan_batch: Callable[[Run, Batch], Awaitable[Counter[str]]] = accounts.scan_batch
-    merge: Callable[[Run], Awaitable[MergeStats]] = merge
-    publish: Callable[[Run], Awaitable[Published]] = publish
+    list_accounts: Callable[[Run], Coroutine[Any, Any, Outcome | None]] = list_accounts
+    scan_batch: Callable[[Run, Batch], Coroutine[Any, Any, Counter[str]]] = scan_batch
+    merge: Callable[[Run], Coroutine[Any, Any, MergeStats]] = merge
+    publish: Callable[[Run], Coroutine[Any, Any, Published]] = publish
 
 
 DIRECT = Steps()
@@ -55,16 +56,17 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
     warehouse belongs to another address; for a backfill also SelectionError and NothingChosen.
     """
     async with open_run(request, resources) as run:
-        async with open_scans(run) as scans:
+        async with open_scans(run) as listing:
             if request.options.kind == "sync":
-                scans.start(steps.list_accounts, run)
+                listing.create_task(steps.list_accounts(run))
             # While accounts are still being listed. A backfill's are known.
-            async for batch in run.batches():
-                scans.start(steps.scan_batch, run, batch)
+            async with open_scans(run, of_media=True) as scans:
+                async for batch in run.batches():
+                    scans.create_task(steps.scan_batch(run, batch))
         async with open_scans(run) as scans:
             # What failed for a passing reason is scanned once more.
             for batch in run.repeats():
-                scans.start(steps.scan_batch, run, batch)
+                scans.create_task(steps.scan_batch(run, batch))
         await run.settle_rest()
         await steps.merge(run)
         report = await close_run(run)

@@ -3,7 +3,7 @@
 Progress is stored in the state only: Prefect keeps no results and repeats no step; the engine does.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from humanize import naturalsize
@@ -63,7 +63,7 @@ async def publish(run: Run) -> State[Any]:
     return Completed(message=naturalsize(published.snapshot_bytes), data=published)
 
 
-def _awaited(step: Task[..., Any]) -> Callable[..., Awaitable[Any]]:
+def _awaited(step: Task[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Return a task as a step of a run: its result is that of its state, also if the state is Failed."""
 
     async def run_task(*args: object) -> Any:  # noqa: ANN401 - the result of any step

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event, insert
 from sqlalchemy.exc import DBAPIError
 
+from models.errors import WarehouseUnusable
 from models.tables import STATE, identity
 
 SqlConnection: TypeAlias = Connection
@@ -30,10 +31,6 @@ _PRAGMAS = ("page_size = 16384", "journal_mode = WAL", "synchronous = FULL", "se
 
 # The seconds that a transaction waits for the row of a failed start, which another process writes.
 _WAIT = 10.0
-
-
-class StateError(Exception):
-    """The state file cannot be used. The message is one line with the fix."""
 
 
 def state_path(warehouse: Path) -> Path:
@@ -50,7 +47,7 @@ def changes() -> list[Traversable]:
 class State:
     """An open state file. Thread-safe; each call is one transaction.
 
-    Every method raises StateError when the disk or SQLite fails; what was committed is kept.
+    Every method raises WarehouseUnusable when the disk or SQLite fails; what was committed is kept.
     """
 
     def __init__(self, path: Path, engine: Engine) -> None:
@@ -81,12 +78,14 @@ class State:
             driver.execute("VACUUM")
             [(is_read, *_)] = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         if is_read:
-            raise StateError(f"{self.path} is being read, so its log still has what was erased. Fix: run this again.")
+            raise WarehouseUnusable(
+                f"{self.path} is being read, so its log still has what was erased. Fix: run this again."
+            )
 
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Raise the errors of SQLite as StateError with one line."""
+    """Raise the errors of SQLite as WarehouseUnusable with one line."""
     try:
         yield
     except (DBAPIError, sqlite3.Error, OSError) as error:
@@ -94,7 +93,7 @@ def explained(path: Path) -> Iterator[None]:
         fix = "Fix: check the path and the disk; if the file is damaged, restore a backup of it and of the warehouse"
         if "is full" in why or "No space left" in why:
             fix = "The disk is full. Fix: free space and retry; landed pages are kept"
-        raise StateError(f"{path} cannot be used: {why}. {fix}.") from error
+        raise WarehouseUnusable(f"{path} cannot be used: {why}. {fix}.") from error
 
 
 def driver_of(connection: Connection) -> sqlite3.Connection:
@@ -129,8 +128,8 @@ def _connect(path: Path, *, mode: str) -> Engine:
 def open_state(path: Path) -> Iterator[State]:
     """Open the state file for writing; create it, or change it to the current schema, if necessary.
 
-    The caller holds the warehouse's lock, or adds nothing but the row of a failed start. Raises StateError, also if the
-    file is not a state file or is of a newer version; then it is unchanged.
+    The caller holds the warehouse's lock, or adds nothing but the row of a failed start. Raises WarehouseUnusable, also
+    if the file is not a state file or is of a newer version; then it is unchanged.
     """
     engine = _connect(path, mode="rwc")
     try:
@@ -144,7 +143,10 @@ def open_state(path: Path) -> Iterator[State]:
 
 @contextmanager
 def open_state_read_only(path: Path) -> Iterator[State | None]:
-    """Open the state file for reading, also while another process writes; None if there is none. Raises StateError."""
+    """Open the state file for reading, also while another process writes; None if there is none.
+
+    Raises WarehouseUnusable.
+    """
     if not path.exists():
         yield None
         return
@@ -153,7 +155,7 @@ def open_state_read_only(path: Path) -> Iterator[State | None]:
         with explained(path), engine.execution_options(reading=True).begin() as connection:
             number = _schema_number(path, connection, newest=1 + len(changes()))
         if number and number <= len(changes()):
-            raise StateError(
+            raise WarehouseUnusable(
                 f"{path} was written by an older gramhouse. Fix: run `gramhouse publish` once, which changes it."
             )
         yield State(path, engine) if number else None
@@ -162,15 +164,20 @@ def open_state_read_only(path: Path) -> Iterator[State | None]:
 
 
 def _schema_number(path: Path, connection: Connection, *, newest: int) -> int | None:
-    """Return the number of the schema; None without tables. Raises StateError for other files, and newer ones."""
+    """Return the number of the schema; None without tables.
+
+    Raises WarehouseUnusable for other files, and newer ones.
+    """
     tables = {name for (name,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
         return None
     if not {"identity", "inbox"} <= tables:
-        raise StateError(f"{path} is not a state file of gramhouse. Fix: move it away, or choose another warehouse.")
+        raise WarehouseUnusable(
+            f"{path} is not a state file of gramhouse. Fix: move it away, or choose another warehouse."
+        )
     number = int(connection.exec_driver_sql("SELECT schema_number FROM identity").scalar_one())
     if number > newest:
-        raise StateError(
+        raise WarehouseUnusable(
             f"{path} was written by a newer gramhouse (schema {number}; this one knows up to {newest})."
             " Fix: upgrade gramhouse."
         )

@@ -10,6 +10,7 @@ from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
 from flows.reporting.recording import RUN_KINDS
+from models.errors import WarehouseUnusable
 from models.runs import RunState
 
 Record = dict[str, Any]
@@ -85,7 +86,7 @@ class Current:
 def current(settings: Settings) -> Current:
     """Read the state; a command whose process is gone is shown as interrupted."""
     # Imported here, because SQLAlchemy is not needed on a machine without the state.
-    from connectors.state.database import StateError, open_state_read_only, state_path
+    from connectors.state.database import open_state_read_only, state_path
 
     path = state_path(real(settings.warehouse))
     if not path.exists():
@@ -103,7 +104,7 @@ def current(settings: Settings) -> Current:
             if state is None:
                 return Current(None)
             last, is_erasing = state.read(last_command), OPERATION in state.read(read_operations)
-    except StateError as error:
+    except WarehouseUnusable as error:
         return Current(None, str(error), is_damaged=True)
     if last is not None:
         last = {name: last[name] for name in _SHOWN}

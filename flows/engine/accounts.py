@@ -1,24 +1,27 @@
-"""Scans the accounts of a batch."""
+"""Scans the accounts of a batch. Scans end together if one of them fails, or if an error makes the others useless."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
+from connectors.warehouse.storage.errors import WarehouseError
 from flows.engine.batches import Batch
-from flows.engine.requests import RequestsSpent
+from flows.engine.requests import RequestsSpent, StopRun
 from flows.engine.run import Run
 from flows.engine.scan import AccountScan, Scan
-from flows.engine.scans import fail_fast_group
 from models.erasure import FORGOTTEN
 from models.incremental import FullReason, why_full
 from models.landing import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind
 from models.selection import ChosenAccount
+
+SCOPE_DENIED = "api_scope_denied"
 
 # Accounts whose progress and known items are read at once. Those of later accounts would only take memory.
 _AT_ONCE = 50
@@ -111,3 +114,37 @@ async def _begin_scans(run: Run, batch: Batch, due: Sequence[ChosenAccount]) -> 
                 scan.may_repeat = run.may_repeat
                 scans.append(scan)
             yield AccountScan(run.budget(account_scope(account.account_id)), scans)
+
+
+@asynccontextmanager
+async def open_scans(run: Run, *, of_media: bool = False) -> AsyncIterator[asyncio.TaskGroup]:
+    """Start steps of a run in the block as tasks, and wait for them at its end.
+
+    An error that makes all requests useless ends them, without being raised: it is what the run is stopped by. If it
+    ends the scans `of_media` that are made while accounts are listed, it is raised for them, too, unless only media is
+    denied.
+    """
+    try:
+        async with fail_fast_group() as group:
+            yield group
+    except StopRun as stop:
+        run.stopped_by = run.stopped_by or stop.failure
+        if of_media and stop.failure.code != SCOPE_DENIED:
+            raise
+
+
+@asynccontextmanager
+async def fail_fast_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Run tasks in a group: the first one that fails cancels the others, and its exception is raised, not a group.
+
+    If several fail, an error of the warehouse is raised, as it must be fixed first.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except ExceptionGroup as errors:
+        error: Exception = errors.subgroup(WarehouseError) or errors
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        # The cause is kept; the group adds no information.
+        raise error from error.__cause__

@@ -1,7 +1,7 @@
 """Batches of accounts: divides listed accounts into batches while the catalogue is still being listed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from flows.engine.scan import AccountScan
@@ -46,18 +46,22 @@ class AccountBatcher:
     """Divides listed accounts into batches, and knows which of their partitions have no outcome yet.
 
     An account that is listed more than once is scanned once per run. If the batcher `waits_for_all`, they are one
-    batch, which begins when all are listed: then they are scanned in their order.
+    batch, which is formed when all are listed: then they are scanned in their order. None follows the last batch.
     """
 
     def __init__(self, progress: Progress, kind: RunKind = "sync", *, waits_for_all: bool = False) -> None:
         """Count the accounts in the progress of a run of this kind."""
-        self._progress = progress
         self.waiting: list[ChosenAccount] = []
+        self.batches = asyncio.Queue[Batch | None]()
+        self._progress = progress
         self._waits_for_all = waits_for_all
         # The surfaces of each account that have no outcome; the catalogue's account and surface are "".
         self._due: dict[str, tuple[str, ...]] = {"": ("",)} if kind == "sync" else {}
-        self._is_closed = False
-        self._changed = asyncio.Event()
+
+    @property
+    def listed(self) -> int:
+        """Return the number of accounts so far."""
+        return self._progress.accounts
 
     def add(self, accounts: Iterable[ChosenAccount]) -> None:
         """Add listed accounts."""
@@ -66,18 +70,20 @@ class AccountBatcher:
                 self._due[account.account_id] = account.surfaces
                 self.waiting.append(account)
                 self._progress.accounts += 1
-        self._changed.set()
-
-    @property
-    def listed(self) -> int:
-        """Return the number of accounts so far."""
-        return self._progress.accounts
+        if not self._waits_for_all and len(self.waiting) >= self.listed // _SHARE:
+            self._form_batches(max(_FULL_BATCH, self.listed // _SHARE))
 
     def close(self) -> None:
         """Signal that all accounts are listed: the remaining ones become a batch, however small."""
         self._progress.catalogue_complete = True
-        self._is_closed = True
-        self._changed.set()
+        self._form_batches(max(1, len(self.waiting)))
+        self.batches.put_nowait(None)
+
+    def _form_batches(self, most: int) -> None:
+        before = self.listed - len(self.waiting)
+        for first in range(0, len(self.waiting), most):
+            self.batches.put_nowait(Batch(before + first + 1, tuple(self.waiting[first : first + most])))
+        self.waiting.clear()
 
     def settle(self, partition: Partition) -> None:
         """Note that a partition has its outcome."""
@@ -89,25 +95,3 @@ class AccountBatcher:
         for account_id, surfaces in list(self._due.items()):
             for surface in surfaces:
                 yield media(account_id, surface) if account_id else CATALOGUE
-
-    def take(self) -> Batch | None:
-        """Return the next batch, or None if there are not enough accounts for one yet."""
-        share = self.listed // _SHARE
-        least, most = max(1, share), max(_FULL_BATCH, share)
-        if self._waits_for_all:
-            least = most = self.listed + 1
-        if len(self.waiting) < (1 if self._is_closed else least):
-            return None
-        first = self.listed - len(self.waiting) + 1
-        accounts, self.waiting = tuple(self.waiting[:most]), self.waiting[most:]
-        return Batch(first, accounts)
-
-    async def batches(self) -> AsyncIterator[Batch]:
-        """Yield batches while accounts are being listed, until all are in a batch."""
-        while True:
-            while (batch := self.take()) is not None:
-                yield batch
-            if self._is_closed:
-                return
-            await self._changed.wait()
-            self._changed.clear()

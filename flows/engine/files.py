@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
-from connectors.state.database import State, StateError, open_state, open_state_read_only, state_path
+from connectors.state.database import State, open_state, open_state_read_only, state_path
 from connectors.state.identity import end_operation, read_identity, read_operations, read_unmerged, write_token
 from connectors.state.inbox import delete_landings, landed_runs, last_landing, read_landings
 from connectors.state.progress import forget_order
@@ -22,12 +22,12 @@ from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings
 from flows.reporting.progress import notices
+from models.api import PagePaths
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 from models.identity import NEW, Identity, find_mismatch
 from models.item import CONTENT_RULE
 from models.landing import cut_batch
 from models.mapping import Mapping
-from models.media_page import PagePaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +66,9 @@ class Files:
 
 
 @contextmanager
-def explained_state() -> Iterator[None]:
-    """Raise the errors of the state as WarehouseUnusable."""
-    try:
-        yield
-    except StateError as error:
-        raise WarehouseUnusable(str(error)) from error
-
-
-@contextmanager
 def open_existing_state(warehouse: Path) -> Iterator[State | None]:
     """Open the state for reading, also while another process writes; None if there is none."""
-    with explained_state(), open_state_read_only(state_path(real(warehouse))) as state:
+    with open_state_read_only(state_path(real(warehouse))) as state:
         yield state
 
 
@@ -95,64 +86,51 @@ def open_files(settings: Settings, activity: str, *, now: datetime, rewrites: bo
     the warehouse's file, it is written again, compactly, after the block and before the lock is released.
 
     Raises WarehouseBusy, which names the holder, and WarehouseUnusable, also if the files do not belong together; then
-    nothing is changed. Errors of the state in the block become WarehouseUnusable.
+    nothing is changed.
     """
-    with _lock_state(settings.warehouse, activity, now=now) as state:
-        with _open_pair(state, settings) as files:
-            yield files
-        if rewrites:
-            rewrite_file(settings.warehouse)
-
-
-@contextmanager
-def _lock_state(warehouse: Path, activity: str, *, now: datetime) -> Iterator[State]:
-    """Hold the warehouse's lock, and open the state for writing."""
-    since = now.isoformat(timespec="seconds")
-    with (
-        hold(warehouse, activity, since=since, pause=time.sleep),
-        explained_state(),
-        open_state(state_path(real(warehouse))) as state,
-    ):
-        if not warehouse.exists():
-            check_pair(state.path, state.read(read_identity), warehouse, Identity(NEW, 0))
+    path, since = settings.warehouse, now.isoformat(timespec="seconds")
+    with hold(path, activity, since=since, pause=time.sleep), open_state(state_path(real(path))) as state:
+        if not path.exists():
+            check_pair(state.path, state.read(read_identity), path, Identity(NEW, 0))
         state.write(mark_interrupted)
         if activity != ACTIVITY and OPERATION in state.read(read_operations):
             notices.warning(UNFINISHED)
-        yield state
+        with explained(path):
+            remove_left_over(real(path))
+        with open_warehouse(path) as db:
+            yield _finish(state, db, settings)
+        if rewrites:
+            rewrite_file(path)
 
 
-@contextmanager
-def _open_pair(state: State, settings: Settings) -> Iterator[Files]:
-    """Open the warehouse of a locked state; see `open_files`."""
+def _finish(state: State, db: Database, settings: Settings) -> Files:
+    """Finish what a killed process left, and merge its pages."""
     # Imported here, because it imports pyarrow, and commands that only read the state import this module.
     from connectors.warehouse.raw.parts import find_unmerged_parts  # noqa: PLC0415
 
-    path, mapping = settings.warehouse, settings.media_mapping()
-    with explained(path):
-        remove_left_over(real(path))
-    with explained_state(), open_warehouse(path) as db:
-        before, theirs = state.read(read_identity), of_warehouse.read_warehouse(db)
-        check_pair(state.path, before, path, theirs.identity)
-        store = settings.raw_folder() / theirs.id
-        unmerged = state.read(read_unmerged)
-        for part in find_unmerged_parts(store, merged_seq=theirs.merged_seq, raw_seq=theirs.raw_seq, inbox=unmerged):
-            part.unlink()
-        # A kill in between leaves the state with the token that the warehouse knows as the one before.
-        token = uuid4().hex
-        of_warehouse.write_token(db, token, before=before.token)
-        state.write(write_token, token)
-        of_warehouse.write_token(db, token, before=None)
-        state.write(end_operation, "rebuild")
-        state.write(delete_landings, theirs.merged_seq)
-        with transaction(db):
-            if of_warehouse.adopt_mapping(db, mapping):
-                state.write(forget_order)
-            if theirs.content_rule not in (None, CONTENT_RULE):
-                # Imported here, because a release rarely has another rule.
-                from connectors.warehouse.maintenance.rebuild import recompute_hashes  # noqa: PLC0415
+    before, theirs = state.read(read_identity), of_warehouse.read_warehouse(db)
+    check_pair(state.path, before, settings.warehouse, theirs.identity)
+    raw, unmerged = settings.raw_folder() / theirs.id, state.read(read_unmerged)
+    for part in find_unmerged_parts(raw, merged_seq=theirs.merged_seq, raw_seq=theirs.raw_seq, inbox=unmerged):
+        part.unlink()
+    # A kill in between leaves the state with the token that the warehouse knows as the one before.
+    token = uuid4().hex
+    of_warehouse.write_token(db, token, before=before.token)
+    state.write(write_token, token)
+    of_warehouse.write_token(db, token, before=None)
+    state.write(end_operation, "rebuild")
+    state.write(delete_landings, theirs.merged_seq)
+    mapping = settings.media_mapping()
+    with transaction(db):
+        if of_warehouse.adopt_mapping(db, mapping):
+            state.write(forget_order)
+        if theirs.content_rule not in (None, CONTENT_RULE):
+            # Imported here, because a release rarely has another rule.
+            from connectors.warehouse.maintenance.rebuild import recompute_hashes  # noqa: PLC0415
 
-                recompute_hashes(db, store)
-            in_force = of_warehouse.read_warehouse(db).mapping or mapping
-        files = Files(state, db, path, store, in_force, settings.page_paths(), state.read(landed_runs))
-        files.merge(db)
-        yield files
+            recompute_hashes(db, raw)
+        in_force = of_warehouse.read_warehouse(db).mapping or mapping
+    recovered = state.read(landed_runs)
+    files = Files(state, db, settings.warehouse, raw, in_force, settings.page_paths(), recovered)
+    files.merge(db)
+    return files

@@ -36,42 +36,36 @@ if TYPE_CHECKING:
 async def open_existing(
     settings: Settings, activity: str, *, trusts_clock: bool = False, rewrites: bool = False
 ) -> AsyncIterator[tuple[Warehouse, Clock]]:
-    """Open the warehouse, which must exist, for a command that is recorded; yield the clock for what it stores, too.
+    """Open the warehouse, which must exist, for a command; yield the clock for what it stores, too.
 
-    Raises WarehouseUnusable also if the clock is behind, unless this `trusts_clock`, and otherwise as `open_warehouse`.
+    The command is recorded as running, and then how the block ended. Raises WarehouseUnusable also if the clock is
+    behind, unless this `trusts_clock`, and otherwise as `open_warehouse`.
     """
+    clock = SystemClock()
     async with AsyncExitStack() as stack:
         with record_failed_start(activity, {"warehouse": settings.warehouse, "snapshot": settings.snapshot}):
             if not settings.warehouse.exists():
                 fix = "Fix: `gramhouse sync` creates it."
                 raise WarehouseUnusable(f"There is no warehouse at {settings.warehouse} yet. {fix}")
             check_writable(settings)
-            opening = open_warehouse(settings, activity, SystemClock(), rewrites=rewrites)
-            warehouse = await stack.enter_async_context(opening)
-        await stack.enter_async_context(_recorded(warehouse, command(activity)))
-        yield warehouse, SystemClock() if trusts_clock else await steady_clock(warehouse, SystemClock())
-
-
-@asynccontextmanager
-async def _recorded(warehouse: Warehouse, kind: str) -> AsyncIterator[None]:
-    """Record a command as running, and then how the block ended."""
-    now = SystemClock().now
-    number = await warehouse.write_state(begin_command, kind, pid=os.getpid(), now=now())
-    state, detail = RunState.COMPLETE, None
-    try:
-        yield
-    except SelectionError:
-        raise
-    except Exception as error:
-        state, detail = RunState.FAILED, short(error)
-        raise
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        state, detail = RunState.INTERRUPTED, STOPPED
-        raise
-    finally:
-        # The first error is the one that matters.
-        with suppress(WarehouseUnusable):
-            await warehouse.write_state(end_command, number, state, now=now(), detail=detail)
+            warehouse = await stack.enter_async_context(open_warehouse(settings, activity, clock, rewrites=rewrites))
+        kind = command(activity)
+        number = await warehouse.write_state(begin_command, kind, pid=os.getpid(), now=clock.now())
+        state, detail = RunState.COMPLETE, None
+        try:
+            yield warehouse, clock if trusts_clock else await steady_clock(warehouse, clock)
+        except SelectionError:
+            raise
+        except Exception as error:
+            state, detail = RunState.FAILED, short(error)
+            raise
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            state, detail = RunState.INTERRUPTED, STOPPED
+            raise
+        finally:
+            # The first error is the one that matters.
+            with suppress(WarehouseUnusable):
+                await warehouse.write_state(end_command, number, state, now=clock.now(), detail=detail)
 
 
 async def publish_now(settings: Settings, *, may_show: bool = False) -> int:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, closing
+from functools import partial
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from connectors.state.database import SqlConnection
@@ -14,7 +15,7 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import Database, explained, transaction
 from connectors.warehouse.storage.errors import WarehouseBusy
 from flows.config.settings import Settings
-from flows.engine.files import Files, explained_state, open_files
+from flows.engine.files import Files, open_files
 from flows.reporting.progress import notices
 from flows.reporting.words import span
 from models.clock import Clock
@@ -67,7 +68,7 @@ class Warehouse:
         """
 
         def run() -> T:
-            with explained(self.files.path), explained_state():
+            with explained(self.files.path):
                 return work()
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(thread, run))
@@ -172,17 +173,15 @@ async def open_warehouse(
         files = opened.enter_context(open_files(settings, activity, now=clock.now(), rewrites=rewrites))
         return files, opened.enter_context(closing(files.db.cursor()))
 
-    with ThreadPoolExecutor(1, "landing") as landing:
+    with ThreadPoolExecutor(1, "landing") as landing, ThreadPoolExecutor(1, "merging") as merging:
         try:
-            files, sibling = await _repeat_while_busy(
-                lambda: loop.run_in_executor(landing, enter), settings.busy_wait, clock
-            )
-            with ThreadPoolExecutor(1, "merging") as merging:
-                warehouse = Warehouse(files, landing, merging, sibling)
-                try:
-                    yield warehouse
-                finally:
-                    await warehouse.wait_until_idle()
+            opening = partial(loop.run_in_executor, landing, enter)
+            files, sibling = await _repeat_while_busy(opening, settings.busy_wait, clock)
+            warehouse = Warehouse(files, landing, merging, sibling)
+            try:
+                yield warehouse
+            finally:
+                await warehouse.wait_until_idle()
         except BaseException:
             # After the opening, if that was cancelled.
             landing.submit(opened.__exit__, *sys.exc_info()).result()
@@ -195,18 +194,14 @@ async def _repeat_while_busy(attempt: Callable[[], Awaitable[T]], seconds: float
 
     One line reports the wait and names the holder.
     """
-    until, waits = clock.monotonic() + seconds, False
+    until, is_said = clock.monotonic() + seconds, False
     while True:
         try:
-            result = await attempt()
+            return await attempt()
         except WarehouseBusy as busy:
             if (left := until - clock.monotonic()) <= 0:
                 raise
-            if not waits:
+            if not is_said:
                 notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(seconds)} for the lock.")
-            waits = True
+            is_said = True
             await clock.sleep(min(_LOOK_EVERY, left))
-        else:
-            if waits:
-                notices.warning("The warehouse is free; continuing.")
-            return result

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from connectors.warehouse.storage.errors import WarehouseBusy, first_line
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.paths import real
 from flows.clock import SystemClock
 from flows.config.settings import find_warehouse
@@ -34,7 +34,7 @@ def record_failed_start(
         raise
     except Exception as error:
         # Imported here, because only failures need it.
-        from connectors.state.database import StateError, open_state, state_path  # noqa: PLC0415
+        from connectors.state.database import open_state, state_path  # noqa: PLC0415
         from connectors.state.runs import add_failed_start  # noqa: PLC0415
 
         path, now = state_path(real(find_warehouse(chosen))), SystemClock().now()
@@ -43,7 +43,7 @@ def record_failed_start(
             try:
                 with open_state(path) as state:
                     state.write(add_failed_start, kind, pid=os.getpid(), since=since, now=now, detail=why)
-            except StateError as problem:
+            except WarehouseUnusable as problem:
                 notices.warning(f"{problem} `gramhouse status` cannot show this failure.")
         raise
 

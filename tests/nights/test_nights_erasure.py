@@ -1,7 +1,5 @@
 """Forgetting and hiding: what is erased is found by the account's id, and what was hidden is never shown in silence."""
 
-import os
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -52,16 +50,6 @@ def test_every_writing_command_says_that_an_erasure_is_unfinished(operator: Oper
     operator.run("forget", service.ids("active")[1], "--yes", code=1)
     del operator.env["GRAMHOUSE_HIDE"]
     assert [each for each in WRITING if "completely erased" not in operator.run(*each, code=None).text] == []
-
-
-def test_forgetting_looks_for_space_before_it_deletes(operator: Operator) -> None:
-    service = operator.connect(Service(accounts=2, posts=3))
-    operator.night()
-    full, known = shutil.disk_usage("/")._replace(free=0), os.statvfs("/")
-    operator.monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-    operator.monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([*known[:3], 0, 0, *known[5:]]))
-    text = operator.run("forget", service.ids("active")[1], "--yes", code=1).text
-    assert ("MB" in text, "completely erased" in text) == (True, False)
 
 
 @pytest.mark.parametrize("name", ["the", "a"])

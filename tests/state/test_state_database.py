@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.state import database
-from connectors.state.database import StateError, open_state, open_state_read_only
+from connectors.state.database import open_state, open_state_read_only
+from models.errors import WarehouseUnusable
 from models.tables import STATE
 
 
@@ -55,12 +56,12 @@ def test_a_change_of_the_schema_is_made_in_one_transaction(tmp_path: Path, monke
     (steps / "0002.sql").write_text("ALTER TABLE runs ADD COLUMN machine TEXT;\nUPDATE runs SET machine = 'this';\n")
     (steps / "0003.sql").write_text("ALTER TABLE runs ADD COLUMN disk TEXT;\nDELETE FROM no_such_table;\n")
     monkeypatch.setattr(database, "changes", lambda: [steps / "0002.sql"])
-    with pytest.raises(StateError, match="older gramhouse"), open_state_read_only(file):
+    with pytest.raises(WarehouseUnusable, match="older gramhouse"), open_state_read_only(file):
         pass
     with open_state(file) as state:
         assert "machine" in state.read(columns)
     monkeypatch.setattr(database, "changes", lambda: [steps / "0002.sql", steps / "0003.sql"])
-    with pytest.raises(StateError, match="no such table: no_such_table"), open_state(file):
+    with pytest.raises(WarehouseUnusable, match="no such table: no_such_table"), open_state(file):
         pass
     (steps / "0003.sql").write_text("ALTER TABLE runs ADD COLUMN disk TEXT")
     with open_state(file) as state:
@@ -80,7 +81,7 @@ def test_a_file_that_cannot_be_used_is_refused_and_unchanged(tmp_path: Path, sta
         pass
     change(file, statement)
     for opened in (open_state, open_state_read_only):
-        with pytest.raises(StateError, match=message.replace("(", r"\(")), opened(file):
+        with pytest.raises(WarehouseUnusable, match=message.replace("(", r"\(")), opened(file):
             pass
 
 
@@ -90,6 +91,6 @@ def test_a_file_that_cannot_be_used_is_refused_and_unchanged(tmp_path: Path, sta
 def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "state.sqlite"
     file.write_bytes(content)
-    with pytest.raises(StateError, match=r"^[^\n]* cannot be used: [^\n]* Fix: [^\n]*$"), open_state(file):
+    with pytest.raises(WarehouseUnusable, match=r"^[^\n]* cannot be used: [^\n]* Fix: [^\n]*$"), open_state(file):
         pass
     assert file.read_bytes() == content

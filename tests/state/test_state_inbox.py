@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from connectors.state.database import State, StateError, open_state, open_state_read_only
+from connectors.state.database import State, open_state, open_state_read_only
 from connectors.state.identity import read_identity, read_service
 from connectors.state.inbox import count_landings, delete_landings, land, read_landings
 from connectors.state.progress import read_checkpoints, read_cooldowns
 from connectors.state.runs import begin_run
 from models.checkpoint import Checkpoint, ScanState
+from models.errors import WarehouseUnusable
 from models.landing import Landing, PageCommit, ReceivedPage, ScopeCooldown
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
@@ -125,7 +126,7 @@ def test_readers_do_not_wait_for_a_transaction_that_writes(state: State) -> None
 def test_a_reader_cannot_write(state: State) -> None:
     with open_state_read_only(state.path) as reader:
         assert reader is not None
-        with pytest.raises(StateError, match="readonly"):
+        with pytest.raises(WarehouseUnusable, match="readonly"):
             reader.write(land, [commit(1)])
 
 

@@ -3,6 +3,10 @@
 import re
 from pathlib import Path
 
+# Callers import those that the state raises, too, from here.
+from models.errors import WarehouseError as WarehouseError  # noqa: PLC0414
+from models.errors import WarehouseUnusable as WarehouseUnusable  # noqa: PLC0414
+
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
 # What DuckDB or the system says, and what a person can do about it. The first that occurs in the text counts.
@@ -20,16 +24,8 @@ _FIXES = {
 _OTHERWISE = "Fix: check the path and the disk, then retry; landed pages are kept."
 
 
-class WarehouseError(Exception):
-    """A problem of the warehouse that a person can fix. The message is one line."""
-
-
 class WarehouseBusy(WarehouseError):  # noqa: N818 - a state of the file, not a bug
     """Another process holds the file."""
-
-
-class WarehouseUnusable(WarehouseError):  # noqa: N818
-    """The file, or its raw store, cannot be opened, read or written, or does not belong here."""
 
 
 class SnapshotHides(WarehouseUnusable):

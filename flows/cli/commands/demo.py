@@ -1,6 +1,5 @@
 """`gramhouse demo` and `gramhouse sandbox`: everything on this machine, with an API that generates its data."""
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.paths import database
 from connectors.warehouse.storage.statements import statements
 from flows.cli.options import number, to_path
-from flows.cli.output.query import to_table
+from flows.cli.output.query import print_stream
 from flows.cli.output.run import describe_report
 from flows.cli.output.terminal import DONE, clean, err, out
 from flows.cli.signals import run_until_signalled
@@ -36,10 +35,7 @@ _SQL = statements(__name__)
 
 _FOLDER = "data/demo"
 
-# Simulated days before today at the least, so that the first calls, each one day later, are not in the future.
-_BEFORE = 3
-
-# When a simulated day begins, and how much later it is synced.
+# When a simulated day begins (UTC), and how much later it is synced.
 _BEGINS, _SYNCED = timedelta(hours=2), timedelta(minutes=15)
 
 # Few and small, so that many days take seconds.
@@ -54,29 +50,26 @@ def _begin(now: datetime) -> datetime:
 def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
     """Return the time (UTC) at which the demo's first simulated day began, which is kept in its folder.
 
-    Raises SettingsError if the folder has another warehouse, and if the file is damaged.
+    Raises SettingsError if the folder has another warehouse.
     """
     file = folder / "first_day"
-    try:
+    if file.exists():
         return datetime.fromisoformat(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if (folder / "warehouse.duckdb").exists():
-            raise SettingsError(f"{folder} has another warehouse. Fix: choose another --folder.") from None
-    except ValueError:
-        raise SettingsError(f"{file} is damaged. Fix: delete {folder}, or choose another --folder.") from None
+    if (folder / "warehouse.duckdb").exists():
+        raise SettingsError(f"{folder} has another warehouse. Fix: choose another --folder.")
     folder.mkdir(parents=True, exist_ok=True)
-    begins = _begin(now - _SYNCED) - timedelta(days=max(days - 1, _BEFORE))
+    begins = _begin(now - _SYNCED) - timedelta(days=days - 1)
     replace_file(file, begins.isoformat().encode())
     return begins
 
 
-def build_sandbox(begins: datetime, day: int = 0) -> "Sandbox":
-    """Return the demo's sandbox on a simulated day."""
+def build_sandbox(begins: datetime) -> "Sandbox":
+    """Return the demo's sandbox on its first simulated day."""
     from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.settings import SandboxSettings
 
     first, often = int(begins.timestamp()), 6 * _ACCOUNTS
-    return Sandbox(SandboxSettings(day=day, first_day=first, accounts=_ACCOUNTS, posts=_POSTS, change_every=often))
+    return Sandbox(SandboxSettings(first_day=first, accounts=_ACCOUNTS, posts=_POSTS, change_every=often))
 
 
 async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> RunReport:
@@ -94,9 +87,12 @@ async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime
     async with open_resources(settings, "gramhouse demo") as resources:
         for day in days[:-1]:
             sandbox.day = day
-            clock = ContinuedClock(resources.clock, begins + timedelta(days=day) + _SYNCED, resources.clock.monotonic())
-            with err.status(f"[dim]syncing day {day + 1} of {days[-1] + 1} …[/]"):
+            at = begins + timedelta(days=day) + _SYNCED
+            clock = ContinuedClock(resources.clock, at, resources.clock.monotonic())
+            with err.status(f"[dim]syncing {at:%Y-%m-%d} …[/]"):
                 await run_sync(past, replace(resources, clock=clock))
+            if not err.is_terminal:
+                err.print(f"Synced {at:%Y-%m-%d}.")
         sandbox.day = days[-1]
         return await run_sync(request, resources)
 
@@ -111,17 +107,13 @@ def _show(snapshot: Path) -> None:
         out.print(f"\n{DONE} The snapshot holds {holds}{kept}, after {count(runs, 'sync')}.")
         out.print("\n[bold]Which posts have the most likes?[/]")
         out.print(_SQL["question"], markup=False)
-        for line in to_table(opened.user_query(_SQL["question"])):
-            out.print(line)
-    given = Path(sys.argv[0])
-    program = os.path.relpath(given) if given.is_relative_to(Path.cwd()) else str(given)
-    program = clean(program) if given.name == "gramhouse" else "python -m flows.cli"
+        print_stream(opened.user_query(_SQL["question"]), "table")
+    program = clean(sys.argv[0]) if sys.argv[0].endswith("gramhouse") else "python -m flows.cli"
     here, folder = f"--snapshot {clean(snapshot)}", clean(snapshot.parent)
-    again = f"{program} demo" if folder == _FOLDER else f"{program} demo --folder {folder}"
     out.print(
         f"\n[bold]Next steps[/]\n  Open [bold]{folder}/report.html[/] in a browser: charts and tables."
         f"\n  [cyan]{program} query {here} 'FROM runs'[/]\n  [cyan]{program} changes {here}[/]"
-        f"\n  [cyan]{again}[/] [dim]syncs the next day, once it has begun[/]"
+        f"\n  [cyan]{program} demo --folder {folder}[/] [dim]syncs the days that have begun since[/]"
         f"\n[dim]All files are in {folder}; delete it to start over. To use a real API, see README.md.[/]",
         soft_wrap=True,
     )
@@ -147,37 +139,40 @@ def _serve(sandbox: "Sandbox", port: int = 0) -> None:
 def demo(
     *,
     folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = _FOLDER,
-    days: Annotated[int, number(1, 366, "Simulated days to sync, those synced before included.")] = 1,
+    days: Annotated[int, number(1, 366, "Simulated days to sync into a new folder; the last one is today.")] = 7,
     keep: Annotated[bool, Parameter(help="Serve the sandbox API until Ctrl-C, to try other commands.")] = False,
 ) -> None:
     """Run everything on this machine: a sandbox API, syncs, a first look.
 
-    Each call syncs the same catalogue one day later, up to today. With --days, earlier days are synced first.
+    The sandbox's data change once a day. Each call syncs the days since the last one, up to today.
     """
     load()
     snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
-    now, synced = SystemClock().now(), 0
+    now, synced = SystemClock().now(), -1
     begins = first_day(snapshot.parent, days=days, now=now)
     if snapshot.exists():
         with open_snapshot(snapshot) as opened:
-            synced = int(opened.query(_SQL["contents"]).rows[0][2])
-    # Of a day that has not begun, everything would be in the future.
-    first = min(synced, today := (now - begins).days)
-    last = min(max(first, days - 1), today)
-    syncs = f"sync {last + 1}" if last == first else f"syncs {first + 1} to {last + 1}"
-    out.print(f"[bold]gramhouse demo[/], {syncs} of a sandbox API with {_ACCOUNTS} accounts on this machine.")
-    from connectors.sandbox.http.serve import in_thread
+            [(last,)] = opened.query("SELECT max(started_at) FROM runs").rows
+            synced = (last - begins).days
+    sandbox = build_sandbox(begins)
+    sandbox.day = today = (now - _SYNCED - begins).days
+    if synced < today:
+        from connectors.sandbox.http.serve import in_thread
 
-    sandbox = build_sandbox(begins, first)
-    with in_thread(sandbox) as api:
-        report = run_until_signalled(
-            lambda _: sync_days(sandbox, api, snapshot.parent, begins, range(first, last + 1)),
-            lambda: "Fix: run `gramhouse demo` again.",
+        out.print(
+            f"[bold]gramhouse demo[/], {count(today - synced, 'day')} of a sandbox API with {_ACCOUNTS} accounts."
         )
-    for line in describe_report(report):
-        out.print(line)
-    if report.state is RunState.FAILED:
-        raise SystemExit(EXIT_OF[report.state])
+        with in_thread(sandbox) as api:
+            report = run_until_signalled(
+                lambda _: sync_days(sandbox, api, snapshot.parent, begins, range(synced + 1, today + 1)),
+                lambda: "Fix: run `gramhouse demo` again.",
+            )
+        for line in describe_report(report):
+            out.print(line)
+        if report.state is RunState.FAILED:
+            raise SystemExit(EXIT_OF[report.state])
+    else:
+        out.print("[bold]gramhouse demo[/]: today is synced already; the data of the sandbox change once a day.")
     _show(snapshot)
     if keep:
         _serve(sandbox)

@@ -20,7 +20,7 @@ from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseError
 from connectors.warehouse.storage.holder import holder
-from flows.cli.current import current, current_snapshot
+from flows.cli.current import current_snapshot
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import Answer, ask, check_line, describe_check, err
 from flows.clock import SystemClock
@@ -34,7 +34,6 @@ from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, span
-from models.api import AccountPage
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
 from models.findings import Finding, Severity, several
@@ -52,17 +51,14 @@ _USAGE = {"configuration", "address", "key", "network"}
 # Free bytes that a run needs beside a copy of the warehouse.
 _ROOM = 100_000_000
 
-_OF_THE_BLOCK = "not checked: it is that of the Prefect block {}"
 
-ok, note, bad = (
-    partial(Finding, "", severity) for severity in (Severity.INFORMATION, Severity.WARNING, Severity.ACTION)
-)
-
-
-def from_message(message: str, severity: Severity = Severity.ACTION) -> Finding:
-    """Return the finding of a message of one line: by default, of a check that failed."""
+def _finding(severity: Severity, message: str) -> Finding:
+    """Return the finding of a message of one line; its code is set when it is known which check it is of."""
     text, _, fix = message.partition(" Fix: ")
     return Finding("", severity, text.rstrip("."), fix.rstrip("."))
+
+
+ok, note, bad = (partial(_finding, each) for each in (Severity.INFORMATION, Severity.WARNING, Severity.ACTION))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +77,11 @@ class Facts:
     problem: Exception | None = None
 
     def long_cooldown(self) -> tuple[datetime, str] | None:
-        """Return the end of the long cooldowns, and the accounts that they concern, as text; None if there are none."""
+        """Return the end of the long cooldowns, and whose they are until when, as text; None if there are none."""
         long = {scope: until for scope, until in sorted(self.cooldowns.items()) if until - self.now > LONG_COOLDOWN}
-        names = [scope.partition(":")[2] or "the account catalogue" for scope in long]
-        return (max(long.values()), several(names)) if long else None
+        names = several([scope.partition(":")[2] or "the account catalogue" for scope in long])
+        last = max(long.values(), default=self.now)
+        return (last, f"{names} until {moment(last, seconds=True)} UTC") if long else None
 
 
 def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> Facts:
@@ -113,23 +110,27 @@ def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> 
         return Facts(settings, now, problem=error)
 
 
+def _is_of_block(settings: Settings, *names: str) -> bool:
+    """Return whether none of these settings is set, but a block that has them."""
+    return settings.credentials is not None and all(getattr(settings, name) is None for name in names)
+
+
 def _address(facts: Facts) -> Iterator[Finding]:
-    settings = facts.settings
-    if settings.base_url is None and settings.credentials is not None:
-        yield note(_OF_THE_BLOCK.format(settings.credentials))
+    if _is_of_block(facts.settings, "base_url"):
+        yield note(f"not checked: it is that of the Prefect block {facts.settings.credentials}")
     else:
-        yield ok(settings.address())
+        yield ok(facts.settings.address())
 
 
 def _key(facts: Facts) -> Iterator[Finding]:
     settings, file = facts.settings, facts.settings.api_key_file
-    if settings.api_key is None and file is None and settings.credentials is not None:
-        yield note(_OF_THE_BLOCK.format(settings.credentials))
+    if _is_of_block(settings, "api_key", "api_key_file"):
+        yield note(f"not checked: it is that of the Prefect block {settings.credentials}")
         return
     settings.key()
     yield ok(f"from {file if settings.api_key is None else origin('api_key')}")
     if settings.api_key is None and file and file.stat().st_mode & 0o077:
-        yield note(f"other users can read {file}", f"chmod 600 {file}")
+        yield note(f"other users can read {file}. Fix: chmod 600 {file}.")
 
 
 def _network(facts: Facts) -> Iterator[Finding]:
@@ -150,8 +151,8 @@ def _api(facts: Facts) -> Iterator[Finding]:
         yield note("not checked: see address, key and network above")
         return
     if (long := facts.long_cooldown()) is not None:
-        text = f"no requests for {long[1]} until {moment(long[0], seconds=True)} UTC: {LONG_COOLDOWN_WHY}"
-        yield Finding("cooldown", Severity.ACTION, text, LONG_COOLDOWN_FIX)
+        text = f"no requests for {long[1]}: {LONG_COOLDOWN_WHY}. Fix: {LONG_COOLDOWN_FIX}."
+        yield replace(bad(text), code="cooldown")
     if until := facts.cooldowns.get(CATALOGUE_SCOPE):
         yield note(f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC")
     else:
@@ -167,7 +168,7 @@ async def _request_pages(facts: Facts) -> list[Finding]:
     try:
         async with make_client(settings, SystemClock()) as client:
             response = await client.send(request)
-            accounts = response.page.accounts if isinstance(response.page, AccountPage) else ()
+            accounts = response.page.accounts
             some = f"{count(len(accounts), 'account')}{' or more' if response.page.next_cursor else ''}"
             found.append(ok(f"answers, and the key reaches {some} (correlation id {response.correlation_id})"))
             free = (each for each in accounts if account_scope(each.id) not in facts.cooldowns)
@@ -188,20 +189,20 @@ def _refused(facts: Facts, scope: str, error: "ApiError") -> Finding:
     from connectors.source.errors import Disposition
     from flows.engine.upkeep import keep_cooldown
 
+    seconds, settings = error.retry_after, facts.settings
     if error.failure.disposition is not Disposition.WAIT:
-        return bad(str(error), error.failure.hint)
-    if (seconds := error.retry_after) is None:
+        return bad(f"{error}. Fix: {error.failure.hint}")
+    if seconds is None:
         return note(f"{error}. Rate-limited; not retried")
     text = f"{error}. Rate-limited for {span(seconds)}; not retried"
-    is_ours = service_refusal(facts.service, facts.settings.address()) is None
-    if facts.inspection.is_current and is_ours and keep_cooldown(facts.settings, scope, seconds):
+    is_ours = facts.inspection.is_current and service_refusal(facts.service, settings.address()) is None
+    if is_ours and keep_cooldown(settings, scope, seconds):
         return note(f"{text}. Syncs wait as long")
-    return note(text, "wait as long before you sync: this wait could not be stored")
+    return note(f"{text}. Fix: wait as long before you sync: this wait could not be stored.")
 
 
 def _folders(facts: Facts) -> Iterator[Finding]:
-    for text in unwritable_folders(facts.settings):
-        yield from_message(text)
+    yield from map(bad, unwritable_folders(facts.settings))
 
 
 def _disk(facts: Facts) -> Iterator[Finding]:
@@ -210,43 +211,38 @@ def _disk(facts: Facts) -> Iterator[Finding]:
     free, size = shutil.disk_usage(folder).free, file.stat().st_size if file.exists() else 0
     text = f"{naturalsize(free)} are free in {folder}"
     if free < size + _ROOM:
-        text = f"{text}; a snapshot is a copy of the warehouse ({naturalsize(size)})"
-        yield bad(text, "free space")
+        yield bad(f"{text}; a snapshot is a copy of the warehouse ({naturalsize(size)}). Fix: free space.")
     else:
         yield ok(text)
 
 
 def _configuration(facts: Facts) -> Iterator[Finding]:
     if warning := exposed():
-        yield from_message(warning, Severity.WARNING)
+        yield note(warning)
     check_places(facts.settings)
 
 
 def _warehouse(facts: Facts) -> Iterator[Finding]:
-    settings, file = facts.settings, facts.settings.warehouse
+    settings, file, found = facts.settings, facts.settings.warehouse, facts.inspection
+    refusal = service_refusal(facts.service, settings.base_url) if settings.base_url else None
     if writing := holder(file):
         yield note(f"{file} is locked by {writing}; a sync would wait or exit with code 4")
-        return
-    if not file.exists():
-        snapshot = settings.snapshot_file()
-        if settings.snapshot_url() is None and snapshot.exists():
-            yield from_message(f"{file} does not exist yet, so {another_warehouse(str(snapshot))}")
-        else:
-            yield note(f"{file} does not exist yet: the first sync creates it")
-        return
-    if facts.problem is not None:
+    elif not file.exists() and settings.snapshot_url() is None and settings.snapshot_file().exists():
+        yield bad(f"{file} does not exist yet, so {another_warehouse(settings.snapshot)}")
+    elif not file.exists():
+        yield note(f"{file} does not exist yet: the first sync creates it")
+    elif facts.problem is not None:
         raise facts.problem
-    found = facts.inspection
-    if facts.is_erasing:
-        yield from_message(UNFINISHED)
+    elif facts.is_erasing:
+        yield bad(UNFINISHED)
     elif ahead := found.ahead:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
-        yield bad(text, fix)
-    elif settings.base_url and (refusal := service_refusal(facts.service, settings.base_url)):
-        yield from_message(refusal)
+        yield bad(f"{text}. Fix: {fix}.")
+    elif refusal:
+        yield bad(refusal)
     elif found.refused is not None:
-        yield from_message(f"its data cannot be published: {found.refused}")
+        yield bad(f"its data cannot be published: {found.refused}")
     else:
         bound = f"; filled from {facts.service}" if facts.service else ""
         yield ok(f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
@@ -257,29 +253,24 @@ def _bucket(facts: Facts) -> Iterator[Finding]:
         return
     from connectors.buckets import SnapshotBucket
 
-    bucket, is_writer = SnapshotBucket(url), facts.settings.warehouse.exists()
-    if is_writer:
-        asyncio.run(bucket.check())
-    has_snapshot = asyncio.run(bucket.newest()) is not None
-    if is_writer:
-        yield ok(f"{url} can be written{'' if has_snapshot else ', and has no snapshot yet'}")
-    elif has_snapshot:
+    if facts.settings.warehouse.exists():
+        asyncio.run(SnapshotBucket(url).check())
+        yield ok(f"{url} can be written")
+    else:
         yield ok(f"{url} can be read; a copy is at {current_snapshot(facts.settings)}")
 
 
 def _snapshot(facts: Facts) -> Iterator[Finding]:
     at, place = None, facts.settings.snapshot_file()
-    if place.exists():
-        with suppress(SnapshotUnreadable), open_snapshot(place) as snapshot:
-            ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
-        if isinstance(at, datetime):
-            yield ok(f"{place} was published at {moment(at.astimezone(UTC))} UTC")
-        else:
-            yield bad(f"{place} is not a gramhouse snapshot", "check GRAMHOUSE_SNAPSHOT")
-    elif facts.settings.warehouse.exists() and (last := current(facts.settings).last) and last["published_at"]:
-        yield bad(f"{place} does not exist, but a run published it", "`gramhouse publish`")
+    if not place.exists():
+        yield note(f"{place} does not exist: a sync publishes it")
+        return
+    with suppress(SnapshotUnreadable), open_snapshot(place) as snapshot:
+        ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
+    if isinstance(at, datetime):
+        yield ok(f"{place} was published at {moment(at.astimezone(UTC))} UTC")
     else:
-        yield note(f"{place} does not exist yet: the first sync publishes it")
+        yield bad(f"{place} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT.")
 
 
 def _prefect(_: Facts) -> Iterator[Finding]:
@@ -302,7 +293,7 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
     due = moment(next(fires(settings.nightly, settings.time_zone, facts.now)))
     yield ok(f"{who} the next nightly sync at {due} {settings.time_zone}")
     if warning := gap_warning(settings.nightly, settings.stories, settings.time_zone, facts.now):
-        yield from_message(warning, Severity.WARNING)
+        yield note(warning)
 
 
 # In the order in which they are shown. An error that a check raises is its finding.
@@ -332,7 +323,7 @@ def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Fi
             for found in _CHECKS[name](facts):
                 yield replace(found, code=found.code or name)
         except _ERRORS as error:
-            yield replace(from_message(error_line(error)), code=name)
+            yield replace(bad(error_line(error)), code=name)
 
 
 def _repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]:
@@ -346,12 +337,12 @@ def _repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding
         yield ok("no stored time lies in the future: nothing to repair")
     now = datetime.now(UTC)
     if (long := read_facts(settings, now).long_cooldown()) is not None:
-        what = f"the cooldown until {moment(long[0], seconds=True)} UTC of {long[1]}"
+        what = f"the cooldown of {long[1]}"
         if lift(what):
             asyncio.run(lift_now(settings, until=long[0], now=now))
             yield ok(f"lifted {what}")
         else:
-            yield note(f"kept {what}", "lift it with `gramhouse doctor --repair --yes`")
+            yield note(f"kept {what}. Fix: lift it with `gramhouse doctor --repair --yes`.")
 
 
 def doctor(

@@ -62,7 +62,7 @@ def _cells(values: Row) -> list[Text]:
     return [Text("NULL", "dim") if value is None else Text(without_control_characters(value)) for value in values]
 
 
-def to_table(stream: Stream) -> Iterator[RenderableType]:
+def _to_table(stream: Stream) -> Iterator[RenderableType]:
     """Yield the first rows as a table that fits the terminal."""
     rows = _first(stream)
     columns = [
@@ -135,7 +135,7 @@ def end_of_document(members: object) -> str:
 
 
 _FORMATS: Mapping[str, Callable[[Stream], Iterator[RenderableType]]] = {
-    "table": to_table,
+    "table": _to_table,
     "box": _to_box,
     "line": _to_lines,
     "csv": _to_csv,

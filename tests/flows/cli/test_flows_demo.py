@@ -8,6 +8,7 @@ from connectors.sandbox.http.serve import in_thread
 from connectors.warehouse.queries.reader import open_snapshot
 from flows.cli.commands.demo import build_sandbox, first_day, sync_days
 from flows.config.errors import SettingsError
+from tests.operator import Cli
 
 NOW = datetime(2026, 3, 31, 9, tzinfo=UTC)
 
@@ -29,21 +30,14 @@ def test_past_days_are_synced_by_clocks_of_their_own(tmp_path: Path) -> None:
     assert gained == [(4,)]
 
 
-@pytest.mark.parametrize(("hour", "days", "day"), [(9, 28, 4), (1, 28, 3), (9, 1, 28)])
-def test_the_last_of_many_days_is_today_and_after_one_day_more_can_follow(
-    hour: int, days: int, day: int, tmp_path: Path
-) -> None:
-    assert first_day(tmp_path, days=days, now=NOW.replace(hour=hour)) == datetime(2026, 3, day, 2, tzinfo=UTC)
-
-
 def test_the_folder_of_another_warehouse_is_refused(tmp_path: Path) -> None:
     (tmp_path / "warehouse.duckdb").touch()
     with pytest.raises(SettingsError, match=r"another warehouse\. Fix: choose another"):
         first_day(tmp_path, days=28, now=NOW)
 
 
-@pytest.mark.parametrize("content", [b"", b"2026-03", b"\xff"])
-def test_a_damaged_time_of_the_first_day_is_reported_in_one_line(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "first_day").write_bytes(content)
-    with pytest.raises(SettingsError, match=r"first_day is damaged\. Fix: delete .*, or choose another --folder\."):
-        first_day(tmp_path, days=28, now=NOW)
+def test_a_demo_syncs_each_day_once(run_cli: Cli) -> None:
+    done = run_cli("demo", "--days", "2")
+    assert (done.code, "2 days of a sandbox" in done.stdout, "after 2 syncs" in done.stdout) == (0, True, True)
+    again = run_cli("demo")
+    assert (again.code, "today is synced already" in again.stdout, "after 2 syncs" in again.stdout) == (0, True, True)

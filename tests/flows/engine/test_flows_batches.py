@@ -4,48 +4,41 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.batches import AccountBatcher
+from flows.engine.batches import AccountBatcher, Batch
 from flows.reporting.progress import Progress
 from models.selection import ChosenAccount
 from tests.api.listed import ListedApi
 from tests.runs import synced
 
 
-def _gather(accounts: int, page: int) -> list[int]:
-    batcher, sizes, expected = AccountBatcher(Progress()), [], 1
-    for begin in range(0, accounts, page):
-        batcher.add([ChosenAccount(str(n)) for n in range(begin, min(begin + page, accounts))])
-        if begin + page >= accounts:
-            batcher.close()
-        while (batch := batcher.take()) is not None:
-            assert batch.first == expected
-            expected = batch.last + 1
-            sizes.append(len(batch.accounts))
-    assert expected == accounts + 1
-    assert batcher.take() is None
-    return sizes
+def _formed(batcher: AccountBatcher) -> list[Batch]:
+    return list(filter(None, (batcher.batches.get_nowait() for _ in range(batcher.batches.qsize()))))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", [1, 50])
 def test_a_million_accounts_make_fewer_than_a_thousand_batches(page: int) -> None:
-    sizes = _gather(1_000_000, page)
-    assert sum(sizes) == 1_000_000
-    assert len(sizes) < 1_000
-    assert max(sizes) <= 1_000_000 / 80 + page
+    batcher = AccountBatcher(Progress())
+    for begin in range(0, 1_000_000, page):
+        batcher.add(ChosenAccount(str(number)) for number in range(begin, begin + page))
+    batcher.close()
+    batches = _formed(batcher)
+    assert len(batches) < 1_000
+    assert max(len(batch.accounts) for batch in batches) <= 1_000_000 / 80 + page
+    numbers = [int(account.account_id) for batch in batches for account in batch.accounts]
+    assert numbers == list(range(1_000_000))
+    assert all(int(batch.accounts[0].account_id) == batch.first - 1 for batch in batches)
 
 
 def test_an_account_listed_twice_is_scanned_once() -> None:
     batcher = AccountBatcher(Progress())
     one, two = ChosenAccount("a"), ChosenAccount("b", expired=True)
     batcher.add([one, two, one])
-    first = batcher.take()
     batcher.add([two, one])
-    assert first is not None
-    assert first.accounts == (one, two)
-    assert str(first) == "stories and posts, accounts 1 to 2"
     batcher.close()
-    assert batcher.take() is None
+    [batch] = _formed(batcher)
+    assert batch.accounts == (one, two)
+    assert str(batch) == "stories and posts, accounts 1 to 2"
     assert batcher.listed == 2
 
 

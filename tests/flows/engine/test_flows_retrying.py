@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.source.errors import RULES, Disposition, Failure, is_transient
+from connectors.source.errors import Disposition, Failure
 from connectors.warehouse.queries.outcomes import Example, FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, repeat
 from flows.orchestration.flow_run import final_state
@@ -60,20 +60,6 @@ def test_a_run_is_retried_only_if_it_failed_as_a_whole_with_a_transient_error(
     report: RunReport, *, retryable: bool
 ) -> None:
     assert (next_retry(report, 0, 3, lambda: 0.0) is not None) == retryable
-
-
-def test_the_table_of_error_codes_decides() -> None:
-    lasting = {code for code, rule in RULES.items() if rule.status is None and not is_transient(code)}
-    documented = {code for code, rule in RULES.items() if rule.status is not None and is_transient(code)}
-    assert lasting == {
-        "unknown_status", "items_rejected", "accounts_rejected", "cursor_missing", "cursor_empty",
-        "cursor_invalid", "cursor_loop", "cursor_no_progress", "cached_answer",
-    }  # fmt: skip
-    assert documented == {
-        "rate_limited", "api_internal_error", "api_invalid_projection", "api_projection_too_large",
-        "api_account_resolution_unavailable", "rate_limiter_unavailable",
-    }  # fmt: skip
-    assert [is_transient(code) for code in ("http_401", "")] == [True, False]
 
 
 def test_the_delays_grow_and_their_jitter_only_adds() -> None:

@@ -163,9 +163,9 @@ def id_of(item: object) -> str | None:
 def is_item(record: object) -> bool:
     """Return whether a record can be read, apart from its id."""
     try:
-        json.dumps(record, allow_nan=False, ensure_ascii=False).encode()
+        json.dumps(record, allow_nan=False)
     except ValueError:
-        # A number beyond those of JSON, or half of a character.
+        # A number beyond those of JSON.
         return False
     return isinstance(record, dict) and _levels(record) <= _MOST_LEVELS
 
