@@ -9,9 +9,6 @@ from typing import Final
 from models.findings import Finding, Severity
 from models.partition import Partition
 
-STALE_AFTER = timedelta(hours=36)
-"""The age at which a partition is stale. It allows for one failed nightly run."""
-
 # The warning of a run that did not publish, because the file at the snapshot's path is not its warehouse's, or a column
 # to hide does not exist.
 NOT_REPLACED = "snapshot_not_replaced"
@@ -19,6 +16,9 @@ NOT_REPLACED = "snapshot_not_replaced"
 LONG_COOLDOWN = timedelta(days=1)
 """A cooldown with more time left is shown to a person, because the service may have sent it by mistake."""
 
+
+REQUEST_BUDGET: Final = "request_budget"
+"""The error code of what a run deferred because it may make no more requests."""
 
 ITEMS_REJECTED: Final = "items_rejected"
 ACCOUNTS_REJECTED: Final = "accounts_rejected"

@@ -119,6 +119,12 @@ def read_runs(connection: Connection, *, limit: int | None = None) -> list[Row]:
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
+def count_requests(connection: Connection, *, since: datetime) -> int:
+    """Return how many requests the runs made that began since then; those of a killed run are unknown."""
+    made = select(func.coalesce(func.sum(_of.requests), 0)).where(_of.started_at > since)
+    return int(connection.execute(made).scalar_one())
+
+
 def warn(connection: Connection, run_id: str, warnings: Iterable[Finding]) -> None:
     """Record the warnings of a run."""
     for each in warnings:
