@@ -86,6 +86,33 @@ def test_runs_of_another_service_or_selection_are_not_resumed(state: State) -> N
     assert begin(state, "5", base_url="https://a", at=NOW + 2 * DAY) == ()
 
 
+# The earlier runs, newest first: id, the hours since each began, how it ended, what it resumed; and what is resumed.
+@pytest.mark.parametrize(
+    ("earlier", "resumed"),
+    [
+        ("c 1 interrupted b, b 2 interrupted a, a 3 interrupted -", "cba"),
+        ("c 1 interrupted -, b 2 interrupted -", "c"),
+        ("c 1 interrupted b, b 2 published a, a 3 interrupted -", "c"),
+        ("b 1 published a, a 2 interrupted -", ""),
+        ("b 1 complete a, a 2 interrupted -", "ba"),
+        ("b 1 interrupted forgotten", "b"),
+        ("b 1 interrupted a, a 2 interrupted b", "ba"),
+        ("b 1 interrupted a, a 24 interrupted -", "ba"),
+        ("b 1 interrupted a, a 24.01 interrupted -", ""),
+        ("b -1 interrupted -", ""),
+    ],
+)
+def test_a_run_resumes_the_chain_of_unfinished_runs(state: State, earlier: str, resumed: str) -> None:
+    for run in reversed(earlier.split(", ")):
+        run_id, hours, ended, resumes = run.split()
+        at = NOW - timedelta(hours=float(hours))
+        begin(state, run_id, at=at)
+        run_state = RunState.INTERRUPTED if ended == "interrupted" else RunState.COMPLETE
+        published_at = NOW if ended == "published" else None
+        state.write(end_run, run_id, run_state, now=at, resumes=resumes, published_at=published_at)
+    assert begin(state, "new") == tuple(resumed)
+
+
 def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> None:
     assert last(state) is None
     number = state.write(begin_command, "publish", pid=1, now=NOW)
