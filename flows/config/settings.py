@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Mapping as Map
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -28,10 +28,10 @@ from connectors.warehouse.storage.paths import database, local, real
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import AROUND, no_such, origin, read_file, read_text, read_variables, refuse
+from models.api import PagePaths
+from models.cadence import DAY, FRESH_WITHIN, Goals, read_goals
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
-from models.media_page import PagePaths
-from models.runs import STALE_AFTER
 from models.text import one_line
 
 if TYPE_CHECKING:
@@ -67,18 +67,12 @@ def _scheduler(address: str) -> str:
 
 def check_cron(expression: str) -> str:
     """Return a cron expression of five fields unchanged. Raises ValueError if it is invalid or never due."""
-    fields = expression.split()
     try:
-        is_due = len(fields) == _CRON_FIELDS and next(CronSim(expression, datetime.now(UTC)), None)
+        is_due = len(expression.split()) == _CRON_FIELDS and next(CronSim(expression, datetime.now(UTC)), None)
     except CronSimError:
         is_due = None
     if not is_due:
         raise ValueError("it is not a valid cron expression; use five fields, such as 15 2 * * *")
-    _, _, day, _, weekday = fields
-    if re.search(r"\b(\d+)-\1\b", expression) or ("*" not in (day, weekday) and "*" in day + weekday):
-        raise ValueError(
-            "cron programs read it differently; use no range from a number to itself, and a day or a weekday"
-        )
     return expression
 
 
@@ -88,6 +82,11 @@ def _time_zone(name: str) -> str:
     except (KeyError, ValueError, OSError):
         raise ValueError("it is not a time zone; use one such as Europe/Berlin") from None
     return name
+
+
+def _goals(text: str) -> str:
+    read_goals(text)
+    return text
 
 
 def _snapshot(place: str) -> str:
@@ -177,8 +176,14 @@ class Settings(BaseModel):
     busy_wait: Wait = 0
     """Seconds that a run waits for the lock while another process holds the warehouse; 0: exit with code 4. Runs of
     `up` wait six hours by default."""
-    stale_after: float = Field(int(STALE_AFTER.total_seconds()), gt=0, le=_LONGEST_WAIT)
-    """Seconds after which an account's posts or stories are stale."""
+    fresh_within: Annotated[str, AfterValidator(_goals)] = FRESH_WITHIN
+    """Age that the last scan of a feed may reach, such as 1d, or posts=7d,stories=6h. `sync --due` scans a feed as
+    often as it has something new, and within this age."""
+    requests_per_day: int | None = Field(None, ge=1, le=10**9)
+    """Maximum number of requests of syncs in 24 hours; the most overdue scans come first. By default no limit."""
+    stale_after: float | None = Field(None, gt=0, le=_LONGEST_WAIT)
+    """Seconds after which an account's posts or stories are stale; by default one and a half times the longest goal of
+    GRAMHOUSE_FRESH_WITHIN, at least 36 hours."""
     sync_mode: SyncMode = "full_refresh"
     """full_refresh: a sync fetches all posts; incremental: only new and recent posts, for accounts whose posts are
     known to be listed newest first."""
@@ -186,8 +191,6 @@ class Settings(BaseModel):
     """Days for which an incremental sync fetches posts again, to update counts, edits and deletions."""
     full_refresh_every: int = Field(FULL_REFRESH_EVERY.days, ge=1, le=366)
     """Days after which an incremental sync fetches all posts of an account again."""
-    full_refresh_budget: int | None = Field(None, ge=1, le=10**9)
-    """Maximum number of requests of such full scans in one run, the oldest first; by default no limit."""
     scheduler: Annotated[str, AfterValidator(_scheduler)] | None = None
     """Address of a Dask scheduler, such as tls://host:8786, whose workers scan."""
     workers: int = Field(0, ge=0, le=256)
@@ -240,6 +243,16 @@ class Settings(BaseModel):
         """Return the configured paths of the list of items and the cursor of a media page."""
         return (self.mapping or MappingSettings()).page_paths()
 
+    def goals(self) -> Goals:
+        """Return the freshness goal of each feed."""
+        return read_goals(self.fresh_within)
+
+    def stale_age(self) -> timedelta:
+        """Return the age from which a scan is stale: it allows for one that fails, also of daily ones."""
+        if self.stale_after is not None:
+            return timedelta(seconds=self.stale_after)
+        return 1.5 * max(DAY, *self.goals().values())
+
     def key(self) -> SecretStr:
         """Return the API key. Raises SettingsError if there is none, or it cannot be read or sent."""
         if self.api_key is None and self.api_key_file is None:
@@ -259,10 +272,9 @@ class Settings(BaseModel):
             problem = str(error)
         else:
             return secret
-        source, fix = (
-            ("api_key_file", "set it to a text file with") if self.api_key is None else ("api_key", "set it to")
-        )
-        raise SettingsError(f"{origin(source)}: {problem}. Fix: {fix} the key alone, as the service displayed it.")
+        source, what = ("api_key", "") if self.api_key is not None else ("api_key_file", " a text file with")
+        fix = f"set it to{what} the key alone, as the service displayed it"
+        raise SettingsError(f"{origin(source)}: {problem}. Fix: {fix}.")
 
     def network(self) -> "Network":
         """Return how the service is reached, according to HTTPS_PROXY, SSL_CERT_FILE and similar variables.

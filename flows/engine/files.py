@@ -22,12 +22,12 @@ from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings
 from flows.reporting.progress import notices
+from models.api import PagePaths
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 from models.identity import NEW, Identity, find_mismatch
 from models.item import CONTENT_RULE
 from models.landing import cut_batch
 from models.mapping import Mapping
-from models.media_page import PagePaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ class Files:
         while (merged := of_warehouse.read_warehouse(db).merged_seq) < last:
             with self.state.reading() as connection:
                 batch = cut_batch(read_landings(connection, merged, last))
-            total += merge_batch(db, batch, self.mapping, self.raw, self.paths)
+            with transaction(db):
+                total += merge_batch(db, batch, self.mapping, self.raw, self.paths)
             self.state.write(delete_landings, batch[-1].seq)
             release_memory(db)
         return total
