@@ -88,19 +88,14 @@ def _describe_changes(found: Record, numbers: Sequence[Record], *, is_chosen: bo
 
 def changes(
     *,
-    since_run: Annotated[
-        int | None, number(1, 1_000_000_000, "Of this run (`seq` in runs) and all later ones.")
-    ] = None,
+    since_run: Annotated[int | None, number("Of this run (`seq` in runs) and all later ones.")] = None,
     since: Annotated[
         str | None,
         Parameter(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
     ] = None,
     account: AccountNames = None,
     values: Annotated[bool, Parameter(help="Also the values before and after.")] = False,
-    limit: Annotated[
-        int | None,
-        number(1, 1_000_000_000, "Number of changes to list. Default: 100, or all with --json."),
-    ] = None,
+    limit: Annotated[int | None, number("Number of changes to list. Default: 100, or all with --json.")] = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> Answer:
@@ -217,6 +212,7 @@ def _surface_facts(row: Record) -> str:
         "the API asked for no request before": moment(row["resume_after"], seconds=True),
         "a scan of": gap,
         "incremental syncs: full scan due": moment(row["full_due_at"]),
+        "`sync --due` scans it at": row["due_at"] and f"{moment(row['due_at'])} ({row['due_reason']})",
         "next sync:": following,
     }
     return "; ".join(f"{what} {known}" for what, known in facts.items() if known)
