@@ -42,6 +42,8 @@ _SURFACE = {
     "outcome": "outcome",
     "next": "next_scan",
     "why": "next_reason",
+    "due (UTC)": "due_at",
+    "because": "due_reason",
     "full scan (UTC)": "complete_at",
     "recent scan": "recent_at",
     "full scan due": "full_due_at",

@@ -80,6 +80,7 @@ def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
         yield from listing([*plan.groups(), *plan.of_catalogue()], columns | {"scans": "scans", "requests": "requests"})
     if 0 < len(plan.scans) <= _SHOWN:
         columns = {"account": "ig_username", **columns, "requests": "requests"}
+        columns |= {"due": "due_at", "because": "due_reason"} if plan.is_due else {}
         columns |= {"cooldown until": "resume_after", "account id": "account_id"}
         yield ""
         yield from listing([asdict(scan) for scan in plan.scans], columns, prose=["account"])
@@ -111,11 +112,7 @@ def backfill(
     request = RunRequest(settings, options)
     if options.dry_run:
         return _plan(request)
-    try:
-        return _run_command(options, settings, run, what="backfill")
-    except NothingChosen as nothing:
-        document = {"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)}
-        return Answer(document, [clean(nothing)])
+    return _run_command(options, settings, run, what="backfill")
 
 
 async def _run(request: RunRequest, activity: str, progress: Progress, steps: "Steps | None" = None) -> "RunReport":
@@ -217,7 +214,11 @@ def _run_command(options: SyncOptions | BackfillOptions, settings: Settings, run
         saved = count(sum(progress.pages for progress in attempts), "page")
         return f"{saved} saved. Fix: run the same command to resume."
 
-    report = run_until_signalled(work, advice)
+    try:
+        report = run_until_signalled(work, advice)
+    except NothingChosen as nothing:
+        document = {"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)}
+        return Answer(document, [clean(nothing)])
     if lines is not None:
         _log_end(lines, report)
     return Answer(json.loads(to_json(report)), describe_report(report), EXIT_OF[report.state], is_done=True)
