@@ -71,26 +71,6 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One invocation of sync or backfill. `resumes` is the id of the run that it resumes, if any.
-
-    `published`: a snapshot with its result was published.
-    """
-
-    run_id: str
-    kind: str
-    started_at: datetime
-    state: RunState = RunState.RUNNING
-    resumes: str | None = None
-    published: bool = True
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether the run was interrupted, or ended before its snapshot was published."""
-        return self.state == RunState.INTERRUPTED or not self.published
-
-
-@dataclass(frozen=True, slots=True)
 class Tally:
     """Outcomes counted by kind. `rejecting` of the scans failed although their pages landed.
 
@@ -145,21 +125,3 @@ def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[Finding] = ()
 def began_within(began: datetime, *, now: datetime, within: timedelta) -> bool:
     """Return whether something began no longer ago than `within`; False if it began in the future."""
     return timedelta(0) <= now - began <= within
-
-
-def resumed_runs(runs: Iterable[Run], *, now: datetime, within: timedelta) -> tuple[str, ...]:
-    """Return the ids of the unfinished runs that a new run resumes, newest first; often none.
-
-    `runs` are sorted newest first. If the last run is unfinished, it is resumed together with the unfinished runs that
-    it resumed itself, provided that all of them began no longer ago than `within`: older results are out of date. If
-    one of them began in the future, its age is unknown, and none is resumed.
-    """
-    by_id = {run.run_id: run for run in runs}
-    newest = next(iter(by_id.values()), None)
-    chain: list[Run] = []
-    while newest is not None and newest.unfinished and newest not in chain:
-        chain.append(newest)
-        newest = by_id.get(newest.resumes) if newest.resumes else None
-    if not all(began_within(run.started_at, now=now, within=within) for run in chain):
-        return ()
-    return tuple(run.run_id for run in chain)
