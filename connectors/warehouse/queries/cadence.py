@@ -1,5 +1,7 @@
 """When the feeds of listed accounts are due: read from the warehouse or a snapshot, decided in models/cadence.py."""
 
+from datetime import UTC, datetime
+
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
@@ -16,7 +18,8 @@ def read_dues(db: DuckDBPyConnection, goals: Goals, *, scan_expired: bool) -> Du
     found = db.execute(_SQL["histories"], {"surfaces": [*goals], "windows": seconds})
     dues = dict[Partition, Due]()
     while row := found.fetchone():
-        resource, account_id, surface, is_expired, first_seen_at, closed_at, new, outcome, *last = row
+        values = (each.replace(tzinfo=UTC) if isinstance(each, datetime) else each for each in row)
+        resource, account_id, surface, is_expired, first_seen_at, closed_at, new, outcome, *last = values
         history = History(first_seen_at, closed_at, new, outcome and OutcomeKind(outcome), *last)
         is_never = is_expired and not scan_expired
         due = Due(None, DueReason.TOKEN_EXPIRED) if is_never else decide_due(surface, history, goals)
