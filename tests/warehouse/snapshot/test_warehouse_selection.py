@@ -58,7 +58,7 @@ def names(found: tuple[ChosenAccount, ...]) -> list[str]:
 
 def test_an_account_has_its_surfaces_each_once_in_their_order(ask_for: Chooser) -> None:
     assert ask_for(Selection((ANNA,))) == (ChosenAccount(ANNA, username="anna"),)
-    assert ask_for(Selection((BEN,))) == (ChosenAccount(BEN, expired=True, username="Ben"),)
+    assert ask_for(Selection((BEN,))) == (ChosenAccount(BEN, status="token_expired", username="Ben"),)
     assert ask_for(Selection((ANNA,), surfaces=("posts",)))[0].surfaces == ("posts",)
     assert ask_for(Selection((ANNA,), surfaces=("posts", "stories", "posts")))[0].surfaces == BOTH
 
