@@ -1,7 +1,7 @@
 """Scans the accounts of a batch. Scans end together if one of them fails, or if an error makes the others useless."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -16,9 +16,8 @@ from flows.engine.run import Run
 from flows.engine.scan import AccountScan, Scan
 from models.erasure import FORGOTTEN
 from models.incremental import FullReason, why_full
-from models.landing import PageCommit
-from models.partition import media
-from models.runs import Outcome, OutcomeKind
+from models.partition import Partition, media
+from models.runs import OutcomeKind
 from models.selection import ChosenAccount
 
 SCOPE_DENIED = "api_scope_denied"
@@ -33,20 +32,17 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
     are skipped, unless a setting lets them be scanned. Forgotten accounts are always skipped.
     """
-    done, now, due, skipped = Counter[str](), run.clock.now(), list[ChosenAccount](), list[Outcome]()
+    done, due = Counter[str](), list[ChosenAccount]()
+    skipped = defaultdict[tuple[OutcomeKind, str, str], list[Partition]](list)
     for account in batch.accounts:
         if (why := why_skipped(account, scan_expired=run.request.settings.scan_expired)) is None:
             due.append(account)
-            continue
-        kind, code, detail = why
-        skipped += [
-            Outcome(media(account.account_id, surface), run.run_id, kind, now, now, error_code=code, detail=detail)
-            for surface in account.surfaces
-        ]
-    if skipped:
-        await run.land(PageCommit(outcomes=tuple(skipped)))
-        done.update(outcome.kind for outcome in skipped)
-        run.progress.accounts_done += len(batch.accounts) - len(due)
+        else:
+            skipped[why] += [media(account.account_id, surface) for surface in account.surfaces]
+            run.progress.accounts_done += 1
+    for (kind, code, detail), partitions in skipped.items():
+        await run.settle(partitions, kind=kind, error_code=code, detail=detail)
+        done[kind] += len(partitions)
     async with fail_fast_group() as group:
         async for account_scan in _begin_scans(run, batch, due):
             # Acquired before the task is created, so that waiting accounts cost no memory.

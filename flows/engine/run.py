@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -40,6 +40,7 @@ from models.erasure import Forgotten, without_forgotten
 from models.identity import service_refusal
 from models.incremental import Incremental, least_age
 from models.landing import PageCommit
+from models.partition import Partition
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection
 
@@ -150,6 +151,12 @@ class Run(Scanner):
         if self.to_repeat and not self.is_ending:
             yield Batch(1, (), tuple(self.to_repeat))
 
+    async def settle(self, partitions: Iterable[Partition], **about: Any) -> None:  # noqa: ANN401 - fields of an outcome
+        """Give partitions that are not scanned this outcome."""
+        now = self.clock.now()
+        outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in partitions)
+        await self.land(PageCommit(outcomes=tuple(outcomes)))
+
     async def settle_rest(self) -> None:
         """Give every listed partition that has no outcome the outcome of what ended the scans."""
         if self.stopped_by is not None:
@@ -158,12 +165,11 @@ class Run(Scanner):
             most = count(self.request.options.max_requests or 0, "request")
             detail = f"The run had made the {most} allowed by --max-requests."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
-        now, rest = self.clock.now(), iter(self.batcher.unsettled())
+        rest = iter(self.batcher.unsettled())
         while some := tuple(islice(rest, _SETTLED_AT_ONCE)):
             if not self.is_ending:
                 raise AssertionError(f"{some[0]} has no outcome")
-            outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in some)
-            await self.land(PageCommit(outcomes=tuple(outcomes)))
+            await self.settle(some, **about)
 
     async def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""
@@ -199,7 +205,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         version=release(),
         selection=request.selected,
         reason=options.reason,
-        base_url=request.base_url,
+        base_url=request.settings.base_url,
         accept_removals=options.accept_removals,
     )
     due = await warehouse.read(find_due_scans, now=now, every=timedelta(days=request.settings.full_refresh_every))
@@ -231,7 +237,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
 
 async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
     """Raise OtherService, which names both addresses, if the data came from another service, or accept this one."""
-    if (base_url := request.base_url) is None:
+    if (base_url := request.settings.base_url) is None:
         return
     if request.options.rebind:
         await warehouse.write_state(bind_service, base_url)
