@@ -1,92 +1,238 @@
 """Parsing of API responses (API 2): bytes in, values out.
 
 Parsing is strict where the contract specifies something and tolerant elsewhere: a malformed account or an unknown field
-never causes the whole page to be rejected.
+never causes the whole page to be rejected, and the shape of a media page, which is not published, is found out.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
-from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, locate_items, read_cursor
-from models.partial_json import Unreadable, checked_members, count_elements, elements, repair
+from models.decoding import LOST, Unreadable, elements, members, read_object
+from models.mapping import to_keys
 from models.text import one_line
 
 MAX_ACCOUNTS = 50
+MAX_CURSOR = 1024
 UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-
-_NOT_UTF8 = "The record has bytes that are not UTF-8."
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Account(BaseModel):
-    """One connected account (API 2). Fields that the contract does not define are kept in `model_extra`."""
+    """One connected account (API 2). Fields that the contract does not define are kept in `model_extra`.
+
+    An unknown `status` (API 3) is kept as a text of at most 80 characters.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     id: Annotated[str, Field(pattern=f"^{UUID}$")]
     ig_username: Annotated[str, Field(pattern=r"^[A-Za-z0-9._]+$", min_length=1, max_length=30)]
     public_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9]+$", min_length=12, max_length=16)]
-    status: Literal["active", "token_expired"]
+    status: Annotated[str, AfterValidator(lambda text: one_line(text, 80))]
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecord:
-    """A record that goes to quarantine: its position on the page, from 0, the reason, and its JSON text.
+    """A record of an account page that is no account: its position, from 0, why, its JSON, and its id if it has one."""
 
-    Without a position it is the whole page.
-
-    `account_id` is the id of an account with a valid id and another invalid field. If that field is the status alone,
-    with a value that is unknown (API 3), `unknown_status` is this value.
-    """
-
-    position: int | None
+    position: int
     reason: str
     payload: str
     account_id: str | None = None
-    unknown_status: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class AccountPage:
-    """One page of the account list (API 4.1).
+class CursorFault:
+    """Why it is uncertain whether more pages follow a page: an error code, and a message of one line.
 
-    `received` are its bytes as the API sent them, without the API key around its records; `records` are those of its
-    records.
+    `may_end`: the list ends if no page of it had a cursor.
     """
 
-    accounts: tuple[Account, ...]
-    rejected: tuple[RejectedRecord, ...]
+    code: Literal["cursor_missing", "cursor_empty", "cursor_invalid"]
+    message: str
+    may_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of the account list (API 4.1), with its accounts, or of the media list (API 4.2).
+
+    `received` are its bytes as the API sent them, but repaired (models/decoding.py) and without the API key around its
+    `records`. With a `cursor_fault` there is no `next_cursor`, although the list may not end with this page.
+    """
+
+    received: bytes
+    records: Sequence[bytes]
     next_cursor: str | None
     unknown_fields: frozenset[str]
-    received: bytes
-    records: tuple[bytes, ...]
+    cursor_fault: CursorFault | None = None
+    accounts: Sequence[Account] = ()
+    rejected: Sequence[RejectedRecord] = ()
 
-    @property
-    def items(self) -> int:
-        """Return the number of its records."""
-        return len(self.records)
+
+# What a page without a cursor, or with an empty one, says about its list: that it ends, or nothing. By default, a page
+# without a cursor ends its list only if it is the first one.
+MissingCursor = Literal["ends", "ends_first_page", "fails"]
+EmptyCursor = Literal["ends", "fails"]
 
 
 @dataclass(frozen=True, slots=True)
-class MediaPage:
-    """One page of the media list (API 4.2). Its items are not decoded; `items` is their number.
+class PagePaths:
+    """How a media page is read: JSON Pointers to the list of items and to the cursor, and what ends a list.
 
-    `received` are its bytes as the API sent them, without the API key around its items. `body` has the items, with a
-    text for each one that is not UTF-8. With a `cursor_fault` there is no `next_cursor`, although the list may not end
-    with this page.
+    The pointers are tried in order before the automatic search.
     """
 
-    items: int
-    next_cursor: str | None
-    received: bytes
-    body: str
-    cursor_fault: CursorFault | None = None
+    items: tuple[str, ...] = ()
+    next_cursor: tuple[str, ...] = ()
+    missing_cursor: MissingCursor = "ends_first_page"
+    empty_cursor: EmptyCursor = "fails"
+
+
+DEFAULT_PATHS = PagePaths()
+
+Hide = Callable[[bytes], bytes]
+
+
+def read_account_page(body: bytes, hide: Hide | None = None) -> Page:
+    """Parse a page of accounts (API 2). Malformed accounts become rejected records.
+
+    What is around the list of accounts is received as `hide` returns it. Raises Unreadable if the envelope itself is
+    invalid.
+    """
+    text, page = read_object(body)
+    if missing := {"items", "next_cursor"} - page.keys():
+        raise Unreadable(f"it has no {min(missing)}")
+    cursor = _read_cursor(page["next_cursor"])
+    if isinstance(cursor, CursorFault):
+        raise Unreadable(cursor.message)
+    raws = elements(page["items"])
+    if len(raws) > MAX_ACCOUNTS:
+        raise Unreadable(f"it has more than {MAX_ACCOUNTS} items")
+    read = [_read_account(position, raw) for position, raw in enumerate(raws)]
+    accounts = [one for one in read if isinstance(one, Account)]
+    unknown = {f"items[].{name}" for account in accounts for name in account.model_extra or ()} | page.keys()
+    return Page(
+        _hide_around(text, page["items"], hide),
+        raws,
+        cursor,
+        frozenset(unknown - {"items", "next_cursor"}),
+        accounts=accounts,
+        rejected=[one for one in read if isinstance(one, RejectedRecord)],
+    )
+
+
+def _read_account(position: int, raw: bytes) -> Account | RejectedRecord:
+    try:
+        return Account.model_validate_json(raw)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False, include_input=False)
+    reason = one_line("; ".join(": ".join([*map(str, at["loc"]), at["msg"]]) for at in details))
+    has_id = not {(), ("id",)} & {at["loc"] for at in details}
+    return RejectedRecord(position, reason, raw.decode(), from_json(raw)["id"] if has_id else None)
+
+
+def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide | None = None) -> Page:
+    """Parse a page of media, whose shape is not published (API 4.2).
+
+    The list is the first found of: the paths of `paths`, `items`, the only top-level list of objects, and, if there is
+    a cursor, the only top-level list if it is empty. The cursor is the first found of: the paths of `paths`,
+    `next_cursor`, the only `next_cursor` in an object at the top level.
+
+    What is around the list of items is received as `hide` returns it. Raises Unreadable if the page is not JSON, or its
+    list of items is not found.
+    """
+    text, page = read_object(body)
+    # Other objects may have duplicate keys.
+    inner = [members(raw) for raw in page.values() if raw.startswith(b"{") and b'"next_cursor"' in raw]
+    nested = [found["next_cursor"] for found in inner if "next_cursor" in found]
+    cursor = _at(page, (*paths.next_cursor, "/next_cursor")) or (nested[0] if len(nested) == 1 else None)
+    # Without a cursor, an empty list may be anything, such as a list of errors.
+    items = _at(page, (*paths.items, "/items")) or _find_list(page, may_be_empty=cursor is not None)
+    if items is None:
+        raise Unreadable("no list of items found")
+    found: str | CursorFault | None
+    if cursor is not None:
+        found = None if cursor == b'""' and paths.empty_cursor == "ends" else _read_cursor(cursor)
+    elif nested:
+        found = CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
+    else:
+        found = _without_cursor(text.replace(items, b""), paths)
+    unknown = frozenset(page) - {"items", "next_cursor"}
+    received, records = _hide_around(text, items, hide), elements(items)
+    if isinstance(found, CursorFault):
+        return Page(received, records, None, unknown, found)
+    return Page(received, records, found, unknown)
+
+
+def _hide_around(text: bytes, items: bytes, hide: Hide | None) -> bytes:
+    if hide is None:
+        return text
+    # To find all of a long text takes as long as to parse it.
+    begin = text.find(items[:64])
+    while not text.startswith(items, begin):
+        begin = text.find(items[:64], begin + 1)
+    return hide(text[:begin]) + items + hide(text[begin + len(items) :])
+
+
+def _at(page: Mapping[str, bytes], paths: Sequence[str]) -> bytes | None:
+    for path in paths:
+        found = page
+        *above, last = to_keys(path)
+        for key in above:
+            inner = found.get(key, b"")
+            found = members(inner) if inner.startswith(b"{") else {}
+        if last in found:
+            return found[last]
+    return None
+
+
+def _find_list(page: Mapping[str, bytes], *, may_be_empty: bool) -> bytes | None:
+    lists = [(raw, elements(raw)) for raw in page.values() if raw.startswith(b"[")]
+    full = [raw for raw, inner in lists if inner and all(one.startswith(b"{") for one in inner)]
+    if len(full) == 1:
+        return full[0]
+    return lists[0][0] if may_be_empty and len(lists) == 1 and not lists[0][1] else None
+
+
+def _read_cursor(raw: bytes) -> str | CursorFault | None:
+    """Return the value of a page's `next_cursor`, or why it is no cursor."""
+    cursor = from_json(raw)
+    if cursor is None:
+        return None
+    if cursor == "":
+        return CursorFault("cursor_empty", "next_cursor is an empty text")
+    if not isinstance(cursor, str):
+        return CursorFault("cursor_invalid", "next_cursor is neither text nor null")
+    if LOST in cursor:
+        return CursorFault("cursor_invalid", "next_cursor is not UTF-8")
+    if len(cursor) > MAX_CURSOR:
+        return CursorFault("cursor_invalid", f"next_cursor has more than {MAX_CURSOR:,} characters")
+    return cursor
+
+
+# Another field that may lead to the next page, with a value that is not empty, or a link to it.
+_LEADS_ON = re.compile(
+    rb'(?<!\\)"([^"\\]*(?:next|cursor|after|more|token|continu)[^"\\]*)"\s*+:\s*+(?!null|false|""|\{\s*\}|\[\s*\])'
+    rb'|"rel"\s*:\s*"(next)"',
+    re.IGNORECASE,
+)
+
+
+def _without_cursor(around: bytes, paths: PagePaths) -> CursorFault | None:
+    """Return what a page without a cursor means, by what is around its items; None if its list ends with it."""
+    if paths.missing_cursor == "ends":
+        return None
+    if leading := _LEADS_ON.search(around):
+        name = (leading[1] or leading[2]).decode()
+        return CursorFault("cursor_missing", f"no next_cursor was found, but {one_line(name, 80)}")
+    may_end = paths.missing_cursor == "ends_first_page"
+    return CursorFault("cursor_missing", "the page has no next_cursor", may_end=may_end)
 
 
 class Issue(BaseModel):
@@ -116,103 +262,8 @@ class ErrorEnvelope(BaseModel):
         return ()
 
 
-class _ErrorResponse(BaseModel):
-    error: ErrorEnvelope
-
-
 def read_error(body: bytes) -> ErrorEnvelope | None:
     """Parse the error envelope (API 2). Return None if the body is not one, such as a proxy's HTML page."""
-    with suppress(ValidationError):
-        return _ErrorResponse.model_validate_json(repair(body.removeprefix(_BYTE_ORDER_MARK))).error
+    with suppress(Unreadable, ValidationError):
+        return ErrorEnvelope.model_validate_json(read_object(body)[1].get("error", b""))
     return None
-
-
-Hide = Callable[[bytes], bytes]
-
-
-def read_account_page(body: bytes, hide: Hide = bytes) -> AccountPage:
-    """Parse a page of accounts (API 2). Malformed accounts, also those that are not UTF-8, become rejected records.
-
-    What is around the list of accounts is received as `hide` returns it. Raises Unreadable if the envelope itself is
-    invalid.
-    """
-    text = body.removeprefix(_BYTE_ORDER_MARK)
-    page = checked_members(text)
-    if missing := {"items", "next_cursor"} - page.keys():
-        raise Unreadable(f"it has no {min(missing)}")
-    cursor = read_cursor(page["next_cursor"])
-    if isinstance(cursor, CursorFault):
-        raise Unreadable(cursor.message)
-    raw = elements(page["items"])
-    if len(raw) > MAX_ACCOUNTS:
-        raise Unreadable(f"it has more than {MAX_ACCOUNTS} items")
-    records = [_account(position, one) for position, one in enumerate(raw)]
-    accounts = tuple(record for record in records if isinstance(record, Account))
-    unknown = {f"items[].{name}" for account in accounts for name in account.model_extra or ()} | page.keys()
-    return AccountPage(
-        accounts,
-        tuple(record for record in records if isinstance(record, RejectedRecord)),
-        cursor,
-        frozenset(unknown - {"items", "next_cursor"}),
-        _received(text, page["items"], hide),
-        tuple(raw),
-    )
-
-
-def _received(text: bytes, items: bytes, hide: Hide) -> bytes:
-    """Return a page as it was received, but what is around its list of items as `hide` returns it."""
-    before, _, after = text.partition(items)
-    return hide(before) + items + hide(after)
-
-
-def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide = bytes) -> MediaPage:
-    """Parse a page of media, whose shape is not published (API 4.2). `paths` says where its list and cursor are.
-
-    What is around the list of items is received as `hide` returns it. Raises Unreadable if the page is not JSON, or its
-    list of items is not found.
-    """
-    text = body.removeprefix(_BYTE_ORDER_MARK)
-    items, found, _ = locate_items(text, paths)
-    cursor, fault = (None, found) if isinstance(found, CursorFault) else (found, None)
-    page = '{"items":' + _readable(items) + ',"next_cursor":' + to_json(cursor).decode() + "}"
-    return MediaPage(count_elements(items), cursor, _received(text, items, hide), page, fault)
-
-
-def _readable(items: bytes) -> str:
-    """Return a list as text; an element that is not UTF-8 becomes a JSON text, which is no item."""
-    try:
-        return items.decode()
-    except UnicodeDecodeError:
-        return f"[{','.join(map(_element, elements(items)))}]"
-
-
-def _element(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return to_json(raw.decode(errors="backslashreplace")).decode()
-
-
-def _account(position: int, raw: bytes) -> Account | RejectedRecord:
-    payload = raw.decode(errors="backslashreplace")
-    try:
-        value: Any = from_json(repair(raw).decode(errors="replace"), allow_inf_nan=False)
-    except ValueError as error:
-        return RejectedRecord(position, one_line(str(error)), payload)
-    if payload.encode() != raw:
-        account_id = value.get("id") if isinstance(value, dict) else None
-        is_valid = isinstance(account_id, str) and re.fullmatch(UUID, account_id)
-        return RejectedRecord(position, _NOT_UTF8, payload, account_id if is_valid else None)
-    try:
-        return Account.model_validate(value)
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-    reason = one_line("; ".join(": ".join([*map(str, at["loc"]), at["msg"]]) for at in details))
-    wrong = [at["loc"] for at in details]
-    if not isinstance(value, dict) or ("id",) in wrong:
-        return RejectedRecord(position, reason, payload)
-    if wrong != [("status",)]:
-        return RejectedRecord(position, reason, payload, value["id"])
-    status = value.get("status")
-    text = status if isinstance(status, str) else to_json(status, inf_nan_mode="strings").decode()
-    return RejectedRecord(position, reason, payload, value["id"], one_line(text, 80))

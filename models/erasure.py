@@ -5,13 +5,13 @@ Erased accounts are recognized by a salted hash, because their ids are not store
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import msgspec
 from pydantic_core import to_json
 
-from models.api import UUID, AccountPage, RejectedRecord
+from models.api import UUID, Page, read_account_page
 
 FORGOTTEN = "forgotten"
 ACTIVITY = "gramhouse forget"
@@ -106,25 +106,18 @@ class Forgotten:
         return {mark_of(found[0], self.salt) for found in re.finditer(UUID, text)} & self.marks
 
 
-def without_forgotten(page: AccountPage, forgotten: Forgotten) -> tuple[AccountPage, set[str]]:
+def without_forgotten(page: Page, forgotten: Forgotten) -> tuple[Page, set[str]]:
     """Return a page (API 4.1) without the records of erased accounts, and the marks of these accounts.
 
     A rejected record is left out if its text contains such an id.
     """
-    valid, rejected = iter(page.accounts), {record.position: record for record in page.rejected}
-    read = [rejected.get(position) or next(valid) for position in range(page.items)]
-    marks = [forgotten.marks_in(one.payload if isinstance(one, RejectedRecord) else one.id) for one in read]
+    if not (page.accounts or page.rejected):
+        return page, set()
+    valid, rejected = iter(page.accounts), {record.position: record.payload for record in page.rejected}
+    texts = [rejected.get(position) or next(valid).id for position in range(len(page.records))]
+    marks = list(map(forgotten.marks_in, texts))
     if not any(marks):
         return page, set()
-    kept = [(one, raw) for one, raw, found in zip(read, page.records, marks, strict=True) if not found]
-    records = tuple(raw for _, raw in kept)
-    without = replace(
-        page,
-        accounts=tuple(one for one, _ in kept if not isinstance(one, RejectedRecord)),
-        rejected=tuple(
-            replace(one, position=position) for position, (one, _) in enumerate(kept) if isinstance(one, RejectedRecord)
-        ),
-        received=b'{"items":[' + b",".join(records) + b'],"next_cursor":' + to_json(page.next_cursor) + b"}",
-        records=records,
-    )
-    return without, set().union(*marks)
+    kept = b",".join(raw for raw, found in zip(page.records, marks, strict=True) if not found)
+    body = b'{"items":[' + kept + b'],"next_cursor":' + to_json(page.next_cursor) + b"}"
+    return read_account_page(body), set().union(*marks)

@@ -7,7 +7,7 @@ media items is not published (API 2), so a record may be any JSON.
 
 - The **id** is at the first of the mapping's paths that has a text which is not empty, a number or a boolean. It is a
   text or an integer written as digits. A number with a fraction or an exponent is no id, because a program that rounds
-  numbers makes one of several ids; neither is a boolean.
+  numbers makes one of several ids, and neither is a text that lost a character; nor is a boolean.
 - A **mapped column** has the value of the first of its paths that can be read as its mapping says. Every other value is
   a **field**, named by its JSON Pointer: also that of a path which comes later, or cannot be read.
 - A **count** is an integer of 64 bits, or text of digits, in a mapped count column or a field named like one. Counts
@@ -33,10 +33,11 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from models.decoding import LOST, RejectedItem, decode_record
 from models.fields import FieldType
+from models.incremental import Post
 from models.mapping import ADDRESSES, ColumnMapping, Keys, Mapping, Reading, to_keys, to_pointer
-from models.record import BIGINT, READ, RejectedItem, Scalar, as_count, as_text, decode_record, exact
-from models.times import is_instant, time_of
+from models.values import BIGINT, READ, Scalar, as_count, as_text, exact, is_instant, time_of
 
 # The number of the rules above; it is part of every content hash, and stored in the warehouse.
 CONTENT_RULE = 1
@@ -131,15 +132,19 @@ def read_decoded(records: Map[int, Map[str, Any]], mapping: Mapping) -> Items:
     return items
 
 
-def find_ids_and_times(records: Iterable[object], mapping: Mapping) -> Iterator[tuple[str | None, datetime | None]]:
-    """Yield the id of each decoded record, and when it says that it was published; None for what it does not say."""
-    rules = _rules(mapping)
-    for record in records:
+def read_posts(raws: Iterable[bytes], mapping: Mapping) -> Sequence[Post]:
+    """Return media records as posts: their ids and times, as far as they can be read."""
+    rules, posts = _rules(mapping), []
+    for raw in raws:
+        media_id = published_at = None
         try:
-            media_id = rules.id_of(record)[0]
+            record = decode_record(raw)
+            published_at = rules.time_of(record)
+            media_id, _ = rules.id_of(record)
         except RejectedItem:
-            media_id = None
-        yield media_id, rules.time_of(record)
+            pass
+        posts.append(Post(media_id, published_at))
+    return posts
 
 
 def is_ignored(column: ColumnMapping, mapping: Mapping) -> bool:
@@ -196,11 +201,11 @@ class _Rules:
         for keys, path in self._ids:
             value = _at(record, keys)
             kind = type(value)
-            if kind is str and value:
+            if kind is str and value and LOST not in value:
                 return value, path
             if kind is int or kind is msgspec.Raw:
                 return str(as_text(value)), path
-            if kind is float or kind is bool:
+            if kind is float or kind is bool or (kind is str and value):
                 raise RejectedItem("inexact_id")
         raise RejectedItem("no_id")
 

@@ -20,8 +20,8 @@ from connectors.source.pagination import Memory
 from connectors.source.responses import Response, read_correlation_id, read_response
 from connectors.source.transport import BodyTooLarge, explain, open_transport
 from models import release
+from models.api import DEFAULT_PATHS, PagePaths
 from models.clock import Clock
-from models.media_page import DEFAULT_PATHS, PagePaths
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 

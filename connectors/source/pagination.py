@@ -66,7 +66,7 @@ class LoopGuard(Memory):
             raise ApiError(response.operation, "cursor_loop", why, correlation_id=response.correlation_id)
         if self.remember(identities):
             self.repeated = self.empty = 0
-        elif response.page.items:
+        elif response.page.records:
             self.repeated += 1
         else:
             self.empty += 1

@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest
 from connectors.source.errors import DOCUMENTED, ApiError, gateway_code, rule_for
-from models.api import AccountPage, MediaPage, read_account_page, read_error, read_media_page
-from models.media_page import DEFAULT_PATHS, PagePaths
-from models.partial_json import Unreadable
+from models.api import DEFAULT_PATHS, Page, PagePaths, read_account_page, read_error, read_media_page
+from models.decoding import Unreadable
 from models.text import one_line
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -28,7 +27,7 @@ class Response:
     """
 
     operation: str
-    page: AccountPage | MediaPage
+    page: Page
     correlation_id: str | None
     is_cached: bool = False
 

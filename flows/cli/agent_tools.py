@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from connectors.warehouse.queries.user_query import mentions_raw_media
+from connectors.warehouse.queries.reader import mentions_raw_media
 from flows.reporting.exit_code import ExitCode
 from models import release
 

@@ -7,9 +7,9 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from models.api import DEFAULT_PATHS, EmptyCursor, MissingCursor, PagePaths
 from models.fields import RESERVED, TOUCHY
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading, to_keys, to_pointer
-from models.media_page import DEFAULT_PATHS, EmptyCursor, MissingCursor, PagePaths
 from models.views import own_columns
 
 

@@ -25,8 +25,9 @@ AROUND = f"{string.whitespace}\u00a0\u200b\ufeff"
 _LISTED = 20
 
 # Kubernetes sets such variables in each pod for every service of its namespace, including one named gramhouse.
-_SERVICE = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)=.*")
-_SERVICE_URL = re.compile(r".*PORT=(tcp|udp|sctp)://.*")
+_SERVICE = re.compile(
+    r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)\w*)=.*|.*PORT=(tcp|udp|sctp)://.*"
+)
 
 
 def read_variables() -> dict[str, tuple[str, str]]:
@@ -38,7 +39,7 @@ def read_variables() -> dict[str, tuple[str, str]]:
     for spelled, value in os.environ.items():
         name, text = spelled.upper(), value.strip(AROUND)
         variable = f"{name}={text}"
-        if name.startswith(PREFIX) and text and not (_SERVICE.fullmatch(variable) or _SERVICE_URL.fullmatch(variable)):
+        if name.startswith(PREFIX) and text and not _SERVICE.fullmatch(variable):
             found[name.removeprefix(PREFIX).lower()] = spelled, text
             if variable != variable.encode(errors="replace").decode():
                 raise SettingsError(f"{spelled}: it is not UTF-8. Fix: write it in UTF-8.")
@@ -66,19 +67,12 @@ def read_file() -> dict[str, Any]:
 
 
 def origin(*path: str | int) -> str:
-    """Return the variable, or the file and line, that set the value at `path`: a setting, and keys inside it if any."""
+    """Return the variable or key of the file that set the value at `path`: a setting, and keys inside it if any."""
     setting, *keys = map(str, path)
-    if setting in (found := read_variables()):
-        return ".".join([found[setting][0], *keys])
-    lines: list[str] = []
-    with suppress(OSError, UnicodeDecodeError):
-        lines = read_text(CONFIG).splitlines()
+    if (variable := read_variables().get(setting)) is not None:
+        return ".".join([variable[0], *keys])
     named = ".".join([setting, *keys])
-    for key in reversed([part for part in path if isinstance(part, str)]):
-        for number, line in enumerate(lines, 1):
-            if re.match(rf"\s*\[?([\w.]+\.)?{re.escape(key)}\b", line):
-                return f"{CONFIG}, line {number}: {named}"
-    return (PREFIX + named).upper()
+    return f"{CONFIG}: {named}" if setting in read_file() else (PREFIX + named).upper()
 
 
 def exposed() -> str | None:

@@ -28,9 +28,9 @@ from connectors.warehouse.storage.paths import database, local, real
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import AROUND, no_such, origin, read_file, read_text, read_variables, refuse
+from models.api import PagePaths
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
-from models.media_page import PagePaths
 from models.runs import STALE_AFTER
 from models.text import one_line
 
@@ -67,18 +67,12 @@ def _scheduler(address: str) -> str:
 
 def check_cron(expression: str) -> str:
     """Return a cron expression of five fields unchanged. Raises ValueError if it is invalid or never due."""
-    fields = expression.split()
     try:
-        is_due = len(fields) == _CRON_FIELDS and next(CronSim(expression, datetime.now(UTC)), None)
+        is_due = len(expression.split()) == _CRON_FIELDS and next(CronSim(expression, datetime.now(UTC)), None)
     except CronSimError:
         is_due = None
     if not is_due:
         raise ValueError("it is not a valid cron expression; use five fields, such as 15 2 * * *")
-    _, _, day, _, weekday = fields
-    if re.search(r"\b(\d+)-\1\b", expression) or ("*" not in (day, weekday) and "*" in day + weekday):
-        raise ValueError(
-            "cron programs read it differently; use no range from a number to itself, and a day or a weekday"
-        )
     return expression
 
 
@@ -259,10 +253,9 @@ class Settings(BaseModel):
             problem = str(error)
         else:
             return secret
-        source, fix = (
-            ("api_key_file", "set it to a text file with") if self.api_key is None else ("api_key", "set it to")
-        )
-        raise SettingsError(f"{origin(source)}: {problem}. Fix: {fix} the key alone, as the service displayed it.")
+        source, what = ("api_key", "") if self.api_key is not None else ("api_key_file", " a text file with")
+        fix = f"set it to{what} the key alone, as the service displayed it"
+        raise SettingsError(f"{origin(source)}: {problem}. Fix: {fix}.")
 
     def network(self) -> "Network":
         """Return how the service is reached, according to HTTPS_PROXY, SSL_CERT_FILE and similar variables.

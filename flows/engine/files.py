@@ -22,12 +22,12 @@ from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings
 from flows.reporting.progress import notices
+from models.api import PagePaths
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 from models.identity import NEW, Identity, find_mismatch
 from models.item import CONTENT_RULE
 from models.landing import cut_batch
 from models.mapping import Mapping
-from models.media_page import PagePaths
 
 
 @dataclass(frozen=True, slots=True)

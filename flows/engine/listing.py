@@ -9,11 +9,10 @@ from functools import partial
 from connectors.source.endpoints import CATALOGUE_SCOPE
 from connectors.state.progress import read_checkpoints
 from connectors.warehouse.queries.progress import find_listed_accounts, read_closed_scans, read_statuses
-from flows.engine.pages import Page
 from flows.engine.requests import RequestsSpent
 from flows.engine.run import Run
 from flows.engine.warehouse import Warehouse
-from models.api import AccountPage, RejectedRecord
+from models.api import Page, RejectedRecord
 from models.incremental import ClosedScan
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome
@@ -39,9 +38,8 @@ async def list_accounts(run: Run) -> Outcome | None:
     rejected, outcome = list[RejectedRecord](), None
 
     def add(page: Page) -> None:
-        if isinstance(page, AccountPage):
-            batcher.add(choose_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
-            rejected.extend(page.rejected)
+        batcher.add(choose_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+        rejected.extend(page.rejected)
 
     with suppress(RequestsSpent):
         outcome = await run.scan_partition(scan, run.budget(CATALOGUE_SCOPE), add)
@@ -57,14 +55,10 @@ async def list_accounts(run: Run) -> Outcome | None:
 async def _known(
     warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[str, ...]
 ) -> list[ChosenAccount]:
-    """Return accounts that get outcomes although their record was rejected.
-
-    They are known, or only their status is unknown. Any other is only in quarantine.
-    """
-    by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
-    known = await warehouse.read(read_statuses, by_id) if by_id else {}
-    statuses = {**known, **{key: record.unknown_status for key, record in by_id.items() if record.unknown_status}}
-    return [choose_account(by_id[key].account_id or "", status, surfaces) for key, status in statuses.items()]
+    """Return accounts that get outcomes although their record was rejected, because they are known."""
+    listed_as = {record.account_id.lower(): record.account_id for record in rejected if record.account_id is not None}
+    statuses = await warehouse.read(read_statuses, listed_as) if listed_as else {}
+    return [choose_account(listed_as[key], status, surfaces) for key, status in statuses.items()]
 
 
 def longest_waiting(accounts: Sequence[ChosenAccount], closed: Mapping[Partition, ClosedScan]) -> list[ChosenAccount]:

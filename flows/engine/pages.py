@@ -11,16 +11,14 @@ from connectors.source.retry import Attempts
 from flows.engine.requests import Requests, StopRun
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import AccountScan, Scan
-from models.api import AccountPage, MediaPage
+from models.api import Page
 from models.checkpoint import Checkpoint, ScanState, plan_scan
+from models.item import read_posts
 from models.landing import PageCommit, ReceivedPage
 from models.mapping import Mapping
-from models.page_items import post_reader
 from models.partition import CATALOGUE, Partition
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome
 from models.selection import ChosenAccount
-
-Page = AccountPage | MediaPage
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +43,7 @@ class Scanner(ABC):
         self.new_id = new_id
         self.clock = requests.clock
         self.progress = requests.progress
-        self._read_posts = post_reader(mapping)
+        self.mapping = mapping
 
     @abstractmethod
     async def land(self, commit: PageCommit) -> None:
@@ -179,9 +177,9 @@ class Scanner(ABC):
         """
         page, outcome, error = response.page, None, None
         received = self._receive(scan, page.received, response.correlation_id, scan.checkpoint.scan_id)
-        posts = self._read_posts(page.body) if isinstance(page, MediaPage) else ()
+        posts = read_posts(page.records, self.mapping) if scan.account is not None else ()
         scan.pages += 1
-        scan.items += page.items
+        scan.items += len(page.records)
         try:
             scan.follow(response, posts, run_id=self.run_id, lookback=self.request.lookback, at=received.received_at)
         except ApiError as fault:
@@ -191,7 +189,7 @@ class Scanner(ABC):
         checkpoint = scan.checkpoint if error is None else None
         await self.land(PageCommit(received, checkpoint, (outcome,) if outcome else ()))
         self.progress.pages += 1
-        self.progress.items += page.items
+        self.progress.items += len(page.records)
         if on_page is not None:
             on_page(page)
         if scan.checkpoint.state is ScanState.ABANDONED:

@@ -33,7 +33,6 @@ from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
 from models import release
-from models.api import AccountPage
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
 from models.erasure import Forgotten, without_forgotten
@@ -281,8 +280,6 @@ def _leave_out(forgotten: Forgotten, send: Send, listed: set[str]) -> Send:
             if body is not None and forgotten.marks_in(body.decode(errors="replace")):
                 error.failure = replace(error.failure, body=None)
             raise
-        if not isinstance(response.page, AccountPage):
-            return response
         page, marks = without_forgotten(response.page, forgotten)
         listed.update(marks)
         return replace(response, page=page)

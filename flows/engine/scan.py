@@ -13,11 +13,9 @@ from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
 from flows.reporting.words import join
-from models.api import MediaPage
 from models.checkpoint import Checkpoint, ScanState
 from models.feeds import FEEDS
 from models.incremental import FeedProgress, Post, read_page
-from models.page_items import identities
 from models.partition import Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind
 from models.selection import ChosenAccount
@@ -92,12 +90,12 @@ class Scan:
         if response.is_cached:
             why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
             raise ApiError(operation, CACHED_ANSWER, why, correlation_id=trace)
-        if isinstance(page, MediaPage):
+        if self.account is not None:
             # The list may end with a page without a cursor if no page of it had one, now or last time.
             may_end = not self.had_cursor and not self.checkpoint.had_cursor
             if (fault := page.cursor_fault) is not None and not (fault.may_end and may_end):
                 raise ApiError(operation, fault.code, fault.message, correlation_id=trace)
-            records = identities(page.body, posts)
+            records = [post.media_id or raw.decode() for post, raw in zip(posts, page.records, strict=True)]
             rejected = sum(post.media_id is None for post in posts)
         else:
             records = [*(one.id for one in page.accounts), *(one.payload for one in page.rejected)]
@@ -109,7 +107,7 @@ class Scan:
         self.checkpoint = self.checkpoint.advance(
             run_id=run_id,
             next_cursor=page.next_cursor,
-            items=page.items,
+            items=len(page.records),
             rejected=rejected,
             token_expired=self.account is not None and self.account.expired,
             at=at,

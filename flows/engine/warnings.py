@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from connectors.state.runs import read_runs
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, ACCOUNTS_LIMIT, Removals
-from connectors.warehouse.queries.warnings import (
+from connectors.warehouse.queries.outcomes import (
     MissingAccounts,
     count_unread_values,
     find_lone_change,

@@ -170,7 +170,7 @@ WAITS = (
 BODIES = (
     *_malformed("empty", "top_null", "top_list", "top_string", "top_number", "top_true", "top_object", "top_spaces"),
     *_lands("bom", "latin1_ascii", "gzip", "coding_identity", "tail_newline", "nan_in_words", "huge_number"),
-    # A record with bytes that are not UTF-8 is rejected; its page lands.
+    # Bytes that are not UTF-8 are replaced; the page lands.
     *_lands("latin1", "overlong_utf8", "surrogate_utf8"),
     *_malformed("bom_twice", "utf16", "utf32", "nul_inside", "comma", "nan", "infinity"),
     # httpx reads the first member, and does not miss the end of the last one.

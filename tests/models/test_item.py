@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.decoding import RejectedItem
 from models.fields import FieldType, column_type
-from models.item import changed_columns, find_ids_and_times, read_items
+from models.incremental import Post
+from models.item import changed_columns, read_items, read_posts
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
-from models.record import RejectedItem
 
 ITEM: dict[str, Any] = {
     "id": "1",
@@ -101,8 +102,6 @@ def test_an_item_has_columns_counts_and_fields() -> None:
         "/owner/deep/a": FieldType.LIST,
         "/children": FieldType.LIST,
     }
-    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert [*find_ids_and_times([ITEM], BUILT_IN)] == [("1", at)]
     assert item.columns["permalink"] == "https://a.example/p/1/"
 
 
@@ -334,8 +333,8 @@ def test_a_column_holds_every_type_of_its_field(types: set[FieldType], column: s
         ('{"id": "1", "a": {"b": 1, "b": 1}}', "duplicate_key"),
         ('{"id": "1", "a": [{"b": 1, "c": "\\u003a", "b": 1}]}', "duplicate_key"),
         ('{"id" : "1", "a" :1, "a" : 2}', "duplicate_key"),
-        ('{"id": "1", "a": "\\ud83d"}', "lone_surrogate"),
-        ('{"id": "1", "\\ude00": 1}', "lone_surrogate"),
+        ('{"id": "1", "a": "\\ud83d"}', "1"),
+        ('{"id": "\\ude00", "pk": 1}', "inexact_id"),
         ('{"id": "1", "a": 1e400}', "number_out_of_range"),
         ('{"id": "1", "a": ' + "[" * 5000 + "]" * 5000 + "}", "too_deep"),
     ],
@@ -369,3 +368,25 @@ def test_keys_that_are_data_do_not_stay_in_memory() -> None:
     for number in range(3):
         item = read({"id": "1", "by_day": {f"{number}-{day}": day + 1 for day in range(2000)}})
         assert len(item.fields) == 2000
+
+
+LONG = "9" * 5_000
+NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("record", "media_id", "has_time"),
+    [
+        ('{"id":"1","timestamp":"2025-03-01T12:00:00Z"}', "1", True),
+        ('{"pk":2,"takenAt":1740830400}', "2", True),
+        ('{"id":"4","timestamp":"soon","created_at":"2025-03-01T12:00:00Z"}', "4", True),
+        ('{"timestamp":1740830400}', None, True),
+        ('{"id":"3","timestamp":"in March"}', "3", False),
+        (f'{{"pk":-{LONG},"timestamp":{LONG},"created_at":1740830400}}', f"-{LONG}", True),
+        (f'{{"id":"1","n":{"[" * 250 + "]" * 250}}}', None, False),
+        ('{"id":"1","n":1e999}', None, False),
+        ("null", None, False),
+    ],
+)
+def test_a_post_has_the_id_and_the_time_of_its_item(record: str, media_id: str | None, *, has_time: bool) -> None:
+    assert read_posts([record.encode()], BUILT_IN) == [Post(media_id, NOON if has_time else None)]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.times import is_instant, time_of
+from models.values import is_instant, time_of
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)

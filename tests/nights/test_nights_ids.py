@@ -45,4 +45,4 @@ def test_ids_that_are_equal_once_they_are_repaired_are_none(operator: Operator, 
     operator.connect(Service(accounts=1)).respond = lambda request, _: body if is_media(request) else None
     operator.run("sync", code=None)
     assert operator.ask("SELECT media_id FROM media") == [("whole",)]
-    assert operator.count("quarantine") == 2
+    assert operator.count("quarantine") == 1

@@ -227,7 +227,7 @@ async def test_data_that_was_not_requested_answers_no_request(unasked: bytes) ->
         await one.send(REQUEST)
         await asyncio.sleep(0.1)
         for _ in range(2):
-            assert (await one.send(REQUEST)).page.items == 1
+            assert len((await one.send(REQUEST)).page.records) == 1
     assert (len(stage.heads), len(set(stage.peers)), stage.peers[1] == stage.peers[2]) == (3, 2, True)
 
 

@@ -12,17 +12,18 @@ from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import SKIP, ApiError
 from connectors.source.pagination import MOST_EMPTY, MOST_REPEATED, LoopGuard
 from connectors.source.responses import Response
-from models.api import MediaPage
+from models.api import Page
 
-Page = tuple[str | None, Sequence[str]]
+Listed = tuple[str | None, Sequence[str]]
 
 
-def follow(guard: LoopGuard, pages: Iterable[Page]) -> tuple[int, str]:
+def follow(guard: LoopGuard, pages: Iterable[Listed]) -> tuple[int, str]:
     """Follow pages, each a next cursor and the ids of its items; return how many were accepted, and the error."""
     number = 0
     for number, (cursor, ids) in enumerate(pages):
         try:
-            guard.follow(Response(ACCOUNTS, MediaPage(len(ids), cursor, b"", ""), "C"), ids)
+            page = Page(b"", [each.encode() for each in ids], cursor, frozenset())
+            guard.follow(Response(ACCOUNTS, page, "C"), ids)
         except ApiError as error:
             failure = error.failure
             assert (failure.operation, failure.correlation_id) == (ACCOUNTS, "C")
@@ -31,7 +32,7 @@ def follow(guard: LoopGuard, pages: Iterable[Page]) -> tuple[int, str]:
     return number + 1, ""
 
 
-def endless(ids: Iterable[Sequence[str]]) -> Iterable[Page]:
+def endless(ids: Iterable[Sequence[str]]) -> Iterable[Listed]:
     return ((f"c{number}", each) for number, each in enumerate(ids))
 
 

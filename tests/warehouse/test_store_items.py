@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from connectors.warehouse.merge import items
-from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.raw.parts import read_parts
 from models.landing import Landing
 from models.mapping import BUILT_IN
@@ -168,18 +167,6 @@ def test_a_count_is_the_same_after_its_column_became_one_of_texts(rig: Rig) -> N
     assert rig.rows("media_id, value", "media_counts") == [("a", 2**53)]
     rig.full_scan(item("a", view_count=2**53, caption="Another caption"))
     assert rig.rows("media_id, value", "media_counts") == [("a", 2**53)]
-
-
-@pytest.mark.parametrize("path", ["/uid", "/meta/id"])
-def test_ids_that_would_be_equal_once_they_are_repaired_are_none(rig: Rig, path: str) -> None:
-    # Halves of two emojis, which a repair would make the same replacement character.
-    halves = ("a\\ud83c", "a\\ud83d", "whole")
-    records = ", ".join(f'{{"uid": "{one}", "meta": {{"id": "{one}"}}}}' for one in halves)
-    page = replace(rig.scan().close(), body=f'{{"items": [{records}], "next_cursor": null}}'.encode())
-    merge_batch(rig.db, [page], replace(BUILT_IN, media_id=(path,)), rig.folder / "raw")
-    assert rig.values("media_id") == ["whole"]
-    assert rig.values("position", "quarantine") == [0, 1]
-    assert len(set(rig.values("payload", "quarantine"))) == 2
 
 
 def test_types_that_widen_within_a_batch_do_not_depend_on_how_many_items_are_read_at_once(

@@ -17,10 +17,10 @@ from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
+from models.api import DEFAULT_PATHS
 from models.item import Items
 from models.landing import Landing, cut_batch
 from models.mapping import Mapping
-from models.media_page import DEFAULT_PATHS
 from models.partition import media
 
 _SQL = statements(__name__)

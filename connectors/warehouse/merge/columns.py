@@ -11,7 +11,7 @@ from models.fields import Field, FieldType, Registry, child_table
 from models.item import Items, is_ignored
 from models.mapping import READING_TYPES, Reading
 from models.mapping import Mapping as MediaMapping
-from models.record import as_text
+from models.values import as_text
 from models.views import MEDIA
 
 _encode = msgspec.json.Encoder(order="sorted").encode

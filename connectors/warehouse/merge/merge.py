@@ -21,13 +21,13 @@ from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CO
 from connectors.warehouse.merge.run_counts import Counted, MergeStats, add_counts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.statements import statements
+from models.api import DEFAULT_PATHS, PagePaths
 from models.checkpoint import Checkpoint, ScanState
 from models.feeds import LIFETIMES
 from models.incremental import PROOFS, PROOFS_AGAIN
 from models.item import CONTENT_RULE
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
-from models.media_page import DEFAULT_PATHS, PagePaths
 from models.partition import CATALOGUE
 
 _SQL = statements(__name__)

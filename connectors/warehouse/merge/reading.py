@@ -1,24 +1,19 @@
 """Splits landed pages into their records: items with hashes of their bytes, accounts, and rejected ones. No IO."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-import msgspec
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from models.api import read_account_page
+from models.api import Page, PagePaths, read_account_page, read_media_page
+from models.decoding import Unreadable, decode_record
 from models.fields import Field
 from models.item import Items, read_decoded, read_items
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
-from models.media_page import PagePaths, locate_items
-from models.partial_json import Unreadable, elements, exact_text
-from models.record import decode_record
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _OF_PAGE = (
     ("partition.account_id", pa.string()), ("partition.surface", pa.string()), ("seq", pa.int64()),
@@ -91,51 +86,43 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
     """Return the records of the pages of a batch; items are not decoded yet."""
     records = Records([page for page in batch if page.body])
     for number, page in enumerate(records.pages):
-        body = page.body.removeprefix(_BYTE_ORDER_MARK)
         try:
             if page.partition.account_id:
-                items, _, others = locate_items(body, paths)
-                raws = elements(items)
-                records.sizes.append(len(raws))
-                records.raws.extend(raws)
-                records.page_of.extend([number] * len(raws))
-                records.position.extend(range(len(raws)))
-                records.unknown_fields.extend(_unknown("media_page", name, page) for name in sorted(others))
+                read = read_media_page(page.body, paths)
+                records.raws.extend(read.records)
+                records.page_of.extend([number] * len(read.records))
+                records.position.extend(range(len(read.records)))
             else:
-                _read_catalogue_page(records, page, body)
+                read = read_account_page(page.body)
+                _list_accounts(records, page, read)
         except Unreadable as error:
             records.sizes.append(0)
-            digest = xxh3_64_intdigest(page.body)
-            reason = f"The page cannot be read: {error}."
-            records.rejected.append(Rejected(page, None, reason, exact_text(page.body), digest, hides_an_id=True))
+            reason, digest = f"The page cannot be read: {error}.", xxh3_64_intdigest(page.body)
+            # It may have any bytes.
+            text = page.body.replace(b"\0", b"\\x00").decode(errors="backslashreplace")
+            records.rejected.append(Rejected(page, None, reason, text, digest, hides_an_id=True))
+            continue
+        records.sizes.append(len(read.records))
+        of_page = "media_page" if page.partition.account_id else "account_page"
+        for name in sorted(read.unknown_fields):
+            resource = "account" if name.startswith("items[].") else of_page
+            path = name.removeprefix("items[].")
+            records.unknown_fields.append(
+                Field(resource, path, frozenset(), is_count=False, first_seen_at=page.received_at)
+            )
     return records
 
 
-def _read_catalogue_page(records: Records, page: Landing, body: bytes) -> None:
-    read = read_account_page(body)
-    records.sizes.append(read.items)
+def _list_accounts(records: Records, page: Landing, read: Page) -> None:
     for one in read.accounts:
-        records.accounts.append(ListedAccount(page, one.id.lower(), _said(one.model_dump())))
+        said = {name: getattr(one, name) for name in ("ig_username", "public_id", "status")}
+        records.accounts.append(ListedAccount(page, one.id.lower(), {"listed_as": one.id, **said}))
     for record in read.rejected:
-        # An account of which only the status is unknown is one: the status is kept as text (API 3).
-        said = _said(msgspec.json.decode(record.payload)) if record.unknown_status is not None else None
-        if record.account_id is not None:
-            records.accounts.append(ListedAccount(page, record.account_id.lower(), said))
-        if said is None:
-            hides_an_id = record.account_id is None
-            digest = xxh3_64_intdigest(record.payload.encode())
-            records.rejected.append(Rejected(page, record.position, record.reason, record.payload, digest, hides_an_id))
-    for name in sorted(read.unknown_fields):
-        resource = "account" if name.startswith("items[].") else "account_page"
-        records.unknown_fields.append(_unknown(resource, name.removeprefix("items[]."), page))
-
-
-def _said(record: Mapping[str, str]) -> dict[str, str]:
-    return {"listed_as": record["id"], **{name: record[name] for name in ("ig_username", "public_id", "status")}}
-
-
-def _unknown(resource: str, name: str, page: Landing) -> Field:
-    return Field(resource, name, frozenset(), is_count=False, first_seen_at=page.received_at)
+        if (account_id := record.account_id) is not None:
+            records.accounts.append(ListedAccount(page, account_id.lower(), None))
+        text, digest = record.payload, xxh3_64_intdigest(record.payload.encode())
+        hides_an_id = account_id is None
+        records.rejected.append(Rejected(page, record.position, record.reason, text, digest, hides_an_id))
 
 
 def read_batch_items(
@@ -145,10 +132,9 @@ def read_batch_items(
     items = read_items(((number, records.raws[number]) for number in numbers), mapping)
     rejected = []
     for number, error in sorted(items.rejected.items()):
-        raw, page = records.raws[number], records.page(number)
-        text = exact_text(raw) if error.code == "not_json" else raw.decode(errors="backslashreplace")
+        raw, position = records.raws[number], records.position[number]
         digest = _digest(raw, error.code, mapping)
-        rejected.append(Rejected(page, records.position[number], str(error), text, digest, hides_an_id=True))
+        rejected.append(Rejected(records.page(number), position, str(error), raw.decode(), digest, hides_an_id=True))
     return items, rejected
 
 

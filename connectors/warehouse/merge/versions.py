@@ -15,8 +15,7 @@ from models.fields import FieldType
 from models.item import changed_columns, read_decoded
 from models.mapping import Mapping as MediaMapping
 from models.mapping import Reading, to_keys
-from models.record import READ, as_count
-from models.times import time_of
+from models.values import READ, as_count, time_of
 
 Row = dict[str, Any]
 

@@ -1,6 +1,5 @@
 """Exports the snapshot: each table and view as a Parquet file in a folder."""
 
-import os
 import shutil
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +10,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connectors.warehouse.queries.raw_media import find_damage
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import sync
 from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseUnusable, first_line
@@ -27,11 +25,8 @@ _SPILL = ".spill"
 # One account's media fits into one or two row groups, and one row group per thread fits into memory.
 _ROW_GROUP = 16_384
 
-# The sort order of files of items, without columns that a table lacks. Typical queries read one account, newest first.
-_ORDER = {
-    "account_id": "", "surface": "", "published_at": " DESC", "media_id": "", "position": "", "metric": "",
-    "observed_at": "", "valid_from": "",
-}  # fmt: skip
+# Tables with these columns grow with the items; sorted by them, readers skip row groups of other accounts.
+_KEY = ("account_id", "surface", "media_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +48,22 @@ class Export:
 
 
 def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> Export:
-    """Write every table and view of the snapshot to a folder; files of an earlier export are replaced or deleted.
+    """Write every table and view of the snapshot to a folder, in place of the Parquet files of an earlier export.
 
     `with_raw` adds `raw_versions`, every version of every item exactly as it came. The warehouse is not opened, so a
     sync may run at the same time. All files are written before the first one is renamed to its place.
 
     Raises SnapshotMissing; WarehouseUnusable when the snapshot or the raw store cannot be read, or when the folder
-    cannot be written or has another file in the place of one of the export. The earlier export is then unchanged.
+    cannot be written or has another Parquet file. The earlier export is then unchanged.
     """
     # If the folder is a symbolic link, its target is written to.
     target = real(folder)
     draft = target.with_name(f".{target.name}.exporting")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
         # What an export that was killed has left.
         shutil.rmtree(draft, ignore_errors=True)
         # Fails for a link, which would lead elsewhere.
-        draft.mkdir()
+        draft.mkdir(parents=True)
         try:
             exported = _write_all(snapshot, draft, folder, with_raw=with_raw)
             _put_in_place(draft, target)
@@ -103,22 +97,16 @@ def _write_all(snapshot: Path, draft: Path, folder: Path, *, with_raw: bool) -> 
             if with_raw:
                 written.append(_write(opened, draft, "raw_versions", "raw", str(version)))
         except duckdb.Error as error:
-            if with_raw:
-                find_damage(opened.db)
-            raise WarehouseUnusable(
-                f"cannot export to {folder}: {first_line(error)}. Fix: free space, or publish again with"
-                " `gramhouse publish`."
-            ) from error
+            fix = "Fix: free space, run `gramhouse publish`, or look for damage with `gramhouse doctor`."
+            raise WarehouseUnusable(f"cannot export to {folder}: {first_line(error)}. {fix}") from error
     return Export(published_at, tuple(written))
 
 
 def _write(opened: Snapshot, draft: Path, name: str, kind: str, version: str) -> ExportedTable:
     path = draft / f"{quote(name, safe='').replace('.', '%2E')}.parquet"
     relation = quoted(name) if kind == "raw" else quoted("main", name)
-    columns = [column for column, *_ in opened.db.execute(f"DESCRIBE {relation}").fetchall()]
-    # Tables with a column for items grow with their number. Readers skip row groups of other accounts.
-    keys = [quoted(one) + way for one, way in _ORDER.items() if one in columns and "media_id" in columns]
-    order = f" ORDER BY {', '.join(keys)}" if keys and kind != "raw" else ""
+    columns = {column for column, *_ in opened.db.execute(f"DESCRIBE {relation}").fetchall()}
+    order = f" ORDER BY {', '.join(_KEY)}" if kind != "raw" and columns.issuperset(_KEY) else ""
     [(rows,)] = opened.db.execute(
         f"COPY (FROM {relation}{order}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd,"
         f" ROW_GROUP_SIZE {_ROW_GROUP}, KV_METADATA {{{_MARK}: {literal(version)}}})"
@@ -130,18 +118,16 @@ def _write(opened: Snapshot, draft: Path, name: str, kind: str, version: str) ->
 def _put_in_place(draft: Path, folder: Path) -> None:
     """Rename all files to their places, and delete those of an earlier export that this one lacks."""
     folder.mkdir(exist_ok=True)
-    made = {path.name for path in draft.glob("*.parquet")}
-    for name in made:
-        if os.path.lexists(folder / name) and not _is_exported(folder / name):
+    before = [*folder.glob("*.parquet")]
+    for path in before:
+        if not _is_exported(path):
             raise WarehouseUnusable(
-                f"cannot export to {folder}: {name} is not part of a gramhouse export. Fix: move it away, or choose"
-                " another folder."
+                f"cannot export to {folder}: {path.name} is not part of a gramhouse export. Fix: move it away, or"
+                " choose another folder."
             )
-    for name in made:
-        (draft / name).replace(folder / name)
-    for path in folder.glob("*.parquet"):
-        if path.name not in made and _is_exported(path):
-            path.unlink()
+    made = [path.replace(folder / path.name) for path in draft.glob("*.parquet")]
+    for path in {*before} - {*made}:
+        path.unlink()
     sync(folder)
 
 

@@ -1,19 +1,23 @@
-"""The outcomes of the partitions of runs, and the incomplete ones by cause, in the warehouse or in an open snapshot."""
+"""What became of a run: outcomes of its partitions, the incomplete ones by cause, and what else people should know."""
 
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
+from models.mapping import Mapping as MediaMapping
 from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, LONG_COOLDOWN, OutcomeKind, Tally
+from models.views import MEDIA
 
 _SQL = statements(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(NamedTuple):
     """One incomplete scan; `surface` and `account_id` are empty for the catalogue."""
 
     ig_username: str
@@ -64,14 +68,8 @@ def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tu
     rows = db.execute(_SQL["groups"].replace("{outcomes}", outcomes).replace("{long}", long)).fetchall()
     return tuple(
         FailureGroup(
-            OutcomeKind(outcome),
-            error_code,
-            scans,
-            accounts,
-            resume_after,
-            detail or "",
-            tuple(Example(**each) for each in examples),
-            tuple(usernames or ()),
+            *(OutcomeKind(outcome), error_code, scans, accounts, resume_after, detail),
+            *(tuple(Example(**each) for each in examples), tuple(usernames)),
         )
         for outcome, error_code, scans, accounts, resume_after, detail, examples, usernames in rows
     )
@@ -80,3 +78,58 @@ def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tu
 def read_run_failures(db: DuckDBPyConnection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:
     """Return the failure groups of a run."""
     return read_failures(db, f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}", now=now)
+
+
+class MissingAccounts(NamedTuple):
+    """Known accounts that the last complete catalogue did not list; about `undecided` of them it decided nothing."""
+
+    missing: int
+    known: int
+    undecided: int
+    is_empty: bool
+    names: Sequence[str]
+
+
+def find_missing_accounts(db: DuckDBPyConnection) -> MissingAccounts:
+    """Return which known accounts are missing from the catalogue."""
+    [(missing, known, undecided, is_empty, names)] = db.execute(_SQL["missing_accounts"]).fetchall()
+    return MissingAccounts(missing, known, undecided, bool(is_empty), names or ())
+
+
+def read_scan_findings(db: DuckDBPyConnection) -> Mapping[str, Sequence[str]]:
+    """Return the accounts, or their names, with records that contradict each other, by finding."""
+    return dict(db.execute(_SQL["findings"]).fetchall())
+
+
+def read_names(db: DuckDBPyConnection, account_ids: Collection[str]) -> Sequence[str]:
+    """Return the names of accounts."""
+    return [name for (name,) in db.execute(_SQL["names"], [list(account_ids)]).fetchall()]
+
+
+def find_lone_change(db: DuckDBPyConnection, run_seqs: Collection[int], *, accounts: int) -> str | None:
+    """Return the column, or the path of the field, that alone changed most items in each of these runs.
+
+    Each listed this number of accounts.
+    """
+    found = db.execute(_SQL["changed_alone"], [list(run_seqs), accounts]).fetchone()
+    return None if found is None else found[0]
+
+
+def count_unread_values(db: DuckDBPyConnection, mapping: MediaMapping) -> Mapping[str, int]:
+    """Return how many listed items have a value for a mapped column that is not of its type, by column.
+
+    The column is NULL then, and the value is that of a field.
+    """
+    # Imported here, because it imports pyarrow, and commands that read a snapshot import this module.
+    from connectors.warehouse.merge.items import read_registry  # noqa: PLC0415
+
+    registry = read_registry(db)
+    counts = Counter[str]()
+    for column in mapping.columns:
+        held = [registry[MEDIA, path].column_name for path in column.paths if (MEDIA, path) in registry]
+        if names := [quoted(name) for name in held if name is not None]:
+            has_one = " OR ".join(f"{name} IS NOT NULL" for name in names)
+            query = _SQL["not_read"].format(column=quoted(column.column), has_one=has_one)
+            [(items,)] = db.execute(query).fetchall()
+            counts[column.column] += items
+    return +counts

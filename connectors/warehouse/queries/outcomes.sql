@@ -8,13 +8,55 @@ FROM core.run_outcomes WHERE run_id = ? GROUP BY outcome
 SELECT
     o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
     count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
-    arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
+    coalesce(arg_min_null(o.detail, (o.account_id, o.surface)), '') AS detail,
     arg_min({
         'ig_username': coalesce(a.ig_username, o.account_id), 'surface': o.surface,
         'correlation_id': o.correlation_id, 'account_id': o.account_id
     }, (o.account_id, o.surface), 3) AS examples,
-    list(DISTINCT a.ig_username ORDER BY a.ig_username) FILTER (a.ig_username IS NOT NULL) AS usernames
+    coalesce(list(DISTINCT a.ig_username ORDER BY a.ig_username) FILTER (a.ig_username IS NOT NULL), []) AS usernames
 FROM ({outcomes}) AS o LEFT JOIN core.accounts AS a USING (account_id)
 WHERE o.outcome NOT IN ('complete', 'recent', 'skipped')
 GROUP BY o.outcome, coalesce(o.error_code, ''), o.surface = '', {long}
 ORDER BY scans DESC, o.outcome, error_code
+
+-- name: missing_accounts
+-- Known accounts that the last complete catalogue did not list: how many, of how many, those about which it decided
+-- nothing, whether it was empty, and some names.
+SELECT
+    count(*) FILTER (is_missing), count(*), count(*) FILTER (is_missing AND missed_at IS NULL),
+    (SELECT items = 0 FROM core.closed_scans WHERE resource = 'accounts'),
+    list(ig_username ORDER BY ig_username) FILTER (is_missing)
+FROM (
+    SELECT a.ig_username, a.missed_at, a.seen_seq < w.began_seq AS is_missing
+    FROM core.accounts AS a, core.closed_scans AS w
+    WHERE w.resource = 'accounts' AND a.removed_at IS NULL
+)
+
+-- name: findings
+-- What is wrong with records of the last closed scans: the finding, and the accounts.
+SELECT f.finding, list_sort(list(DISTINCT coalesce(a.ig_username, f.account_id)))
+FROM core.scan_findings AS f
+JOIN core.closed_scans AS w USING (resource, account_id, surface)
+LEFT JOIN core.accounts AS a ON a.account_id = if(f.finding = 'listed_twice', f.record_id, f.account_id)
+WHERE f.finding <> 'rejected' AND f.seq BETWEEN w.began_seq AND w.seq
+GROUP BY f.finding
+
+-- name: names
+-- The names of accounts.
+SELECT ig_username FROM core.accounts WHERE list_contains($1, account_id) ORDER BY ig_username
+
+-- name: changed_alone
+-- The column or field that alone changed more than half of the items that each of these runs received, without the $2
+-- accounts among them, and at least three.
+SELECT v.changed[1]
+FROM core.media_versions AS v
+JOIN core.run_counts AS c USING (run_seq)
+WHERE list_contains($1, v.run_seq) AND len(v.changed) = 1
+GROUP BY v.changed[1], v.run_seq, c.items
+HAVING count(*) >= 3 AND 2 * count(*) > c.items - $2
+QUALIFY count(*) OVER (PARTITION BY v.changed[1]) = len($1)
+LIMIT 1
+
+-- name: not_read
+-- How many listed items have no value in a mapped column, but one in the columns of its fields.
+SELECT count(*) FROM core.media WHERE removed_at IS NULL AND {column} IS NULL AND ({has_one})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.dataset as ds
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.raw.parts import SCHEMA, find_parts, read_part
+from connectors.warehouse.raw.parts import SCHEMA, find_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 
 # pyarrow reads the files, because DuckDB does not verify the checksums of pages, and needs no access to files then.
@@ -21,16 +21,6 @@ CREATE TEMP VIEW raw_media AS
 SELECT r.* EXCLUDE (landed, position)
 FROM raw_versions AS r SEMI JOIN core.media AS m ON m.raw_landed = r.landed AND m.raw_position = r.position
 """
-
-
-def find_damage(db: DuckDBPyConnection) -> None:
-    """Raise WarehouseUnusable, which names the file, if a part of the raw store is damaged: DuckDB does not say which.
-
-    For a query of the raw store that failed.
-    """
-    [(folder, merged_seq)] = db.execute("SELECT raw_folder, merged_seq FROM core.published, core.warehouse").fetchall()
-    for path in find_parts(Path(folder), merged_seq=merged_seq):
-        read_part(path)
 
 
 def add_raw_media(db: DuckDBPyConnection) -> None:

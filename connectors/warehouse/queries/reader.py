@@ -1,15 +1,18 @@
 """Read-only access to the snapshot; neither the snapshot nor a user's query can reach other files."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import duckdb
-from duckdb import DuckDBPyConnection, DuckDBPyRelation
+import msgspec
+from duckdb import DuckDBPyConnection, DuckDBPyRelation, StatementType, token_type, tokenize
+from duckdb.sqltypes import DuckDBPyType
 
-from connectors.warehouse.queries.user_query import as_texts, check_reading, embed
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, SnapshotUnreadable, WarehouseUnusable
 from connectors.warehouse.storage.quoting import quoted
@@ -31,6 +34,27 @@ _SETTINGS = {
 _SQL = statements(__name__)
 
 _BATCH = 10_000
+
+_ONLY_READING = (
+    "Only statements that read the snapshot are allowed: SELECT, FROM, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN, PIVOT,"
+    " UNPIVOT, WITH, VALUES."
+)
+
+# Functions that a SELECT can call, but that change the process, write to its output, abort it, or run SQL text that is
+# not checked here. The file is opened read-only and without access to other files, so nothing else can do harm.
+_ACTING = {
+    "checkpoint", "disable_logging", "disable_profiling", "enable_logging", "enable_profiling", "force_checkpoint",
+    "query", "query_table", "truncate_duckdb_logs", "write_log",
+}  # fmt: skip
+_RAW = re.compile(r"\braw_(media|versions)\b", re.IGNORECASE)
+_CALL = re.compile(r'"?(\w+)"?\s*', re.ASCII)
+_NAMES = {token_type.identifier, token_type.keyword}
+
+# What JSON has values for. Anything else is text, as DuckDB writes it, because a JSON number may lose digits.
+_JSON_TYPES = {
+    "boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint",
+    "uhugeint", "float", "double", "list", "array", "map", "struct",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +114,23 @@ class Snapshot:
     def user_query(self, text: str, *, for_json: bool = False) -> Stream:
         """Run a user's query if it only reads.
 
-        Every value is DuckDB's text; with `for_json` it is what JSON has (`as_texts`). Of columns with the same
+        Every value is DuckDB's text; with `for_json` it is what JSON has (`_as_texts`). Of columns with the same
         name, all but the first are renamed as in a DuckDB table: `a`, `a_1`. Raises QueryError, also while the batches
         are read.
         """
         try:
-            check_reading(self.db, text)
+            _check_reading(self.db, text)
             relation = self.db.sql(text)
             if relation is None:
                 raise QueryError("The query is empty.")
             # A projection renames the columns.
             unique = relation.project("*")
-            rows, is_json = as_texts(unique, for_json=for_json)
+            rows, is_json = _as_texts(unique, for_json=for_json)
         except duckdb.Error as error:
-            raise QueryError(str(error)) from error
+            raise _failure(error) from error
         batches = (
             [
-                tuple(embed(value) if embedded else value for value, embedded in zip(row, is_json, strict=True))
+                tuple(_embed(value) if embedded else value for value, embedded in zip(row, is_json, strict=True))
                 for row in batch
             ]
             for batch in _batches(rows)
@@ -114,12 +138,67 @@ class Snapshot:
         return Stream(tuple(unique.columns), tuple(str(kind) for kind in unique.types), batches)
 
 
+def mentions_raw_media(query: str) -> bool:
+    """Return whether a user's query may read the raw store."""
+    return _RAW.search(query) is not None
+
+
+def _check_reading(db: DuckDBPyConnection, query: str) -> None:
+    """Raise QueryError unless all statements of a query only read; duckdb.Error when it cannot be parsed."""
+    for statement in db.extract_statements(query):
+        # DuckDB turns some pivots into two statements; the first, which has no text, creates an enum type.
+        if statement.type not in {StatementType.SELECT, StatementType.EXPLAIN} and statement.query:
+            raise QueryError(_ONLY_READING)
+    tokens, text = tokenize(query), query.encode()
+    for (start, kind), (after, _) in pairwise(tokens):
+        name = _CALL.match(text[start:after].decode())
+        if kind in _NAMES and name and text[after : after + 1] == b"(" and name[1].lower() in _ACTING:
+            raise QueryError(f"{name[1].lower()} does not read the snapshot and is not allowed.")
+
+
+def _as_texts(rows: DuckDBPyRelation, *, for_json: bool) -> tuple[DuckDBPyRelation, Sequence[bool]]:
+    """Return the rows with every value as DuckDB's text, and whether that of each column is JSON, which `_embed` reads.
+
+    `for_json`: numbers, lists, structs, maps and JSON stay what they are, and instants are in ISO 8601.
+    """
+    columns = enumerate(zip(rows.columns, rows.types, strict=True), 1)
+    texts = [
+        (name, *(_json_text(f"#{n}", kind) if for_json else (f"#{n}::VARCHAR", False))) for n, (name, kind) in columns
+    ]
+    chosen = ", ".join(f"{value} AS {quoted(name)}" for name, value, _ in texts)
+    return rows.project(chosen), [is_json for *_, is_json in texts]
+
+
+def _json_text(column: str, kind: DuckDBPyType) -> tuple[str, bool]:
+    if str(kind) == "JSON" or kind.id == "variant":
+        return f"{column}::JSON::VARCHAR", True
+    # Members without names would all be one member.
+    if kind.id in _JSON_TYPES and not (kind.id == "struct" and any(not name for name, _ in kind.children)):
+        return f"to_json({column})::VARCHAR", True
+    if kind.id == "timestamp with time zone":
+        return rf"regexp_replace({column}::VARCHAR, '^([-\d]+) ([\d:.]+)\+00$', '\1T\2+00:00')", False
+    return f"{column}::VARCHAR", False
+
+
+def _embed(text: str | None) -> object:
+    """Return JSON text to be embedded unchanged but for its spaces; text that is not strict JSON stays text."""
+    try:
+        return None if text is None else msgspec.Raw(msgspec.json.format(text, indent=0))
+    except (msgspec.MsgspecError, RecursionError):
+        return text
+
+
 def _batches(rows: DuckDBPyRelation) -> Iterator[list[tuple[Any, ...]]]:
     try:
         while batch := rows.fetchmany(_BATCH):
             yield batch
     except duckdb.Error as error:
-        raise QueryError(str(error)) from error
+        raise _failure(error) from error
+
+
+def _failure(error: duckdb.Error) -> QueryError:
+    # Of a part of the raw store; DuckDB does not say which.
+    return QueryError(f"{error}{' Fix: `gramhouse doctor` names the file.' if 'checksum' in str(error) else ''}")
 
 
 def check_readable(path: Path) -> None:

@@ -34,7 +34,6 @@ from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, span
-from models.api import AccountPage
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
 from models.findings import Finding, Severity, several
@@ -169,7 +168,7 @@ async def _request_pages(facts: Facts) -> list[Finding]:
     try:
         async with make_client(settings, SystemClock()) as client:
             response = await client.send(request)
-            accounts = response.page.accounts if isinstance(response.page, AccountPage) else ()
+            accounts = response.page.accounts
             some = f"{count(len(accounts), 'account')}{' or more' if response.page.next_cursor else ''}"
             found.append(ok(f"answers, and the key reaches {some} (correlation id {response.correlation_id})"))
             free = (each for each in accounts if account_scope(each.id) not in facts.cooldowns)

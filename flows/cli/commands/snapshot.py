@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from humanize import naturalsize
 
-from connectors.warehouse.queries.reader import open_snapshot
-from connectors.warehouse.queries.user_query import mentions_raw_media
+from connectors.warehouse.queries.reader import mentions_raw_media, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.paths import local
 from flows.cli.current import current_snapshot, open_current
@@ -68,10 +67,6 @@ def query(
             with into_file(target):
                 rows = print_stream(stream, style)
         except QueryError as error:
-            if with_raw:
-                from connectors.warehouse.queries.raw_media import find_damage
-
-                find_damage(opened.db)
             if style != "json" or target is not None or stream is None:
                 raise
             complain(str(error))

@@ -135,7 +135,7 @@ def test_a_key_in_a_file_that_others_can_read_is_warned_of(run_cli: Cli, monkeyp
     assert (done.code, warning in done.stderr) == (0, True)
     findings = run_cli("doctor", "--json").json()["findings"]
     message = [(found["verdict"], found["message"]) for found in findings if found["check"] in {"key", "configuration"}]
-    assert message == [("ok", "from gramhouse.toml, line 1: api_key"), ("note", warning)]
+    assert message == [("ok", "from gramhouse.toml: api_key"), ("note", warning)]
     file.chmod(0o600)
     assert warning not in run_cli("sync").stderr
 

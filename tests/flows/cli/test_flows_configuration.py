@@ -37,7 +37,7 @@ def test_config_shows_values_and_origins_but_no_key(run_cli: Cli, monkeypatch: p
     assert (done.code, SECRET in done.text) == (0, False)
     found = {row["setting"]: (row["value"], row["origin"]) for row in run_cli("config", "--json").json()["settings"]}
     assert found.keys() == Settings.model_fields.keys()
-    assert found["page_size"] == (20, "gramhouse.toml, line 2: page_size")
+    assert found["page_size"] == (20, "gramhouse.toml: page_size")
     assert found["concurrency"] == (7, "gramhouse_concurrency")
     assert found["max_wait"] == (3600, "default")
     assert found["api_key"] == ("**********", "GRAMHOUSE_API_KEY")

@@ -62,5 +62,5 @@ def test_each_invalid_mapping_entry_is_refused_in_its_own_line(output: str, mess
     with pytest.raises(SettingsError) as raised:
         load()
     lines = str(raised.value).splitlines()
-    assert all(re.match(r"gramhouse.toml, line [123]: mapping", line) and line.endswith((".", "?")) for line in lines)
+    assert all(re.match(r"gramhouse.toml: mapping", line) and line.endswith((".", "?")) for line in lines)
     assert any(message in line for line in lines)

@@ -22,7 +22,7 @@ from flows.engine.scan import Scan
 from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
 from flows.reporting.progress import Progress
-from models.api import MediaPage
+from models.api import Page
 from models.checkpoint import Checkpoint
 from models.findings import Severity
 from models.landing import PageCommit
@@ -37,7 +37,7 @@ from tests.runs import open_run_resources, request
 
 Limit = Callable[[float], bool]
 
-PAGE = MediaPage(0, None, b"", "")
+PAGE = Page(b"", (), None, frozenset())
 REFUSED = ApiError("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
 
 

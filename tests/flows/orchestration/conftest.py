@@ -5,11 +5,6 @@ import pytest
 from prefect.events.worker import EventsWorker
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_LOGGING_LEVEL, temporary_settings
 
-from connectors.sandbox.http.access import DEMO_KEY
-from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.serve import in_thread
-from connectors.sandbox.settings import SandboxSettings
-
 
 @pytest.fixture(scope="session", autouse=True)
 def left_open(request: pytest.FixtureRequest) -> None:
@@ -31,19 +26,3 @@ def tracker(prefect_url: str, prefect_home: Path) -> Iterator[str]:
     with temporary_settings(changes):
         yield prefect_url
         EventsWorker.drain_all(at_exit=False)
-
-
-@pytest.fixture(scope="module")
-def eight() -> Iterator[tuple[Sandbox, str]]:
-    sandbox = Sandbox(SandboxSettings(accounts=8, posts=5, seed=11))
-    with in_thread(sandbox) as url:
-        yield sandbox, url
-
-
-@pytest.fixture
-def service(eight: tuple[Sandbox, str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a sandbox with eight accounts; the settings contain it."""
-    _, url = eight
-    monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", DEMO_KEY)
-    return url

@@ -1,152 +1,121 @@
-"""The end of flow runs on a Prefect server: state name and message, and artifacts."""
+"""The end of flow runs: state and message; tests/e2e/prefect shows them on a Prefect server."""
 
-import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
-import duckdb
 import pytest
 from prefect import Flow
+from prefect.states import Completed
 
-from connectors.sandbox.http.access import DEMO_KEY
-from connectors.state.database import open_state_read_only, state_path
-from connectors.state.runs import last_command
+from connectors.warehouse.storage.errors import OtherService, WarehouseBusy
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
-from flows.config.options import BackfillOptions, SyncOptions
-from flows.orchestration.credentials import ApiCredentials
-from flows.orchestration.flow_run import track
-from flows.publish import publish
+from flows.config.options import BackfillOptions, ExpertOptions, SyncOptions
+from flows.orchestration import flow_run
+from flows.orchestration.credentials import ApiCredentials, load_with_credentials
+from flows.orchestration.flow_run import end_in_state, track
+from flows.publish import PublishOptions, publish
 from flows.reporting.run_report import RunReport
-from flows.sync import sync
+from models.selection import NothingChosen
 from tests.api.listed import ListedApi
 from tests.prefect_api import ask
 from tests.runs import synced
-from tests.security.canary import holding
 
 # Prefect's client leaves connections to the garbage collector.
 LEFT_OPEN = [f"ignore:{kind}" for kind in ("unclosed:ResourceWarning", ":pytest.PytestUnraisableExceptionWarning")]
-# tests/e2e/prefect/test_e2e_up.py is quicker: a server for these tests alone takes longer than they do.
-pytestmark = [pytest.mark.anyio, pytest.mark.prefect, pytest.mark.long, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
-
-ONE_ACCOUNT = "sandbox-one-account-key"
-WAREHOUSE = Path("data/warehouse.duckdb")
+pytestmark = [pytest.mark.anyio, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
 
 
-def shown(api: str) -> tuple[str, str, str]:
-    """The type, the name and the message of the newest flow run's state."""
-    state = newest(api)["state"]
-    return state["type"], state["name"], state["message"] or ""
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> AsyncMock:
+    """Called with the failures that are sent to Prefect."""
+    notify = AsyncMock()
+    monkeypatch.setattr(flow_run, "notify_failure", notify)
+    return notify
 
 
-def newest(api: str) -> Any:  # noqa: ANN401 - any JSON
-    return max(ask(api, "flow_runs/filter"), key=lambda run: run["created"])
-
-
-async def run(flow: Any, options: Any = None) -> None:  # noqa: ANN401 - any flow of ours
-    await flow(options, return_state=True)
-
-
-async def test_the_state_of_the_flow_run_shows_problems_that_need_a_person(
-    tracker: str, service: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "state", "message"),
+    [
+        (NothingChosen("Nothing to backfill."), "COMPLETED", "Nothing to backfill."),
+        (WarehouseBusy("it is held"), "CANCELLED", "it is held"),
+        (OtherService("another address"), "FAILED", "another address"),
+        (SettingsError("no key"), "FAILED", "no key"),
+        (OSError(28, "No space left", "x"), "FAILED", "x: No space left. Fix: check path, permissions and disk."),
+    ],
+)
+async def test_an_error_that_a_user_can_fix_is_a_state(
+    told: AsyncMock, error: Exception, state: str, message: str
 ) -> None:
-    await run(sync)
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", ONE_ACCOUNT)
-    await run(sync)
-    kind, name, message = shown(tracker)
-    assert (kind, name) == ("COMPLETED", "Completed")
-    assert re.search(r"7 of 8 known accounts \(.*\) are missing", message)
-
-    elsewhere = service.replace("127.0.0.1", "localhost")
-    monkeypatch.setenv("GRAMHOUSE_BASE_URL", elsewhere)
-    await run(sync)
-    kind, name, message = shown(tracker)
-    assert (kind, name) == ("FAILED", "Failed")
-    assert service in message
-
-    await run(sync, SyncOptions(rebind=True, accept_removals=True))
-    assert shown(tracker)[0] == "COMPLETED"
-    (page,) = [found["data"] for found in ask(tracker, "artifacts/filter") if "(7 removed)" in str(found["data"])]
-    assert "7 accounts marked as removed" in page
-
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", "wrong-canary-8c1")
-    await run(sync)
-    kind, name, message = shown(tracker)
-    assert (kind, name) == ("FAILED", "Failed")
-    cause, _, rest = message.partition(" Fix: ")
-    assert "api_unauthorized" in cause
-    assert rest
-    assert not re.search(r"(?<![.\d])0 ", message)
+    found: Any = await end_in_state(AsyncMock(side_effect=error)(), lambda _: Completed())
+    assert (found.type.value, found.name, found.message) == (state, state.capitalize(), message)
+    assert [call.args for call in told.call_args_list] == [(message,)] * (state == "FAILED")
 
 
-async def test_an_invalid_query_is_a_one_line_error(
-    tracker: str, service: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await run(publish)
-    kind, _, message = shown(tracker)
-    assert kind == "FAILED"
-    assert message.startswith("There is no warehouse at data/warehouse.duckdb yet. Fix: ")
-    await run(sync)
-    await run(backfill, BackfillOptions(accounts=["nobody"]))
-    kind, name, message = shown(tracker)
-    assert (kind, name) == ("FAILED", "Failed")
-    assert message.startswith("There is no account 'nobody' in the warehouse")
-    await run(backfill, BackfillOptions(failed=True))
-    assert shown(tracker)[:2] == ("COMPLETED", "Completed")
-    await run(backfill, BackfillOptions(everything=True, dry_run=True))
-    kind, name, message = shown(tracker)
-    assert (kind, name) == ("COMPLETED", "Completed")
-    assert re.match(r"\d+ scans of \d accounts would run", message)
-    assert service
-    await run(publish)
-    assert shown(tracker)[0] == "COMPLETED"
-    assert shown(tracker)[2].startswith("Published ")
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "other.duckdb")
-    duckdb.connect("other.duckdb").close()
-    await run(backfill, BackfillOptions(everything=True, dry_run=True))
-    assert shown(tracker)[:2] == ("FAILED", "Failed")
+async def test_another_error_is_told_and_raised(told: AsyncMock) -> None:
+    with pytest.raises(KeyError):
+        await end_in_state(AsyncMock(side_effect=KeyError("x"))(), lambda _: Completed())
+    told.assert_called_once_with("KeyError: 'x'")
 
 
-async def test_address_and_key_may_be_a_block(
-    tracker: str, service: str, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("GRAMHOUSE_BASE_URL")
-    monkeypatch.delenv("GRAMHOUSE_API_KEY")
-    await ApiCredentials(base_url=service, api_key=DEMO_KEY).save("production")
-    await ApiCredentials(base_url=service, api_key="two words").save("damaged")
-    monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "production")
-    await run(sync)
-    assert shown(tracker)[0] == "COMPLETED"
-    monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "damaged")
-    await run(sync)
-    assert shown(tracker)[2].startswith("GRAMHOUSE_CREDENTIALS: the block 'damaged': the API key is empty or contains")
-    monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "absent")
-    await run(sync)
-    kind, name, message = shown(tracker)
-    assert (kind, name) == ("FAILED", "Failed")
-    assert "there is no block 'absent' of the type gramhouse-api-credentials" in message
-    with open_state_read_only(state_path(WAREHOUSE)) as state:
-        assert state is not None
-        started = state.read(last_command)
-    assert started is not None
-    assert (started["run_id"], started["kind"], started["detail"]) == (None, "sync", message.removesuffix("."))
-    assert not holding(prefect_home, DEMO_KEY)
+async def test_publish_and_the_plan_of_a_backfill_say_what_they_did(told: AsyncMock, tmp_path: Path) -> None:
+    places: dict[str, Any] = {"warehouse": f"{tmp_path}/warehouse.duckdb", "snapshot": f"{tmp_path}/analytics.duckdb"}
+
+    async def message(made: Any) -> str:  # noqa: ANN401 - a flow's coroutine
+        state = await made
+        return f"{state.type.value} {state.message}"
+
+    await synced(tmp_path, ListedApi())
+    assert (await message(publish.fn(PublishOptions(**places)))).startswith("COMPLETED Published ")
+    options = BackfillOptions(everything=True, dry_run=True, expert=ExpertOptions(**places))
+    assert (await message(backfill.fn(options))).startswith("COMPLETED 6 scans of 3 accounts would run")
+    nobody = options.model_copy(update={"accounts": ["nobody"], "everything": False})
+    assert (await message(backfill.fn(nobody))).startswith("FAILED There is no account 'nobody' in the warehouse")
+    assert (await message(publish.fn())).startswith("FAILED There is no warehouse at data/warehouse.duckdb yet. Fix: ")
+    assert told.call_count == 2
 
 
+async def test_address_and_key_may_be_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = {name: ApiCredentials(base_url="http://localhost:9", api_key=key) for name, key in KEYS.items()}
+
+    async def load_block(name: str) -> ApiCredentials:
+        if name not in blocks:
+            raise ValueError(f"Unable to find block document named {name}")
+        return blocks[name]
+
+    monkeypatch.setattr(ApiCredentials, "aload", load_block)
+    settings = await load_with_credentials({"credentials": "gramhouse-api-credentials/production"})
+    assert (settings.address(), settings.key().get_secret_value()) == ("http://localhost:9", KEYS["production"])
+    for name, why in (("damaged", "the API key is empty or contains"), ("absent", "Unable to find block document")):
+        with pytest.raises(SettingsError) as refused:
+            await load_with_credentials({"credentials": name})
+        begin = f"GRAMHOUSE_CREDENTIALS: the block '{name}' of the type gramhouse-api-credentials cannot be used: {why}"
+        assert str(refused.value).startswith(begin)
+        assert KEYS["damaged"] not in str(refused.value)
+
+
+KEYS = {"production": "canary-77f0", "damaged": "two words"}
+
+
+# tests/e2e/prefect/test_e2e_up.py is quicker: a server for this test alone takes longer than it does.
+@pytest.mark.prefect
+@pytest.mark.long
 async def test_a_tracked_command_returns_the_report_of_its_run(
     tracker: str, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> RunReport:
         return await synced(tmp_path, ListedApi())
 
-    async def refuse() -> RunReport:
-        raise SettingsError("no key")
+    def newest() -> tuple[str, str, str]:
+        run = max(ask(tracker, "flow_runs/filter"), key=lambda run: run["created"])
+        return run["name"].split()[0], run["state"]["name"], run["state"]["message"] or ""
 
     assert (await track(SyncOptions(), work)).accounts == 3
-    assert (newest(tracker)["name"][:5], shown(tracker)[0]) == ("sync ", "COMPLETED")
+    assert newest()[:2] == ("sync", "Completed")
     with pytest.raises(SettingsError):
-        await track(BackfillOptions(everything=True), refuse)
-    assert (newest(tracker)["name"][:9], shown(tracker)[1:]) == ("backfill ", ("Failed", "no key"))
+        await track(BackfillOptions(everything=True), AsyncMock(side_effect=SettingsError("no key")))
+    assert newest() == ("backfill", "Failed", "no key")
 
     call = Flow.__call__
 
@@ -156,6 +125,5 @@ async def test_a_tracked_command_returns_the_report_of_its_run(
 
     monkeypatch.setattr(Flow, "__call__", lose)
     assert (await track(SyncOptions(), work)).accounts == 3
-    assert (
-        said[-1] == "Prefect did not receive the result of the run (the server is gone); the report below is correct."
-    )
+    what = "Prefect did not receive the result of the run (the server is gone); the report below is correct."
+    assert said[-1] == what

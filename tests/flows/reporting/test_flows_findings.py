@@ -18,8 +18,9 @@ from flows.reporting.findings import list_findings
 from flows.reporting.for_prefect import list_events, markdown
 from flows.reporting.message import to_json, to_message
 from flows.reporting.page.write import write_page
+from flows.reporting.run_report import NO_DATA
 from flows.reporting.words import plain, span
-from models.findings import Finding, Severity
+from models.findings import Severity
 from models.runs import OutcomeKind
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
@@ -33,81 +34,62 @@ ACTION, WARNING, INFORMATION = Severity
 DENIED = failure(OutcomeKind.DENIED, scans=5, usernames=("anna", "ben"))
 DEFERRED = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START + timedelta(hours=2))
 LONG = failure(OutcomeKind.DEFERRED, "rate_limited", resume_after=START + timedelta(days=2))
+KEY = ApiError("accounts.list", "api_unauthorized", "Authentication required.").failure
 STOP = failure(OutcomeKind.FAILED, "api_unauthorized", detail="Authentication required.")
 ANNA = {"ig_username": "anna", "surface": "posts", "removals_undecided_since": START, "complete_at": START}
 MANY = [*tokens("anna"), *tokens("ben", "carl", is_new=False)]
 REJECTED = [{"reason": "no id.", "records": 9}, {"reason": "other", "records": 3}]
 
 
-def found(data: dict[str, Any] | None = None, **changes: Any) -> list[tuple[str, Severity, str]]:  # noqa: ANN401
-    return [(each.code, each.severity, each.sentence(2)) for each in list_findings(report(data, **changes))]
-
-
-def test_a_failure_names_its_cause_its_accounts_and_the_fix() -> None:
-    outage = failure(OutcomeKind.FAILED, "timeout")
-    denied, long, passing, deferred = list_findings(report(failure_groups=(DEFERRED, outage, LONG, DENIED)))
-    assert denied == Finding(
-        "denied",
-        ACTION,
-        "5 scans denied (api_forbidden, correlation id TRACE): No",
-        "grant the key access to this account in the service's API-key settings; then `gramhouse backfill --failed`",
-        ("anna", "ben"),
-        5,
-    )
-    assert (long.code, long.severity) == ("long_cooldown", ACTION)
-    assert long.text.startswith(
-        "1 scan deferred until 2026-03-03 02:15:00 UTC (rate_limited, correlation id TRACE): No;"
-    )
-    assert "`gramhouse doctor --repair` lifts it" in long.fix
-    assert (passing.code, passing.severity) == ("failed", WARNING)
-    assert (deferred.code, deferred.severity, deferred.fix) == ("deferred", WARNING, "")
-    assert deferred.text.startswith("9 scans deferred until 2026-03-01 04:15:00 UTC (rate_limited,")
-    assert deferred.text.endswith("a later run resumes them")
-
-
-def test_the_error_that_stopped_a_run_is_first() -> None:
-    error = ApiError("accounts.list", "api_unauthorized", "Authentication required.").failure
-    stopped = report(failure_groups=(replace(DENIED, scans=50), STOP), stopped_by=error)
-    assert [each.code for each in list_findings(stopped)] == ["failed", "denied"]
-    [alone] = list_findings(replace(stopped, failure_groups=()))
-    assert (alone.severity, alone.text) == (ACTION, "The run stopped (api_unauthorized): Authentication required")
-    assert alone.fix
-
-
-@pytest.mark.parametrize(
-    ("data", "code", "severity", "begin"),
-    [
-        (
-            {"expired": MANY},
-            "token_expired",
-            ACTION,
-            "3 access tokens expired, 1 of them newly (anna, ben and 1 more). Fix",
-        ),
-        (
-            stale("anna", "ben"),
-            "stale",
-            ACTION,
-            "2 of 100 accounts: posts not refreshed within 1 d 12 h; the oldest is",
-        ),
-        ({"undecided": [ANNA]}, "removals_undecided", ACTION, "no missing items of 1 account were marked as removed"),
-        (
-            {"recent": [{}], "gaps": [ANNA]},
-            "gap",
-            WARNING,
-            "1 scan ended early and left a gap, which the next scan reads",
-        ),
-        (
-            {"quarantine": REJECTED},
-            "quarantine",
-            WARNING,
-            "12 records in quarantine: no id. Fix: `gramhouse quarantine`",
-        ),
-        ({"new_fields": fields(*"abcdef")}, "new_fields", INFORMATION, "6 new fields: a (VARCHAR), b (VARCHAR), c ("),
-    ],
+GROUPS = (DEFERRED, failure(OutcomeKind.FAILED, "timeout"), LONG, DENIED)
+GRANT = (
+    "Fix: grant the key access to this account in the service's API-key settings; then `gramhouse backfill --failed`."
 )
-def test_the_state_of_the_data(data: dict[str, Any], code: str, severity: Severity, begin: str) -> None:
-    [(found_code, found_severity, text)] = found(data)
-    assert (found_code, found_severity, text[: len(begin)]) == (code, severity, begin)
+# What a report has, and the code, the severity and the beginning of each finding.
+CASES: list[tuple[dict[str, Any], list[tuple[str, Severity, str]]]] = [
+    (
+        {"failure_groups": GROUPS},
+        [
+            ("denied", ACTION, f"5 scans denied (api_forbidden, correlation id TRACE): No (anna, ben). {GRANT}"),
+            (
+                "long_cooldown",
+                ACTION,
+                "1 scan deferred until 2026-03-03 02:15:00 UTC (rate_limited, correlation id",
+            ),
+            ("failed", WARNING, "1 scan failed (timeout, correlation id TRACE): No (anna)."),
+            ("deferred", WARNING, "9 scans deferred until 2026-03-01 04:15:00 UTC (rate_limited,"),
+        ],
+    ),
+    (
+        {"failure_groups": (replace(DENIED, scans=50), STOP), "stopped_by": KEY},
+        [("failed", ACTION, "1 scan failed (api_unauthorized"), ("denied", ACTION, "50 scans")],
+    ),
+    ({"stopped_by": KEY}, [("failed", ACTION, "The run stopped (api_unauthorized): Authentication required. Fix: ")]),
+    (
+        {"expired": MANY},
+        [("token_expired", ACTION, "3 access tokens expired, 1 of them newly (anna, ben and 1 more)")],
+    ),
+    (
+        stale("anna", "ben"),
+        [("stale", ACTION, "2 of 100 accounts: posts not refreshed within 1 d 12 h; the old")],
+    ),
+    ({"undecided": [ANNA]}, [("removals_undecided", ACTION, "no missing items of 1 account were marked as removed")]),
+    ({"recent": [{}], "gaps": [ANNA]}, [("gap", WARNING, "1 scan ended early and left a gap, which the next scan")]),
+    (
+        {"quarantine": REJECTED},
+        [("quarantine", WARNING, "12 records in quarantine: no id. Fix: `gramhouse quar")],
+    ),
+    ({"new_fields": fields(*"abcdef")}, [("new_fields", INFORMATION, "6 new fields: a (VARCHAR), b (VARCHAR), c (")]),
+]
+
+
+@pytest.mark.parametrize(("changes", "expected"), CASES)
+def test_the_findings_of_a_report(changes: dict[str, Any], expected: list[tuple[str, Severity, str]]) -> None:
+    data = {name: changes[name] for name in changes if name in NO_DATA}
+    found = list_findings(report(data, **{name: changes[name] for name in changes if name not in NO_DATA}))
+    assert [(each.code, each.severity) for each in found] == [(code, severity) for code, severity, _ in expected]
+    for each, (_, _, begin) in zip(found, expected, strict=True):
+        assert each.sentence(2).startswith(begin)
 
 
 def _trouble(asked: Asked) -> Action | None:

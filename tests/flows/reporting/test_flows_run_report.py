@@ -1,7 +1,6 @@
 """What the report of a run says about the data, read from real snapshots."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import pytest
 
 from connectors.warehouse.queries.outcomes import Example, FailureGroup
 from connectors.warehouse.storage.statements import statements
-from flows.reporting.for_prefect import list_events
 from flows.reporting.reader import Record
 from flows.reporting.run_report import Data, RunReport, read_data
-from models.runs import OutcomeKind, RunState
+from models.runs import OutcomeKind
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, uuid
@@ -45,31 +43,6 @@ def _names(rows: Sequence[Record], **where: object) -> list[str]:
 
 
 def _nothing() -> None: ...
-
-
-async def test_a_first_run(tmp_path: Path) -> None:
-    [report] = await _syncs(tmp_path, ListedApi(accounts=3, posts=2, expired=frozenset({2})), _nothing)
-    assert (report.state, report.scope, report.as_of) == (RunState.COMPLETE, "everything", START)
-    data = report.data
-    assert data["outcomes"] == [
-        {"surface": "", "outcome": "complete", "scans": 1},
-        {"surface": "posts", "outcome": "complete", "scans": 2},
-        {"surface": "posts", "outcome": "skipped", "scans": 1},
-        {"surface": "stories", "outcome": "complete", "scans": 2},
-        {"surface": "stories", "outcome": "skipped", "scans": 1},
-    ]
-    assert data["expired"] == [
-        {"account_id": uuid(2), "ig_username": "user_2", "since": START, "media_as_of": None, "is_new": True}
-    ]
-    # In the first run every field is new, so none is reported.
-    assert [data[name] for name in ("renewed", "stale", "new_fields", "retyped_fields")] == [[], [], [], []]
-    names = ("surface", "accounts", "fresh", "stale", "never", "expired")
-    counted = [[each[name] for name in names] for each in data["freshness"]]
-    assert counted == [["posts", 2, 2, 0, 0, 1], ["stories", 2, 2, 0, 0, 1]]
-    assert data["freshness"][0]["oldest"] == START
-    [last] = data["last_runs"]
-    assert (last["run_id"], last["accounts"], last["items"], last["added"]) == (report.run_id, 3, 7, 4)
-    assert (last["started_at"], last["seconds"]) == (START, 0.0)
 
 
 async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
@@ -108,32 +81,20 @@ def _trouble(request: Asked) -> Action | None:
 
 async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path: Path) -> None:
     service = ListedApi(accounts=3)
-    reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "fault", _trouble))
-    report = reports[1]
-    assert report.state is RunState.PARTIAL
+    _, report = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "fault", _trouble))
     traces = {number: asked.correlation_id for asked in service.requests for number in (1, 2) if asked.is_posts(number)}
     denied, deferred = report.failure_groups
-    assert denied == FailureGroup(
-        OutcomeKind.DENIED,
-        "api_forbidden",
-        2,
-        2,
-        None,
-        "This credential is not authorized for the request.",
-        tuple(Example(f"user_{number}", "posts", traces[number], uuid(number)) for number in (1, 2)),
-        ("user_1", "user_2"),
-    )
+    text = "This credential is not authorized for the request."
+    examples = tuple(Example(f"user_{number}", "posts", traces[number], uuid(number)) for number in (1, 2))
+    cause = (OutcomeKind.DENIED, "api_forbidden", 2, 2, None, text)
+    assert denied == FailureGroup(*cause, examples, ("user_1", "user_2"))
     assert (deferred.outcome, deferred.usernames) == (OutcomeKind.DEFERRED, ("user_3",))
     assert deferred.resume_after is not None
     assert timedelta(hours=2) <= deferred.resume_after - START - timedelta(days=1) < timedelta(hours=3)
     found = _read(report, hours=13)
-    assert [(f["surface"], f["fresh"], f["stale"], f["never"]) for f in found["freshness"]] == [
-        ("posts", 0, 3, 0),
-        ("stories", 3, 0, 0),
-    ]
+    counts = [(f["surface"], f["fresh"], f["stale"], f["never"]) for f in found["freshness"]]
+    assert counts == [("posts", 0, 3, 0), ("stories", 3, 0, 0)]
     assert _names(found["stale"], surface="posts") == ["user_1", "user_2", "user_3"]
-    later = replace(report, data=found)
-    assert [event["event"] for event in list_events(later)] == ["gramhouse.run.partial", "gramhouse.stale"]
     assert _read(report, hours=11)["stale"] == []
 
 

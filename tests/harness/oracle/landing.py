@@ -19,8 +19,6 @@ _ACCOUNT = {
     "public_id": re.compile(r"[A-Za-z0-9]{12,16}"),
     "status": re.compile(r".*"),
 }
-# Bytes that are not UTF-8 and how a parsed page shows them here.
-_NOT_UTF8, _UNREADABLE = b"\xc3\x28\xff", "text that is not UTF-8"
 
 
 def shown(body: bytes) -> str:
@@ -30,22 +28,16 @@ def shown(body: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def parsed(body: bytes) -> Item:
-    """Parse the page in a response body."""
-    return json.loads(body.replace(_NOT_UTF8, _UNREADABLE.encode()).removeprefix(b"\xef\xbb\xbf"))  # type: ignore[no-any-return]
+    """Parse the page in a response body; what is no character in it is U+FFFD."""
+    return _whole(json.loads(body.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")))  # type: ignore[no-any-return]
 
 
-def is_readable(item: object) -> bool:
-    """Return whether all texts of a record are UTF-8."""
-    return not isinstance(item, dict) or _UNREADABLE not in item.values()
-
-
-def is_decoded(item: object) -> bool:
-    """Return whether a scan can decode a record when it lands: not with a number beyond those of JSON."""
-    try:
-        json.dumps(item, allow_nan=False)
-    except ValueError:
-        return False
-    return is_readable(item)
+def _whole(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {_whole(key): _whole(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [*map(_whole, value)]
+    return re.sub("[\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
 
 
 def is_account(item: object) -> bool:
@@ -57,7 +49,7 @@ def is_account(item: object) -> bool:
 
 def listed(items: Iterable[Any]) -> list[Listed]:
     """Return the ids and publication times of a page's items."""
-    objects = (item if isinstance(item, dict) and is_decoded(item) else {} for item in items)
+    objects = (item if is_item(item) else {} for item in items)
     return [(id_of(item), published(item)) for item in objects]
 
 
@@ -120,8 +112,7 @@ class Warehouse:
         self.lacks_many |= (lists and self.accounts.lacks_many) or self.media.contradicts_itself
 
     def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
-        is_known_status = is_account(item) and item["status"] in ("active", "token_expired")
-        scan.rejected += not is_known_status
+        scan.rejected += not is_account(item)
         if is_account(item):
             known = self.accounts.rows.get(item["id"])
             if known and known.seen >= scan.began and known.status != item["status"]:
@@ -137,9 +128,9 @@ class Warehouse:
             self.accounts.see(account_id, vars(known), scan, self.landed, at)
 
     def _item(self, scan: Scan, partition: Partition, item: Item, at: datetime, count: Counter[str]) -> None:
-        media_id = id_of(item) if is_readable(item) else None
-        scan.rejected += media_id is None or not is_decoded(item)
+        media_id = id_of(item)
         if media_id is None or not is_item(item):
+            scan.rejected += 1
             scan.decides = False
             self._reject(partition, item)
             return
@@ -170,6 +161,6 @@ class Warehouse:
 
     def _reject(self, partition: Partition, item: Any) -> None:  # noqa: ANN401 - any JSON
         """Put a record into quarantine, unless it is there already: an item by its content, if that can be read."""
-        is_known_by_content = partition != CATALOGUE and is_readable(item) and is_item(item)
-        text = json.dumps(item, sort_keys=is_readable(item)).replace(_UNREADABLE, shown(_NOT_UTF8))
+        is_known_by_content = partition != CATALOGUE and is_item(item)
+        text = json.dumps(item, sort_keys=True)
         self.quarantine.setdefault((partition, content(item) if is_known_by_content else text), text)

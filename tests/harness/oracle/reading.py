@@ -198,9 +198,9 @@ def is_item(record: object) -> bool:
     if not isinstance(record, dict) or _levels(record) > _MOST_LEVELS:
         return False
     try:
-        json.dumps(record, allow_nan=False, ensure_ascii=False).encode()
+        json.dumps(record, allow_nan=False)
     except ValueError:
-        # A number beyond those of JSON, or half of a character.
+        # A number beyond those of JSON.
         return False
     return True
 

@@ -62,14 +62,13 @@ def test_every_table_and_view_is_a_file_with_all_of_its_rows_sorted_by_account(m
 def test_an_earlier_export_and_the_remains_of_a_killed_one_are_replaced_and_other_files_stay(snapshot: Path) -> None:
     folder, draft = snapshot.parent / "export", snapshot.parent / ".export.exporting"
     (folder / "notes.txt").write_text("mine")
-    duckdb.execute(f"COPY (SELECT 1 AS mine) TO '{folder}/mine.parquet'")
     draft.mkdir()
     (draft / "half.parquet").write_text("half")
     with duckdb.connect(str(snapshot)) as db:
         db.execute("DROP TABLE media_hand")
         db.execute("DELETE FROM core.media")
     tables = {table.name: table.rows for table in export(snapshot, folder).tables}
-    names = {"notes.txt", "mine.parquet", *(f"{name}.parquet" for name in tables)}
+    names = {"notes.txt", *(f"{name}.parquet" for name in tables)}
     assert {path.name for path in folder.iterdir()} == names
     assert "media_hand" not in tables
     assert tables["media"] == 0
@@ -77,7 +76,7 @@ def test_an_earlier_export_and_the_remains_of_a_killed_one_are_replaced_and_othe
 
 
 def mine_in_its_place(folder: Path) -> None:
-    duckdb.execute(f"COPY (SELECT 1 AS mine) TO '{folder}/media.parquet'")
+    duckdb.execute(f"COPY (SELECT 1 AS mine) TO '{folder}/mine.parquet'")
 
 
 def link_in_its_place(folder: Path) -> None:
@@ -98,7 +97,7 @@ def no_space(_: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        (mine_in_its_place, "media.parquet is not part of a gramhouse export"),
+        (mine_in_its_place, "mine.parquet is not part of a gramhouse export"),
         (link_in_its_place, "media.parquet is not part of a gramhouse export"),
         (file_instead_of_the_folder, "File exists"),
         (no_space, "Fix: free space"),
