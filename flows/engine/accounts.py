@@ -13,7 +13,7 @@ from connectors.warehouse.storage.errors import WarehouseError
 from flows.engine.batches import Batch
 from flows.engine.requests import RequestsSpent, StopRun
 from flows.engine.run import Run
-from flows.engine.scan import AccountScan, Scan
+from flows.engine.scan import AccountScan
 from models.erasure import FORGOTTEN
 from models.incremental import FullReason, why_full
 from models.partition import Partition, media
@@ -44,7 +44,7 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
         await run.settle(partitions, kind=kind, error_code=code, detail=detail)
         done[kind] += len(partitions)
     async with fail_fast_group() as group:
-        async for account_scan in _begin_scans(run, batch, due):
+        async for account_scan in _begin_scans(run, due):
             # Acquired before the task is created, so that waiting accounts cost no memory.
             await run.requests.open_accounts.acquire()
             scanning = group.create_task(_scan(run, account_scan, done))
@@ -57,10 +57,7 @@ async def _scan(run: Run, account: AccountScan, done: Counter[str]) -> None:
     with suppress(RequestsSpent):
         await (elsewhere(run, account) if elsewhere else run.scan_account(account))
         done.update(account.done)
-        if account.failed:
-            run.to_repeat.append(AccountScan(account.budget, account.failed))
-        else:
-            run.progress.accounts_done += 1
+        run.progress.accounts_done += 1
 
 
 def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
@@ -77,10 +74,8 @@ def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeK
     return None
 
 
-async def _begin_scans(run: Run, batch: Batch, due: Sequence[ChosenAccount]) -> AsyncIterator[AccountScan]:
-    """Yield the scans that are made again, and those of accounts, which depend on what is known of each feed."""
-    for account_scan in batch.again:
-        yield account_scan
+async def _begin_scans(run: Run, due: Sequence[ChosenAccount]) -> AsyncIterator[AccountScan]:
+    """Yield the scans of accounts, which depend on what is known of each feed."""
     warehouse = run.resources.warehouse
     for first in range(0, len(due), _AT_ONCE):
         if run.requests.are_spent:
@@ -95,20 +90,18 @@ async def _begin_scans(run: Run, batch: Batch, due: Sequence[ChosenAccount]) -> 
         older_than = run.clock.now() - run.request.lookback
         known = await warehouse.read(find_known_items, recent, older_than=older_than) if recent else {}
         for account, own in feeds.items():
-            scans = list[Scan]()
-            for each in own:
-                last = checkpoints.get(each)
-                scan = run.begin_scan(
+            scans = [
+                run.begin_scan(
                     each,
-                    last,
+                    last := checkpoints.get(each),
                     await run.seen(last),
                     account,
                     known=known.get(each, frozenset()),
                     known_seq=recent[each].seq if each in recent else None,
                     is_due=full[each] is FullReason.DUE,
                 )
-                scan.may_repeat = run.may_repeat
-                scans.append(scan)
+                for each in own
+            ]
             yield AccountScan(run.budget(account_scope(account.account_id)), scans)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -43,8 +43,7 @@ from models.partition import Partition
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection
 
-# The most accounts that are scanned once more: they take memory. And the partitions that settle together.
-_MOST_REPEATED = 1_000
+# The partitions that settle together.
 _SETTLED_AT_ONCE = 1_000
 
 REQUEST_BUDGET = "request_budget"
@@ -99,7 +98,6 @@ class Run(Scanner):
         self.incremental = incremental
         waits_for_all = request.options.max_requests is not None
         self.batcher = AccountBatcher(progress, request.options.kind, waits_for_all=waits_for_all)
-        self.to_repeat: list[AccountScan] = []
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
         self._cooldowns = cooldowns
@@ -139,16 +137,6 @@ class Run(Scanner):
         """Yield the accounts while they are being listed, until something ends all scans."""
         while (batch := await self.batcher.batches.get()) is not None and not self.is_ending:
             yield batch
-
-    @property
-    def may_repeat(self) -> bool:
-        """Whether a scan that fails for a passing reason is repeated. If many fail, the whole run is."""
-        return len(self.to_repeat) < _MOST_REPEATED
-
-    def repeats(self) -> Iterator[Batch]:
-        """Yield the scans that failed for a passing reason, to be scanned once more, unless something ended all."""
-        if self.to_repeat and not self.is_ending:
-            yield Batch(1, (), tuple(self.to_repeat))
 
     async def settle(self, partitions: Iterable[Partition], **about: Any) -> None:  # noqa: ANN401 - fields of an outcome
         """Give partitions that are not scanned this outcome."""
