@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
 from flows.cli.output.run import describe_report, watch
-from flows.cli.output.terminal import DATED, Answer, Lines, clean, err, line_time
+from flows.cli.output.terminal import Answer, Lines, clean, err, line_time
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions, SyncOptions
@@ -65,45 +64,32 @@ async def _run_tracked(
     return await track(options, work)
 
 
-def _configure_logging(*, is_verbose: bool) -> None:
-    """Log every retry and wait if `is_verbose`; otherwise the report has these warnings, counted by cause."""
-    if not is_verbose:
-        logging.getLogger("flows.engine").setLevel(logging.ERROR)
-        return
-    handler = Lines()
-    formatter = logging.Formatter("%(asctime)s %(message)s", DATED)
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
-    json_log.log_to(handler)
-
-
-def _log_end(lines: json_log.JsonLines, report: RunReport) -> None:
-    for warning in report.warnings:
-        lines.say(f"{warning.text}.", level=logging.WARNING, facts={"code": warning.code})
-    level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
-    lines.say(to_message(report), level=level, facts=report.stopped_by.facts if report.stopped_by else {})
-
-
-def _find_address(settings: Settings, base_url: str | None, *, is_tracked: bool) -> str:
-    if is_tracked and settings.credentials is not None:
-        # The block, which the run reads from Prefect's server, precedes the setting, but not the option.
-        return base_url or f"the service of block {settings.credentials}"
-    address = settings.address()
-    settings.key(), settings.network()
-    return address
-
-
 def _begin(activity: str, settings: Settings, run: RunArguments) -> str | None:
     """Say what begins; return the address of Prefect's API if it tracks the run. Raises SettingsError."""
     api, lines = prefect_api_url(), json_log.in_force()
-    address = _find_address(settings, run.base_url, is_tracked=api is not None)
-    if lines is None:
-        _configure_logging(is_verbose=run.verbose)
+    if api and settings.credentials is not None:
+        # The block, which the run reads from Prefect's server, precedes the setting, but not the option.
+        address = run.base_url or f"the service of block {settings.credentials}"
+    else:
+        address = settings.address()
+        settings.key(), settings.network()
+    if lines is None and run.verbose:
+        json_log.log_to(Lines())
+    elif lines is None:
+        # The report has these warnings, counted by cause.
+        logging.getLogger("flows.engine").setLevel(logging.ERROR)
     tracked = f", tracked by {clean(api)}" if api else ""
     err.print(f"{line_time()}[bold]{activity}[/] of {clean(address)}{tracked}.", soft_wrap=bool(lines))
     if warning := exposed():
         notices.warning(warning)
     return api
+
+
+def _log_end(lines: json_log.JsonLines, report: RunReport) -> None:
+    for warning in report.warnings:
+        lines.say(f"{warning.text}.", logging.WARNING, {"code": warning.code})
+    level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
+    lines.say(to_message(report), level, report.stopped_by.facts if report.stopped_by else {})
 
 
 def run_command(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments, *, what: str) -> Answer:
@@ -120,7 +106,7 @@ def run_command(options: SyncOptions | BackfillOptions, settings: Settings, run:
             attempts.append(progress := Progress())
             if lines is not None:
                 lines.progress = progress
-            with watch(progress):
+            async with watch(progress):
                 if api:
                     return await _run_tracked(options, run, activity, progress, take_signals)
                 return await _run(RunRequest(settings, options), activity, progress)

@@ -88,19 +88,14 @@ def _describe_changes(found: Record, numbers: Sequence[Record], *, is_chosen: bo
 
 def changes(
     *,
-    since_run: Annotated[
-        int | None, number(1, 1_000_000_000, "Of this run (`seq` in runs) and all later ones.")
-    ] = None,
+    since_run: Annotated[int | None, number("Of this run (`seq` in runs) and all later ones.")] = None,
     since: Annotated[
         str | None,
         Parameter(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
     ] = None,
     account: AccountNames = None,
     values: Annotated[bool, Parameter(help="Also the values before and after.")] = False,
-    limit: Annotated[
-        int | None,
-        number(1, 1_000_000_000, "Number of changes to list. Default: 100, or all with --json."),
-    ] = None,
+    limit: Annotated[int | None, number("Number of changes to list. Default: 100, or all with --json.")] = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> Answer:

@@ -102,10 +102,7 @@ def _run(settings: Settings, api: str | None) -> None:
 
 def up(
     *,
-    port: Annotated[
-        int | None,
-        number(1, 65535, "Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT)."),
-    ] = None,
+    port: Annotated[int | None, number("Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT).", 1, 65535)] = None,
     log_format: LogFormat = "text",
 ) -> None:
     """Start a Prefect server with its UI, and serve the deployments.

@@ -109,8 +109,8 @@ class Lines(logging.Handler):
     """Prints log records on standard error, above the line of progress if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a record."""
-        err.print(clean(self.format(record)), soft_wrap=True)
+        """Print a record with the time."""
+        err.print(f"{datetime.now(UTC):{DATED}} {clean(record.getMessage())}", soft_wrap=True)
 
 
 def _is_harmless(char: str) -> bool:

@@ -218,7 +218,7 @@ async def test_a_missing_or_damaged_state_is_reported_in_one_line(tmp_path: Path
     assert (status.attention, status.lines.count("cannot be used: file is not a database")) == (["status_file"], 1)
     path.unlink()
     status = Status()
-    assert (status.attention, status.lines.count("There is no state beside")) == ([], 1)
+    assert (status.attention, status.lines.count("There is no state beside")) == (["status_file"], 1)
     code, _, err = run_cli("runs")
     assert (code, len(err.splitlines())) == (0, 1)
     # As on a machine with the snapshot alone.
