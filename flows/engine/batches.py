@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from flows.reporting.progress import Progress
-from models.checkpoint import RunKind
 from models.feeds import SURFACES
 from models.partition import CATALOGUE, Partition, media
 from models.selection import ChosenAccount
@@ -39,14 +38,14 @@ class AccountBatcher:
     batch, which is formed when all are listed: then they are scanned in their order. None follows the last batch.
     """
 
-    def __init__(self, progress: Progress, kind: RunKind = "sync", *, waits_for_all: bool = False) -> None:
-        """Count the accounts in the progress of a run of this kind."""
+    def __init__(self, progress: Progress, *, has_catalogue: bool = True, waits_for_all: bool = False) -> None:
+        """Count the accounts in the progress of a run, of which the catalogue may be a partition, too."""
         self.waiting: list[ChosenAccount] = []
         self.batches = asyncio.Queue[Batch | None]()
         self._progress = progress
         self._waits_for_all = waits_for_all
         # The surfaces of each account that have no outcome; the catalogue's account and surface are "".
-        self._due: dict[str, tuple[str, ...]] = {"": ("",)} if kind == "sync" else {}
+        self._due: dict[str, tuple[str, ...]] = {"": ("",)} if has_catalogue else {}
 
     @property
     def listed(self) -> int:

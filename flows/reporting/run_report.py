@@ -13,7 +13,6 @@ from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader, Record
 from models.findings import Finding, Severity
-from models.incremental import OVERDUE
 from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
 
 _SQL = statements(__name__)
@@ -88,7 +87,7 @@ def read_data(snapshot: Path, runs: Sequence[str], *, now: datetime) -> Data:
 
 def _data(reader: Reader, runs: Sequence[str]) -> Data:
     """Return what a snapshot says about the data. Findings are new since the first of `runs` began."""
-    reader.set(runs=runs, overdue=OVERDUE)
+    reader.set(runs=runs)
     return {name: reader.records(query) for name, query in _SQL.items()}
 
 

@@ -23,7 +23,7 @@ from tests.harness.oracle.feed import EVERY, LOOKBACK
 from tests.harness.oracle.reading import canonical
 from tests.harness.points import Crash
 from tests.harness.promises import WITHIN, Promises, Session, Violation, require
-from tests.harness.scenario import Day, Scenario, Upkeep
+from tests.harness.scenario import Day, Scenario, Upkeep, generate
 from tests.harness.watching import Run, Transport, read_runs, watched_landings
 from tests.operator import KEY, Done
 
@@ -327,3 +327,10 @@ def simulate(scenario: Scenario, published: Callable[[Path], None] = lambda _: N
             result.violation = f"on its {result.days}th day: {what}"
         result.trace = simulation.trace.hexdigest()
         return result
+
+
+def run_seed(seed: int, days: int) -> tuple[Result, str]:
+    """Simulate a seed; return the result, and how to repeat it if it failed."""
+    result = simulate(generate(seed, days))
+    command = f"python -m tests.harness --seeds 1 --first {seed} --days {days}"
+    return result, f"{result.scenario}\n{result.violation}\nRepeat: {command}\n\n" if result.violation else ""

@@ -212,6 +212,7 @@ def _surface_facts(row: Record) -> str:
         "the API asked for no request before": moment(row["resume_after"], seconds=True),
         "a scan of": gap,
         "incremental syncs: full scan due": moment(row["full_due_at"]),
+        "`sync --due` scans it at": row["due_at"] and f"{moment(row['due_at'])} ({row['due_reason']})",
         "next sync:": following,
     }
     return "; ".join(f"{what} {known}" for what, known in facts.items() if known)

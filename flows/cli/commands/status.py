@@ -39,7 +39,7 @@ from models.runs import RunState
 _SQL = statements(__name__)
 
 # The rows about the data that --json has.
-_DATA = ("freshness", "stale", "undecided", "recent", "full_overdue", "gaps")
+_DATA = ("freshness", "stale", "undecided", "recent", "gaps")
 
 _COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new"), "changed": ("changed", "changed")}
 
@@ -91,7 +91,7 @@ def read_status(settings: Settings, now: datetime) -> tuple[Record, dict[str, bo
         "unpublished": has_ended and run.get("seq") is None,
         "failed": RunState.FAILED in states or bool(codes & set(LOST)),
         "warning": any(each.severity is Severity.ACTION for each in (report.warnings if report else ())),
-        **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown", "full_overdue")},
+        **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown")},
         "status_file": state.problem is not None,
         "snapshot_log": problem is not None,
         "unfinished_erasure": state.is_erasing,
@@ -199,8 +199,8 @@ def status(
     """Show what is fresh, stale, expired, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
-    failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, an
-    overdue full scan, a cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or
+    failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
+    cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or
     snapshot.
     """
     settings = partial(load, warehouse=warehouse, snapshot=snapshot)

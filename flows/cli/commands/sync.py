@@ -13,7 +13,7 @@ from flows.cli.output.terminal import Answer, clean
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
-from flows.config.settings import load
+from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import ExitCode
 from models.selection import NothingChosen
@@ -47,9 +47,7 @@ def sync(
     settings = load(**options.expert.model_dump(), **run.addresses)
     if plan:
         return _plan(RunRequest(settings, options))
-    from flows.cli.running import run_command
-
-    return run_command(options, settings, run, what="sync")
+    return _run(options, settings, run, what="sync")
 
 
 def _plan(request: RunRequest) -> Answer:
@@ -68,6 +66,7 @@ def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
         yield from listing([*plan.groups(), *plan.of_catalogue()], columns | {"scans": "scans", "requests": "requests"})
     if 0 < len(plan.scans) <= _SHOWN:
         columns = {"account": "ig_username", **columns, "requests": "requests"}
+        columns |= {"due": "due_at", "because": "due_reason"} if plan.is_due else {}
         columns |= {"cooldown until": "resume_after", "account id": "account_id"}
         yield ""
         yield from listing([asdict(scan) for scan in plan.scans], columns, prose=["account"])
@@ -99,10 +98,14 @@ def backfill(
     request = RunRequest(settings, options)
     if options.dry_run:
         return _plan(request)
+    return _run(options, settings, run, what="backfill")
+
+
+def _run(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments, *, what: str) -> Answer:
     from flows.cli.running import run_command
 
     try:
-        return run_command(options, settings, run, what="backfill")
+        return run_command(options, settings, run, what=what)
     except NothingChosen as nothing:
         document = {"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)}
         return Answer(document, [clean(nothing)])
