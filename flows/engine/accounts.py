@@ -14,7 +14,6 @@ from flows.engine.batches import Batch
 from flows.engine.requests import RequestsSpent, StopRun
 from flows.engine.run import Run
 from flows.engine.scan import AccountScan
-from models.erasure import FORGOTTEN
 from models.incremental import FullReason, why_full
 from models.partition import Partition, media
 from models.runs import OutcomeKind
@@ -30,7 +29,7 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     """Scan the feeds of a batch's accounts; land an outcome for each partition. Return their number by kind, and pages.
 
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
-    are skipped, unless a setting lets them be scanned. Forgotten accounts are always skipped.
+    are skipped, unless a setting lets them be scanned.
     """
     done, due = Counter[str](), list[ChosenAccount]()
     skipped = defaultdict[tuple[OutcomeKind, str, str], list[Partition]](list)
@@ -62,8 +61,6 @@ async def _scan(run: Run, account: AccountScan, done: Counter[str]) -> None:
 
 def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
     """Return outcome, error code and detail of an account that is not scanned, or None."""
-    if account.is_forgotten:
-        return OutcomeKind.SKIPPED, FORGOTTEN, FORGOTTEN
     if account.unknown_status is not None:
         # Without the status itself: it is data, which may be anything, such as the API key.
         detail = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."

@@ -70,9 +70,8 @@ class RunResources:
 class Run(Scanner):
     """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    Without `incremental` every scan of posts is full. `stopped_by` is the error that ended all scans, and
-    `forgotten_listed` has the marks of forgotten accounts that were listed. Not a dataclass: Prefect would copy the
-    fields of one for each task.
+    Without `incremental` every scan of posts is full. `stopped_by` is the error that ended all scans. Not a dataclass:
+    Prefect would copy the fields of one for each task.
     """
 
     def __init__(
@@ -89,8 +88,7 @@ class Run(Scanner):
         due: "DueScans",
     ) -> None:
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
-        self.forgotten_listed = set[str]()
-        ask = _leave_out(forgotten, resources.send, self.forgotten_listed) if forgotten.marks else resources.send
+        ask = _leave_out(forgotten, resources.send) if forgotten.marks else resources.send
         progress, random = resources.progress, resources.random
         requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, due.most_requests)
         super().__init__(request, run_id, resumed, resources.warehouse.files.mapping, requests, resources.new_id)
@@ -304,11 +302,8 @@ def decide_incremental(request: RunRequest, *, now: datetime) -> Incremental | N
     return Incremental(now, timedelta(days=settings.full_refresh_every))
 
 
-def _leave_out(forgotten: Forgotten, send: Send, listed: set[str]) -> Send:
-    """Return `send`, whose pages and errors do not contain forgotten accounts; their marks are added to `listed`.
-
-    So their records never land.
-    """
+def _leave_out(forgotten: Forgotten, send: Send) -> Send:
+    """Return `send`, whose pages and errors do not contain forgotten accounts, so that their records never land."""
 
     async def filtered(request: ApiRequest) -> Response:
         try:
@@ -319,8 +314,6 @@ def _leave_out(forgotten: Forgotten, send: Send, listed: set[str]) -> Send:
             if body is not None and forgotten.marks_in(body.decode(errors="replace")):
                 error.failure = replace(error.failure, body=None)
             raise
-        page, marks = without_forgotten(response.page, forgotten)
-        listed.update(marks)
-        return replace(response, page=page)
+        return replace(response, page=without_forgotten(response.page, forgotten))
 
     return filtered

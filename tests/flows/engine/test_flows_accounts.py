@@ -14,8 +14,7 @@ from connectors.state.identity import mark_forgotten, unmark_forgotten
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport
-from models.erasure import mark_of
-from models.runs import OutcomeKind, RunState
+from models.runs import RunState
 from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
@@ -128,18 +127,15 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("spell", "malformed"), [(str, ()), (str.upper, (2,))])
-async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace(
+async def test_a_forgotten_account_that_is_listed_leaves_no_trace(
     tmp_path: Path, spell: Callable[[str], str], malformed: Collection[int]
 ) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     service.malformed, service.spell = malformed, spell
     await forget(tmp_path, service)
-    mark = mark_of(uuid(2), "a salt")
     report = await on_day(tmp_path, service, day=0)
-    assert (report.state, report.accounts, report.outcomes.kinds[OutcomeKind.SKIPPED]) == (RunState.COMPLETE, 3, 2)
+    assert (report.state, report.accounts, report.outcomes.total) == (RunState.COMPLETE, 2, 5)
     assert {request.number for request in service.asked()} == {None, 1, 3}
-    skipped = "SELECT account_id, surface, detail FROM core.run_outcomes WHERE outcome = 'skipped' ORDER BY surface"
-    assert stored(tmp_path, skipped) == [(mark, each, "forgotten") for each in ("posts", "stories")]
     assert not holding(tmp_path, uuid(2)) | holding(tmp_path, uuid(2)[-12:]) | holding(tmp_path, "user_2")
     async with open_run_resources(tmp_path, service) as resources:
         assert await resources.warehouse.write_state(unmark_forgotten, uuid(2).upper())
