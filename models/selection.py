@@ -37,15 +37,13 @@ class Selection:
 class ChosenAccount:
     """An account that a run scans: its id and `status` as the API writes them (API 2, 3), the surfaces to scan.
 
-    An account with an unknown status is not scanned, and neither is one that `is_forgotten`; its id is its mark
-    (models/erasure.py).
+    An account with an unknown status is not scanned.
     """
 
     listed_as: str
     status: str = "active"
     surfaces: tuple[str, ...] = SURFACES
     username: str | None = None
-    is_forgotten: bool = False
 
     @property
     def account_id(self) -> str:

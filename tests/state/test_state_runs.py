@@ -18,7 +18,6 @@ from connectors.state.identity import (
     read_operations,
     read_service,
     unmark_forgotten,
-    write_token,
 )
 from connectors.state.inbox import land
 from connectors.state.progress import lift_cooldowns, read_cooldowns
@@ -199,9 +198,3 @@ def test_times_of_a_clock_that_was_ahead_are_moved_to_now(state: State) -> None:
 def test_which_files_belong_together(state: Identity, warehouse: Identity, wrong: str | None) -> None:
     found = find_mismatch(state, warehouse)
     assert (found is None) if wrong is None else (found is not None and wrong in found and "Fix: " in found)
-
-
-def test_the_token_is_stored(state: State) -> None:
-    assert state.read(read_identity) == Identity("", 0)
-    state.write(write_token, "a")
-    assert state.read(read_identity) == Identity("a", 0)
