@@ -30,9 +30,14 @@ asyncio.run(main())
 """
 
 
+@pytest.fixture
+def service(serve: Callable[..., Api]) -> Api:
+    return serve(accounts=60, posts=2, stories=1, seed=11)
+
+
 @pytest.mark.long
 def test_newly_expired_tokens_reach_a_webhook_by_name(
-    operator: Operator, serve: Callable[..., Api], api: str, python: Callable[..., str]
+    operator: Operator, service: Api, api: str, python: Callable[..., str]
 ) -> None:
     result: list[dict[str, str]] = []
 
@@ -41,7 +46,6 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
         send(request, 204)
 
     with http_server(answer) as url:
-        service = serve(accounts=60, posts=2, stories=1, seed=11)
         created = python("-c", MAKE_BLOCK_AND_ALERTS, url).splitlines()
         assert sorted(created) == sorted(each["name"] for each in ask(api, "automations/filter"))
         expired = {each["ig_username"] for each in service.list_accounts() if each["status"] == "token_expired"}
