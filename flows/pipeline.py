@@ -53,20 +53,17 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
     next one resumes it.
 
     Raises WarehouseUnusable if the disk or DuckDB fails, or this machine's clock is behind; OtherService if the
-    warehouse belongs to another address; for a backfill also SelectionError and NothingChosen.
+    warehouse belongs to another address; NothingChosen if nothing is due or selected; for a
+    backfill also SelectionError.
     """
     async with open_run(request, resources) as run:
         async with open_scans(run) as listing:
-            if request.options.kind == "sync":
+            if run.due.accounts is None:
                 listing.create_task(steps.list_accounts(run))
-            # While accounts are still being listed. A backfill's are known.
+            # While accounts are still being listed, unless they are known.
             async with open_scans(run, of_media=True) as scans:
                 async for batch in run.batches():
                     scans.create_task(steps.scan_batch(run, batch))
-        async with open_scans(run) as scans:
-            # What failed for a passing reason is scanned once more.
-            for batch in run.repeats():
-                scans.create_task(steps.scan_batch(run, batch))
         await run.settle_rest()
         await steps.merge(run)
         report = await close_run(run)

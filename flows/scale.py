@@ -337,7 +337,7 @@ async def open_workers(request: RunRequest) -> AsyncIterator[ScanElsewhere | Non
     Raises SettingsError and ClusterLost.
     """
     settings = request.settings
-    if request.options.max_requests is not None or (settings.scheduler is None and not settings.workers):
+    if request.is_limited or (settings.scheduler is None and not settings.workers):
         yield None
         return
     try:

@@ -54,27 +54,19 @@ def column_type(types: Collection[FieldType]) -> str:
 LONGEST = 59
 _DIGEST = 8
 
-# Reserved words of SQL (FROM duckdb_keywords()), which would require quotes.
-RESERVED = frozenset(
+# Reserved words of SQL (FROM duckdb_keywords()), which would require quotes, and words that DuckDB does not accept as a
+# column name in every context.
+KEYWORDS = frozenset(
     re.findall(
         r"\w+",
         """
-    all analyse analyze and any array as asc asymmetric both case cast check collate column constraint create default
-    deferrable desc describe distinct do else end except false fetch for foreign from group having in initially
-    intersect into lambda lateral leading limit not null offset on only or order pivot pivot_longer pivot_wider placing
-    primary qualify references returning select show some summarize symmetric table then to trailing true union unique
-    unpivot using variadic when where window with
-    """,
-    )
-)
-
-# Words that DuckDB does not accept as a column name in every context.
-TOUCHY = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    anti asof at authorization binary by collation concurrently cross freeze full glob ilike inner is isnull join left
-    like natural notnull outer overlaps positional right rowid semi similar tablesample unpack verbose
+    all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast check
+    collate collation column concurrently constraint create cross default deferrable desc describe distinct do else end
+    except false fetch for foreign freeze from full glob group having ilike in initially inner intersect into is isnull
+    join lambda lateral leading left like limit natural not notnull null offset on only or order outer overlaps pivot
+    pivot_longer pivot_wider placing positional primary qualify references returning right rowid select semi show
+    similar some summarize symmetric table tablesample then to trailing true union unique unpack unpivot using variadic
+    verbose when where window with
     """,
     )
 )
@@ -104,7 +96,7 @@ def safe_name(keys: Keys) -> str:
     Letters of any script are kept. A long name is truncated and made unique by a digest of the path.
     """
     name = _joined(keys)
-    if name in RESERVED or name in TOUCHY:
+    if name in KEYWORDS:
         name += "_"
     if name[0].isdigit():
         name = "_" + name

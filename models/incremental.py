@@ -24,9 +24,6 @@ FUTURE = timedelta(days=1)
 # Consecutive full scans that must find posts in order before recent scans rely on it: initially, and after a violation.
 PROOFS, PROOFS_AGAIN = 1, 2
 
-# The age, in refresh intervals, at which a full scan that a budget defers is reported, and at which it is made anyway.
-OVERDUE, FORCED = 2.0, 4.0
-
 LOOKBACK_WINDOW = timedelta(days=28)
 FULL_REFRESH_EVERY = timedelta(days=7)
 
@@ -110,30 +107,17 @@ class ClosedScan:
     is_ordered: bool
     full_share: float
 
-    @property
-    def is_eligible(self) -> bool:
-        """Whether a recent scan may follow."""
-        return self.is_ordered and self.pages >= LEAST_PAGES
-
-    def age(self, now: datetime, every: timedelta) -> float:
-        """Return the age of the last full scan, in refresh intervals."""
-        return (now - self.complete_at) / every
-
     def is_full_due(self, now: datetime, every: timedelta) -> bool:
         """Whether the next full scan is due."""
-        return self.age(now, every) >= self.full_share
+        return (now - self.complete_at) / every >= self.full_share
 
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """How a run decides between full and recent scans; `at` is when the run began.
-
-    Of the full scans that are due, it makes those whose age, in refresh intervals, is at least `least_age`.
-    """
+    """How a run decides between full and recent scans; `at` is when the run began."""
 
     at: datetime
     every: timedelta = FULL_REFRESH_EVERY
-    least_age: float = 0.0
 
 
 class FullReason(StrEnum):
@@ -159,23 +143,4 @@ def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> Full
         return FullReason.NOT_IN_ORDER
     if closed.pages < LEAST_PAGES:
         return FullReason.FEW_PAGES
-    at, every = incremental.at, incremental.every
-    is_taken = closed.is_full_due(at, every) and closed.age(at, every) >= incremental.least_age
-    return FullReason.DUE if is_taken else None
-
-
-def least_age(due: Iterable[tuple[float, int]], budget: int | None) -> float:
-    """Return the least age of due full scans that are made, so that they take at most `budget` requests.
-
-    `due` has the age, in refresh intervals, and the number of pages of each due scan. The oldest come first. The first
-    one, and all of age `FORCED` or more, are made regardless of the budget. If `budget` is None, all are made.
-    """
-    if budget is None:
-        return 0.0
-    pages, least = 0, FORCED
-    for number, (age, takes) in enumerate(sorted(due, reverse=True)):
-        pages += takes
-        if number and pages > budget:
-            return min(least, FORCED)
-        least = age
-    return 0.0
+    return FullReason.DUE if closed.is_full_due(incremental.at, incremental.every) else None

@@ -68,10 +68,9 @@ class Items:
     number, addresses included; the list of a field is JSON text with sorted keys. `counts` are the same; no count of a
     record is in `values`. What is null or empty is absent.
 
-    `kinds` has the first record with each type of a field, by path, type, and whether the value is a count; it also has
-    counts that are no mapped column. `member_kinds` has the same for the members of the objects in lists, by the path
-    of the list, that of the member in its object, and type. Both are sorted by these records, and then by path, so that
-    names of columns do not depend on other records.
+    `kinds` has the first record with each type of a field, by path, the path within the objects of a list (else it is
+    empty), type, and whether the value is a count; it also has counts that are no mapped column. It is sorted by these
+    records, and then by path, so that names of columns do not depend on other records.
 
     `taken` are the numbers of the records whose id or mapped columns have the value at a path, by path.
 
@@ -82,8 +81,7 @@ class Items:
     media_ids: dict[int, str] = field(default_factory=dict)
     values: dict[str, dict[int, Scalar | datetime]] = field(default_factory=dict)
     counts: dict[str, dict[int, int]] = field(default_factory=dict)
-    kinds: dict[tuple[str, FieldType, bool], int] = field(default_factory=dict)
-    member_kinds: dict[tuple[str, str, FieldType], int] = field(default_factory=dict)
+    kinds: dict[tuple[str, str, FieldType, bool], int] = field(default_factory=dict)
     taken: dict[str, set[int]] = field(default_factory=dict)
     contents: dict[int, bytes] = field(default_factory=dict)
     content_hashes: dict[int, int] = field(default_factory=dict)
@@ -125,10 +123,8 @@ def read_decoded(records: Map[int, Map[str, Any]], mapping: Mapping) -> Items:
         items.contents[number] = text = _canonical(members)
         items.content_hashes[number] = xxh3_64_intdigest(text, CONTENT_RULE)
     # Of keys that differ in their case alone, the one in lower case gets the name without a number.
-    items.kinds = dict(sorted(items.kinds.items(), key=lambda one: (one[1], one[0][0].swapcase(), *one[0])))
-    items.member_kinds = dict(
-        sorted(items.member_kinds.items(), key=lambda one: (one[1], one[0][1].swapcase(), *one[0]))
-    )
+    first = sorted(items.kinds.items(), key=lambda one: (one[1], (one[0][1] or one[0][0]).swapcase(), *one[0]))
+    items.kinds = dict(first)
     return items
 
 
@@ -295,7 +291,7 @@ def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, d
         if counts:
             items.counts[path] = counts
             for n, count in counts.items():
-                kinds.setdefault((path, _LONG if abs(count) > _EXACT else _INTEGER, True), n)
+                kinds.setdefault((path, "", _LONG if abs(count) > _EXACT else _INTEGER, True), n)
             values = {n: value for n, value in values.items() if n not in counts}
     if not values:
         return
@@ -303,55 +299,41 @@ def _add_field(items: Items, place: _Place, values: _Values, content: Map[int, d
     name, is_ignored, seen = place.stable_path, place.is_ignored, set[FieldType]()
     for n, value in values.items():
         kind = type(value)
-        fields[n], field_type = _FIELD.get(kind, _digits_field)(value)
+        fields[n], field_type = _FIELD[kind](value)
         if field_type not in seen:
             seen.add(field_type)
-            kinds[path, field_type, False] = n
-        if not is_ignored and (stable := _STABLE.get(kind, _by_value)(value, place)) is not None:
+            kinds[path, "", field_type, False] = n
+        if not is_ignored and (stable := _stable(value, place)) is not None:
             content[n][name] = stable
         if kind is list:
             for member in (one for element in value if type(element) is dict for one in _member_types(element, "", 1)):
-                items.member_kinds.setdefault((path, *member), n)
+                kinds.setdefault((path, *member, False), n)
 
 
-def _by_value(value: Any, *_: _Place) -> Any:  # noqa: ANN401 - a scalar or a time
+def _by_value(value: Any) -> Any:  # noqa: ANN401 - a scalar or a time
     kind = type(value)
     if kind is str:
         return value if value.isascii() else unicodedata.normalize("NFC", value)
     return exact(value) if kind is float else value
 
 
-def _stable_text(value: str, place: _Place) -> str | None:
-    if not value or (value.startswith(_ADDRESS) and not place.is_content):
+def _stable(value: Any, place: _Place) -> Any:  # noqa: ANN401 - JSON
+    """Return the content of a value in canonical form; None if it has none."""
+    kind = type(value)
+    if kind is str and (not value or (value.startswith(_ADDRESS) and not place.is_content)):
         return None
-    return value if value.isascii() else unicodedata.normalize("NFC", value)
-
-
-def _stable_list(value: list[Any], place: _Place) -> list[Any] | None:
-    return [_STABLE.get(type(each), _by_value)(each, place) for each in value] or None
-
-
-def _stable_object(value: dict[str, Any], place: _Place) -> dict[str, Any] | None:
+    if kind is list:
+        return [_stable(each, place) for each in value] or None
+    if kind is not dict:
+        return _by_value(value)
     found = {}
     for key, each in value.items():
         here = place[key]
         if here.is_ignored or (here.is_count and as_count(each) is not None):
             continue
-        if (stable := _STABLE.get(type(each), _by_value)(each, here)) is not None:
+        if (stable := _stable(each, here)) is not None:
             found[here.key] = stable
     return found or None
-
-
-# The content of a value in canonical form, by its type; None if it has none. Any other is a scalar.
-_STABLE: Map[type, Callable[[Any, _Place], Any]] = {
-    str: _stable_text,
-    list: _stable_list,
-    dict: _stable_object,
-}
-
-
-def _text_field(value: str) -> tuple[Scalar, FieldType]:
-    return value, _TIME if value[4:5] == "-" and is_instant(value) else _TEXT
 
 
 def _number_field(value: float) -> tuple[Scalar, FieldType]:
@@ -364,22 +346,15 @@ def _integer_field(value: int) -> tuple[Scalar, FieldType]:
     return value, _INTEGER if -_EXACT <= value <= _EXACT else _LONG
 
 
-def _list_field(value: list[Any] | dict[str, Any]) -> tuple[Scalar, FieldType]:
-    return _canonical(value).decode(), _LIST
-
-
-def _digits_field(value: msgspec.Raw) -> tuple[Scalar, FieldType]:
-    return bytes(value).decode(), _TEXT
-
-
-# The value of a field's column, and its type.
+# The value of a field's column, and its type, by the type of its JSON.
 _FIELD: Map[type, Callable[[Any], tuple[Scalar, FieldType]]] = {
-    str: _text_field,
+    str: lambda value: (value, _TIME if value[4:5] == "-" and is_instant(value) else _TEXT),
     bool: lambda value: (value, _BOOLEAN),
     float: _number_field,
     int: _integer_field,
-    list: _list_field,
-    dict: _list_field,
+    list: lambda value: (_canonical(value).decode(), _LIST),
+    dict: lambda value: (_canonical(value).decode(), _LIST),
+    msgspec.Raw: lambda value: (bytes(value).decode(), _TEXT),
 }
 
 
@@ -389,4 +364,4 @@ def _member_types(members: Map[str, Any], above: str, depth: int) -> Iterator[tu
         if isinstance(value, dict) and depth < _DEEPEST_COLUMN:
             yield from _member_types(value, path, depth + 1)
         elif value not in (None, "", [], {}):
-            yield path, _FIELD.get(type(value), _digits_field)(value)[1]
+            yield path, _FIELD[type(value)](value)[1]

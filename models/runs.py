@@ -9,9 +9,6 @@ from typing import Final
 from models.findings import Finding, Severity
 from models.partition import Partition
 
-STALE_AFTER = timedelta(hours=36)
-"""The age at which a partition is stale. It allows for one failed nightly run."""
-
 # The warning of a run that did not publish, because the file at the snapshot's path is not its warehouse's, or a column
 # to hide does not exist.
 NOT_REPLACED = "snapshot_not_replaced"
@@ -19,6 +16,9 @@ NOT_REPLACED = "snapshot_not_replaced"
 LONG_COOLDOWN = timedelta(days=1)
 """A cooldown with more time left is shown to a person, because the service may have sent it by mistake."""
 
+
+REQUEST_BUDGET: Final = "request_budget"
+"""The error code of what a run deferred because it may make no more requests."""
 
 ITEMS_REJECTED: Final = "items_rejected"
 ACCOUNTS_REJECTED: Final = "accounts_rejected"
@@ -68,26 +68,6 @@ class Outcome:
     correlation_id: str | None = None
     resume_after: datetime | None = None
     detail: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One invocation of sync or backfill. `resumes` is the id of the run that it resumes, if any.
-
-    `published`: a snapshot with its result was published.
-    """
-
-    run_id: str
-    kind: str
-    started_at: datetime
-    state: RunState = RunState.RUNNING
-    resumes: str | None = None
-    published: bool = True
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether the run was interrupted, or ended before its snapshot was published."""
-        return self.state == RunState.INTERRUPTED or not self.published
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,21 +125,3 @@ def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[Finding] = ()
 def began_within(began: datetime, *, now: datetime, within: timedelta) -> bool:
     """Return whether something began no longer ago than `within`; False if it began in the future."""
     return timedelta(0) <= now - began <= within
-
-
-def resumed_runs(runs: Iterable[Run], *, now: datetime, within: timedelta) -> tuple[str, ...]:
-    """Return the ids of the unfinished runs that a new run resumes, newest first; often none.
-
-    `runs` are sorted newest first. If the last run is unfinished, it is resumed together with the unfinished runs that
-    it resumed itself, provided that all of them began no longer ago than `within`: older results are out of date. If
-    one of them began in the future, its age is unknown, and none is resumed.
-    """
-    by_id = {run.run_id: run for run in runs}
-    newest = next(iter(by_id.values()), None)
-    chain: list[Run] = []
-    while newest is not None and newest.unfinished and newest not in chain:
-        chain.append(newest)
-        newest = by_id.get(newest.resumes) if newest.resumes else None
-    if not all(began_within(run.started_at, now=now, within=within) for run in chain):
-        return ()
-    return tuple(run.run_id for run in chain)

@@ -32,7 +32,9 @@ erDiagram
 ```
 """
 
-_OF_RUNS = frozenset(("completed_scans", "fields", "published", "quarantine", "run_outcomes", "run_warnings", "runs"))
+_OF_RUNS = frozenset(
+    ("completed_scans", "due_scans", "fields", "published", "quarantine", "run_outcomes", "run_warnings", "runs")
+)
 
 Columns = dict[str, list[dict[str, Any]]]
 

@@ -94,7 +94,7 @@ def _write_floor(accounts: int, posts: int, folder: Path) -> dict[str, float]:
 
 def _merge(accounts: int, posts: int, folder: Path) -> dict[str, float]:
     from connectors.warehouse.merge.merge import merge_batch  # noqa: PLC0415
-    from connectors.warehouse.storage.connection import open_warehouse  # noqa: PLC0415
+    from connectors.warehouse.storage.connection import open_warehouse, transaction  # noqa: PLC0415
     from models.landing import cut_batch  # noqa: PLC0415
     from models.mapping import BUILT_IN  # noqa: PLC0415
 
@@ -106,7 +106,8 @@ def _merge(accounts: int, posts: int, folder: Path) -> dict[str, float]:
             while batch := cut_batch(inbox):
                 del inbox[: len(batch)]
                 db.statements.clear()
-                merge_batch(db, batch, BUILT_IN, folder / "raw")  # type: ignore[arg-type]
+                with transaction(db):  # type: ignore[arg-type]
+                    merge_batch(db, batch, BUILT_IN, folder / "raw")  # type: ignore[arg-type]
 
         for number, sync in enumerate(_SYNCS):
             inbox = _landed(accounts, posts, number, sync)

@@ -1,7 +1,7 @@
 """The documented constants of API v1: operations, scopes, limits and the table of errors (API 2, 4, 5, 7, 8)."""
 
 import re
-from enum import Enum
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 ACCOUNTS_PATH = "/api/v1/accounts"
@@ -11,16 +11,6 @@ CATALOG_SCOPE, ACCOUNT_SCOPE = "account_catalog", "selected_account"
 Surface = Literal["posts", "stories"]
 SURFACES: tuple[str, ...] = get_args(Surface)
 POSTS, STORIES = SURFACES
-
-MEDIA_KEY_SCOPE = "automations:read"
-KEY_SCOPES: tuple[str, ...] = (
-    "automations:read",
-    "automations:write",
-    "automations:activate",
-    "contacts:read_pii",
-    "contacts:write",
-    "metrics:read",
-)
 
 DEFAULT_LIMIT = 25
 MAX_LIMIT = 50
@@ -35,36 +25,28 @@ _DENIED = "This credential is not authorized for the request."
 _CONFIGURATION = "Configuration fields do not match the public automation contract."
 
 
-class Error(Enum):
-    """Section 7: HTTP status, code and fixed message."""
-
-    INVALID_CONTENT_LENGTH = 400, "api_invalid_content_length", "Invalid Content-Length."
-    INVALID_JSON = 400, "api_invalid_json", "The request body is not valid JSON."
-    INVALID_REQUEST_URL = 400, "api_invalid_request_url", "The request URL is invalid."
-    INVALID_UTF8 = 400, "api_invalid_utf8", "The request body is not valid UTF-8."
-    UNAUTHORIZED = 401, "api_unauthorized", "Authentication required."
-    ACCOUNT_NOT_GRANTED = 403, "api_account_not_granted", _DENIED
-    FORBIDDEN = 403, "api_forbidden", _DENIED
-    SCOPE_DENIED = 403, "api_scope_denied", _DENIED
-    MEDIA_NOT_FOUND = 404, "api_automation_media_not_found", "The referenced Instagram media was not found."
-    BODY_TOO_LARGE = 413, "api_body_too_large", "The JSON request body exceeds 1 MiB."
-    JSON_TOO_DEEP = 413, "api_json_too_deep", "The JSON request body exceeds maximum depth."
-    UNSUPPORTED_MEDIA_TYPE = 415, "api_unsupported_media_type", "Content-Type must be application/json."
-    INVALID_CURSOR = 422, "api_invalid_cursor", "The projection cursor is invalid for this resource."
-    INVALID_LIMIT = 422, "api_invalid_limit", "The page limit must be an integer between 1 and 50."
-    VALIDATION_ERROR = 422, "api_validation_error", "The request does not match the declared schema."
-    INVALID_CONFIGURATION = 422, "api_automation_invalid_configuration", _CONFIGURATION
-    RATE_LIMITED = 429, "rate_limited", "Rate limit exceeded."
-    INTERNAL_ERROR = 500, "api_internal_error", "The request could not be completed."
-    INVALID_PROJECTION = 500, "api_invalid_projection", "The projected list contains an invalid item key."
-    PROJECTION_TOO_LARGE = 500, "api_projection_too_large", "The first projected item exceeds the result byte limit."
-    ACCOUNTS_UNAVAILABLE = 503, "api_account_resolution_unavailable", "The reachable account set could not be read."
-    LIMITER_UNAVAILABLE = 503, "rate_limiter_unavailable", "Rate limiter unavailable."
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        self.status = status
-        self.code = code
-        self.message = message
-
-
-ERRORS = {error.code: error for error in Error}
+# Section 7: the HTTP status and the fixed message of each code.
+ERRORS: Mapping[str, tuple[int, str]] = {
+    "api_invalid_content_length": (400, "Invalid Content-Length."),
+    "api_invalid_json": (400, "The request body is not valid JSON."),
+    "api_invalid_request_url": (400, "The request URL is invalid."),
+    "api_invalid_utf8": (400, "The request body is not valid UTF-8."),
+    "api_unauthorized": (401, "Authentication required."),
+    "api_account_not_granted": (403, _DENIED),
+    "api_forbidden": (403, _DENIED),
+    "api_scope_denied": (403, _DENIED),
+    "api_automation_media_not_found": (404, "The referenced Instagram media was not found."),
+    "api_body_too_large": (413, "The JSON request body exceeds 1 MiB."),
+    "api_json_too_deep": (413, "The JSON request body exceeds maximum depth."),
+    "api_unsupported_media_type": (415, "Content-Type must be application/json."),
+    "api_invalid_cursor": (422, "The projection cursor is invalid for this resource."),
+    "api_invalid_limit": (422, "The page limit must be an integer between 1 and 50."),
+    "api_validation_error": (422, "The request does not match the declared schema."),
+    "api_automation_invalid_configuration": (422, _CONFIGURATION),
+    "rate_limited": (429, "Rate limit exceeded."),
+    "api_internal_error": (500, "The request could not be completed."),
+    "api_invalid_projection": (500, "The projected list contains an invalid item key."),
+    "api_projection_too_large": (500, "The first projected item exceeds the result byte limit."),
+    "api_account_resolution_unavailable": (503, "The reachable account set could not be read."),
+    "rate_limiter_unavailable": (503, "Rate limiter unavailable."),
+}

@@ -137,7 +137,10 @@ _BETWEEN = (
     "retry later; if it persists, check GRAMHOUSE_BASE_URL, and the proxies and gateways between this machine and the"
     " service"
 )
-_SCHEME = f"check the scheme (https or http) and the port of GRAMHOUSE_BASE_URL; if both are correct, {_BETWEEN}"
+_SCHEME = (
+    "check the scheme (https or http) and the port of GRAMHOUSE_BASE_URL, and whether the service requires a client"
+    f" certificate, which gramhouse does not have; otherwise, {_BETWEEN}"
+)
 
 # Of `http_<status>`, what a gateway says, unless there is a row for it.
 _GATEWAY = Rule(RETRY, _BETWEEN)
@@ -172,8 +175,7 @@ RULES: Mapping[str, Rule] = {
     # cut, or damaged gzip; not HTTP.
     "timeout": Rule(RETRY, _BETWEEN),
     "connection_failed": Rule(RETRY, _BETWEEN),
-    # The reset may overtake an alert of TLS.
-    "connection_reset": Rule(RETRY, f"{_SCHEME}; the service may also require a client certificate"),
+    "connection_reset": Rule(RETRY, _SCHEME),
     "cut_body": Rule(RETRY, _BETWEEN),
     "protocol_error": Rule(RETRY, _SCHEME),
     # One of several servers may have an expired certificate. The key is not sent before the handshake has succeeded.

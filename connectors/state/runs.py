@@ -8,11 +8,21 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from connectors.state.database import driver_of
 from models.findings import Finding, Severity
-from models.runs import Run, RunState, resumed_runs
+from models.runs import RunState, began_within
 from models.tables import run_warnings, runs
 
-# The number of last runs among which the chain of unfinished runs to resume is searched.
-_RECENT = 1000
+# The last run of this kind, selection and service, and those that it resumed, as far as they are unfinished, that is,
+# interrupted or without a snapshot. Cursors and accounts of another service are not valid.
+_UNFINISHED = """
+WITH RECURSIVE same AS (
+    SELECT run_id, seq, started_at, resumes, state = 'interrupted' OR published_at IS NULL AS is_unfinished
+    FROM runs WHERE run_id IS NOT NULL AND kind IS ? AND selection IS ? AND base_url IS ?
+), chain AS (
+    SELECT * FROM same WHERE is_unfinished AND seq = (SELECT max(seq) FROM same)
+    UNION SELECT same.* FROM same JOIN chain ON same.run_id = chain.resumes WHERE same.is_unfinished
+)
+SELECT run_id, started_at FROM chain ORDER BY seq DESC
+"""
 
 KILLED = "The process ended before the run: it was killed, or the machine failed."
 
@@ -37,17 +47,16 @@ def begin_run(
 ) -> tuple[str, ...]:
     """Add a new run; return the ids of the unfinished runs that it resumes, newest first.
 
-    It resumes only runs of the same kind and service with the same `selection` (None: everything). The rows of starts
-    that failed, and of other commands, are deleted. `columns` are the values of other columns of `runs`.
+    It resumes only runs of the same kind and service with the same `selection` (None: everything), and none if one of
+    them began longer ago than `within`, or in the future: older results are out of date. The rows of starts that
+    failed, and of other commands, are deleted. `columns` are the values of other columns of `runs`.
     """
     mark_interrupted(connection)
     connection.execute(delete(runs).where(_of.run_id.is_(None)))
-    # Cursors and accounts of another service are not valid.
     same = {"kind": kind, "selection": selection, "base_url": base_url}
-    query = select(_of.run_id, _of.kind, _of.started_at, _of.state, _of.resumes, _of.published_at.is_not(None))
-    query = query.where(*(_of[name].is_not_distinct_from(value) for name, value in same.items()))
-    rows = connection.execute(query.order_by(_of.seq.desc()).limit(_RECENT))
-    resumed = resumed_runs([Run(*row) for row in rows], now=now, within=within)
+    chain = dict(driver_of(connection).execute(_UNFINISHED, (*same.values(),)).fetchall())
+    began = map(datetime.fromisoformat, chain.values())
+    resumed = tuple(chain) if all(began_within(at, now=now, within=within) for at in began) else ()
     seq = select(func.coalesce(func.max(_of.seq), 0) + 1).scalar_subquery()
     first = {"run_id": run_id, "seq": seq, "resumes": next(iter(resumed), None)}
     connection.execute(insert(runs).values(state=RunState.RUNNING, started_at=now, **first, **same, **columns))
@@ -108,6 +117,12 @@ def read_runs(connection: Connection, *, limit: int | None = None) -> list[Row]:
     """Return the rows of the last runs, newest first; of all, without `limit`."""
     query = select(runs).where(_of.run_id.is_not(None)).order_by(_of.seq.desc()).limit(limit)
     return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def count_requests(connection: Connection, *, since: datetime) -> int:
+    """Return how many requests the runs made that began since then; those of a killed run are unknown."""
+    made = select(func.coalesce(func.sum(_of.requests), 0)).where(_of.started_at > since)
+    return int(connection.execute(made).scalar_one())
 
 
 def warn(connection: Connection, run_id: str, warnings: Iterable[Finding]) -> None:

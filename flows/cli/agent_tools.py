@@ -74,27 +74,17 @@ class Tools:
 
     async def _run(self, command: str, *arguments: str) -> tuple[str, bool]:
         """Run a command; return the beginning of what it prints, and whether that is all."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "flows.cli", command, f"--snapshot={self.snapshot}", *arguments),
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-            limit=BYTES,
-        )
+        program = (sys.executable, "-m", "flows.cli", command, f"--snapshot={self.snapshot}", *arguments)
+        process = await asyncio.create_subprocess_exec(*program, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, limit=BYTES)
         output, errors = process.stdout, process.stderr
         assert output is not None and errors is not None  # noqa: S101, PT018 - pipes
         try:
             async with asyncio.timeout(self.seconds):
-                try:
-                    printed = await output.readexactly(BYTES)
-                except asyncio.IncompleteReadError as end:
-                    code = await process.wait()
-                    if code not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
-                        raise ToolError(
-                            ((await errors.read()) or end.partial).decode(errors="replace").strip()
-                        ) from None
-                    return end.partial.decode(), True
-                return printed.decode(errors="ignore"), False
+                return (await output.readexactly(BYTES)).decode(errors="ignore"), False
+        except asyncio.IncompleteReadError as end:
+            if await process.wait() not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
+                raise ToolError(((await errors.read()) or end.partial).decode(errors="replace").strip()) from None
+            return end.partial.decode(), True
         except TimeoutError:
             raise ToolError(f"There was no answer within {self.seconds:g} seconds. Fix: ask for less.") from None
         finally:

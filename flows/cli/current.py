@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.holder import holder
+from connectors.warehouse.storage.holder import Holder, holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
-from flows.reporting.recording import RUN_KINDS
 from models.errors import WarehouseUnusable
 from models.runs import RunState
 
@@ -49,15 +48,15 @@ def open_current(snapshot: str | None) -> AbstractContextManager[Snapshot]:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The last command, as a row of the state's runs; without a state, `problem` is a message for the user.
+    """The last command, as a row of the state's runs, and the process that holds the warehouse's lock now.
 
-    `has_unfinished_erasure`: a `gramhouse forget` was interrupted.
+    `problem` is why the state cannot be read, `is_erasing` whether a `gramhouse forget` was interrupted.
     """
 
-    last: Record | None
+    last: Record | None = None
+    writing: Holder | None = None
     problem: str | None = None
-    is_damaged: bool = False
-    has_unfinished_erasure: bool = False
+    is_erasing: bool = False
 
     def runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
         """Return the last runs, newest first: the current one, if the snapshot does not have it yet, and its own."""
@@ -76,25 +75,17 @@ class Current:
         last = self.last
         return last if last and last["run_id"] is None and last["state"] != RunState.COMPLETE else None
 
-    @property
-    def failed_to_start(self) -> bool:
-        """Whether the last command is a sync or backfill that failed before its run began."""
-        last = self.last
-        return last is not None and last["kind"] in RUN_KINDS and last["run_id"] is None
-
 
 def current(settings: Settings) -> Current:
     """Read the state; a command whose process is gone is shown as interrupted."""
     # Imported here, because SQLAlchemy is not needed on a machine without the state.
     from connectors.state.database import open_state_read_only, state_path
 
-    path = state_path(real(settings.warehouse))
+    path, writing = state_path(real(settings.warehouse)), holder(settings.warehouse)
     if not path.exists():
-        if settings.snapshot_url() and not settings.warehouse.exists():
-            # The snapshot is a copy; the state is on the machine that published it.
-            return Current(None)
-        what = f"There is no state beside {settings.warehouse}"
-        return Current(None, f"{what}: interrupted runs cannot be shown. The next run creates it.")
+        # Without the warehouse, too, the snapshot is a copy: the state is where it was published.
+        lost = f"There is no state beside {settings.warehouse}. Fix: `gramhouse doctor` says what is missing."
+        return Current(None, writing, lost if settings.warehouse.exists() else None)
     from connectors.state.identity import read_operations
     from connectors.state.runs import last_command
     from models.erasure import OPERATION
@@ -102,18 +93,13 @@ def current(settings: Settings) -> Current:
     try:
         with open_state_read_only(path) as state:
             if state is None:
-                return Current(None)
+                return Current(None, writing)
             last, is_erasing = state.read(last_command), OPERATION in state.read(read_operations)
     except WarehouseUnusable as error:
-        return Current(None, str(error), is_damaged=True)
+        return Current(None, writing, str(error))
     if last is not None:
         last = {name: last[name] for name in _SHOWN}
-        if last["state"] == RunState.RUNNING and _has_ended(last["pid"], settings.warehouse):
+        if last["state"] == RunState.RUNNING and (writing is None or writing.pid not in (0, last["pid"])):
             detail = f"Process {last['pid']} ended before the run: it was killed, or the machine failed."
             last |= {"state": RunState.INTERRUPTED.value, "detail": detail}
-    return Current(last, has_unfinished_erasure=is_erasing)
-
-
-def _has_ended(pid: int, warehouse: Path) -> bool:
-    writing = holder(warehouse)
-    return writing is None or writing.pid not in (0, pid)
+    return Current(last, writing, is_erasing=is_erasing)

@@ -18,7 +18,7 @@ from flows.config.setting_sources import refuse
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def number(least: int, most: int, text: str) -> Parameter:
+def number(text: str, least: int = 1, most: int = 1_000_000_000) -> Parameter:
     """Return the option of a whole number in a range; `text` is its help."""
     return Parameter(validator=Number(gte=least, lte=most), help=text, metavar="NUMBER")
 
@@ -76,7 +76,7 @@ class RunArguments:
     as_json: AsJson = False
     verbose: Annotated[bool, Parameter(("--verbose", "-v"), help="Log every retry and wait.")] = False
     log_format: LogFormat = "text"
-    retries: Annotated[int, number(0, 1_000_000_000, _RETRIES)] = 0
+    retries: Annotated[int, number(_RETRIES, 0)] = 0
     base_url: Annotated[str | None, of_setting("base_url", "URL")] = None
     scheduler: Annotated[str | None, of_setting("scheduler", "ADDRESS")] = None
 

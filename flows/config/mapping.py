@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from models.api import DEFAULT_PATHS, EmptyCursor, MissingCursor, PagePaths
-from models.fields import RESERVED, TOUCHY
+from models.fields import KEYWORDS
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading, to_keys, to_pointer
 from models.views import own_columns
 
@@ -20,7 +20,7 @@ def _path(text: str) -> str:
 
 
 def _column_name(name: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", name) or name in RESERVED | TOUCHY:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", name) or name in KEYWORDS:
         raise ValueError(
             f"{name!r} is not a valid column name; use lower-case letters, digits and _, at most 60 characters,"
             " and no SQL keyword"

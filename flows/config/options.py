@@ -97,6 +97,8 @@ class SyncOptions(_Options):
 
     surfaces: Annotated[list[Surface], _Surface] = _SURFACES
     mode: Annotated[SyncMode | None, Parameter(parse=False)] = setting("sync_mode")
+    due: bool = False
+    """Scan only what is due, by GRAMHOUSE_FRESH_WITHIN and how often each account has something new."""
     max_requests: Annotated[int | None, _Number] = Field(None, ge=1, le=1_000_000_000)
     """Maximum number of requests; remaining scans are deferred."""
     accept_removals: bool = False
@@ -117,6 +119,7 @@ class BackfillOptions(_Options):
     model_config = ConfigDict(title="Backfill")
     kind: ClassVar[RunKind] = "backfill"
     mode: ClassVar[SyncMode | None] = "full_refresh"
+    due: ClassVar[bool] = False
     max_requests: ClassVar[int | None] = None
     accept_removals: ClassVar[bool] = False
     rebind: ClassVar[bool] = False

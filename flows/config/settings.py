@@ -3,8 +3,9 @@
 import json
 import os
 import re
+from collections.abc import Iterator
 from collections.abc import Mapping as Map
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -29,9 +30,9 @@ from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import AROUND, no_such, origin, read_file, read_text, read_variables, refuse
 from models.api import PagePaths
+from models.cadence import DAY, FRESH_WITHIN, Goals, read_goals
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
-from models.runs import STALE_AFTER
 from models.text import one_line
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ _LONGEST_WAIT = 366 * 24 * 3600
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
 
 _CRON_FIELDS = 5
+
+OFF = "off"
 
 
 def _web_address(text: str) -> str:
@@ -76,12 +79,22 @@ def check_cron(expression: str) -> str:
     return expression
 
 
+def fires(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
+    """Yield the times at which a schedule fires, in its time zone, beginning with the first one after `after`."""
+    return CronSim(expression, after.astimezone(ZoneInfo(time_zone)))
+
+
 def _time_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise ValueError("it is not a time zone; use one such as Europe/Berlin") from None
     return name
+
+
+def _goals(text: str) -> str:
+    read_goals(text)
+    return text
 
 
 def _snapshot(place: str) -> str:
@@ -117,7 +130,7 @@ def _hidden(names: tuple[str, ...]) -> tuple[str, ...]:
 
 File = Annotated[Path, AfterValidator(local)]
 DatabaseFile = Annotated[Path, AfterValidator(database)]
-Cron = Annotated[str, AfterValidator(check_cron)]
+Cron = Annotated[str, AfterValidator(lambda text: text if text == OFF else check_cron(text))]
 # Not a Path, which would turn s3://bucket into s3:/bucket.
 SnapshotPlace = Annotated[
     str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value), AfterValidator(_snapshot)
@@ -171,8 +184,14 @@ class Settings(BaseModel):
     busy_wait: Wait = 0
     """Seconds that a run waits for the lock while another process holds the warehouse; 0: exit with code 4. Runs of
     `up` wait six hours by default."""
-    stale_after: float = Field(int(STALE_AFTER.total_seconds()), gt=0, le=_LONGEST_WAIT)
-    """Seconds after which an account's posts or stories are stale."""
+    fresh_within: Annotated[str, AfterValidator(_goals)] = FRESH_WITHIN
+    """Age that the last scan of a feed may reach, such as 1d, or posts=7d,stories=6h. `sync --due` scans a feed as
+    often as it has something new, and within this age."""
+    requests_per_day: int | None = Field(None, ge=1, le=10**9)
+    """Maximum number of requests of syncs in 24 hours; the most overdue scans come first. By default no limit."""
+    stale_after: float | None = Field(None, gt=0, le=_LONGEST_WAIT)
+    """Seconds after which an account's posts or stories are stale; by default one and a half times the longest goal of
+    GRAMHOUSE_FRESH_WITHIN, at least 36 hours."""
     sync_mode: SyncMode = "full_refresh"
     """full_refresh: a sync fetches all posts; incremental: only new and recent posts, for accounts whose posts are
     known to be listed newest first."""
@@ -180,8 +199,6 @@ class Settings(BaseModel):
     """Days for which an incremental sync fetches posts again, to update counts, edits and deletions."""
     full_refresh_every: int = Field(FULL_REFRESH_EVERY.days, ge=1, le=366)
     """Days after which an incremental sync fetches all posts of an account again."""
-    full_refresh_budget: int | None = Field(None, ge=1, le=10**9)
-    """Maximum number of requests of such full scans in one run, the oldest first; by default no limit."""
     scheduler: Annotated[str, AfterValidator(_scheduler)] | None = None
     """Address of a Dask scheduler, such as tls://host:8786, whose workers scan."""
     workers: int = Field(0, ge=0, le=256)
@@ -192,9 +209,10 @@ class Settings(BaseModel):
     """Days for which the raw store keeps rows that a newer row of the same version replaced, such as rows with older
     counts. `gramhouse compact` deletes such rows when they are older. By default all are kept."""
     nightly: Cron = "15 2 * * *"
-    """Schedule of the nightly sync of `up`, a cron expression."""
-    stories: Cron = "15 */6 * * *"
-    """Schedule of the stories sync of `up`, a cron expression; stories expire after 24 hours."""
+    """Schedule of the sync of everything of `up`, a cron expression; off: none."""
+    due: Cron = "15 0-1,3-23 * * *"
+    """Schedule of the sync of what is due of `up`, a cron expression; off: none. By default every hour but that of the
+    nightly sync."""
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
     """Time zone of the schedules."""
     prefect_home: File = Path("data/prefect")
@@ -233,6 +251,24 @@ class Settings(BaseModel):
     def page_paths(self) -> PagePaths:
         """Return the configured paths of the list of items and the cursor of a media page."""
         return (self.mapping or MappingSettings()).page_paths()
+
+    def goals(self) -> Goals:
+        """Return the freshness goal of each feed."""
+        return read_goals(self.fresh_within)
+
+    def stale_age(self) -> timedelta:
+        """Return the age from which a scan is stale: it allows for one that fails, also of daily ones."""
+        if self.stale_after is not None:
+            return timedelta(seconds=self.stale_after)
+        return 1.5 * max(DAY, *self.goals().values())
+
+    def schedules(self) -> Map[str, str]:
+        """Return the cron expression of each deployment of `up` that has a schedule."""
+        return {name: cron for name in ("nightly", "due") if (cron := getattr(self, name)) != OFF}
+
+    def next_runs(self, now: datetime) -> Map[str, datetime]:
+        """Return when each of these deployments runs next, in the time zone of the schedules."""
+        return {name: next(fires(cron, self.time_zone, now)) for name, cron in self.schedules().items()}
 
     def key(self) -> SecretStr:
         """Return the API key. Raises SettingsError if there is none, or it cannot be read or sent."""

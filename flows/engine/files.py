@@ -58,7 +58,8 @@ class Files:
         while (merged := of_warehouse.read_warehouse(db).merged_seq) < last:
             with self.state.reading() as connection:
                 batch = cut_batch(read_landings(connection, merged, last))
-            total += merge_batch(db, batch, self.mapping, self.raw, self.paths)
+            with transaction(db):
+                total += merge_batch(db, batch, self.mapping, self.raw, self.paths)
             self.state.write(delete_landings, batch[-1].seq)
             release_memory(db)
         return total

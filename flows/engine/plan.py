@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import ceil, inf
 from typing import Any
 
 from connectors.state.identity import read_forgotten
+from connectors.state.runs import count_requests
+from connectors.warehouse.queries.cadence import read_dues
 from connectors.warehouse.queries.progress import (
     Cost,
     find_costs,
-    find_due_scans,
     read_catalogue_pages,
     read_closed_scans,
 )
@@ -19,18 +20,18 @@ from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
 from flows.engine.accounts import why_skipped
 from flows.engine.files import open_existing_state
-from flows.engine.listing import longest_waiting
 from flows.engine.run import decide_incremental
 from flows.engine.run_request import RunRequest
 from flows.reporting.words import count, join, moment
+from models.cadence import DAY, Due, DueReason, Dues, sort_overdue
 from models.feeds import FEEDS
 from models.incremental import KNOWN_RUN, PINS, ClosedScan, why_full
-from models.partition import media
+from models.partition import CATALOGUE, media
 from models.selection import ChosenAccount, Selection
 
 Record = dict[str, Any]
 
-COOLDOWN, LEFT_OUT = "cooldown", "max_requests"
+COOLDOWN, LEFT_OUT, NOT_DUE = "cooldown", "max_requests", "not_due"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class PlannedScan:
     """A scan that a run would make: how deep and why, and about how many requests it takes.
 
     `scan` is full or recent; none if the `reason` is one why nothing is requested. `resume_after` is when a cooldown
-    ends, and `wait` how many seconds the scan would wait for it.
+    ends, and `wait` how many seconds the scan would wait for it. `due_at` is when --due scans it, because of
+    `due_reason`.
     """
 
     account_id: str
@@ -49,6 +51,8 @@ class PlannedScan:
     requests: int = 0
     resume_after: datetime | None = None
     wait: float = 0.0
+    due_at: datetime | None = None
+    due_reason: DueReason = DueReason.FIRST
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,11 @@ class Plan:
     scans: tuple[PlannedScan, ...]
     catalogue: int = 0
     forgotten: int = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether scans are left out because they are not due."""
+        return any(scan.reason == NOT_DUE for scan in self.scans)
 
     @property
     def longest_wait(self) -> float:
@@ -104,13 +113,18 @@ class Plan:
 
 def make_plan(request: RunRequest, *, now: datetime) -> Plan:
     """Return what a run would do now. Raises SelectionError, SnapshotMissing and WarehouseUnusable."""
-    with open_snapshot(request.settings.snapshot_file()) as snapshot:
-        catalogue = read_catalogue_pages(snapshot.db) if request.options.kind == "sync" else 0
-        scans = plan_scans(request, snapshot, _choose(request, snapshot), now=now, catalogue=catalogue)
-    forgotten = 0
+    forgotten = made = 0
     with open_existing_state(request.settings.warehouse) as state:
         if state is not None and request.options.kind == "sync":
             forgotten = len(state.read(read_forgotten).marks)
+            made = state.read(count_requests, since=now - DAY)
+    with open_snapshot(request.settings.snapshot_file()) as snapshot:
+        dues = read_dues(snapshot.db, request.settings.goals(), scan_expired=request.settings.scan_expired)
+        lists = request.options.kind == "sync" and (not request.options.due or dues[CATALOGUE].is_due(now))
+        catalogue = read_catalogue_pages(snapshot.db) if lists else 0
+        limit = request.limit(made)
+        left = inf if limit is None else limit - catalogue
+        scans = plan_scans(request, snapshot, _choose(request, snapshot), dues, now=now, left=left)
     return Plan(tuple(scans), catalogue, forgotten)
 
 
@@ -123,28 +137,35 @@ def _choose(request: RunRequest, snapshot: Snapshot) -> Sequence[ChosenAccount]:
 def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, now: datetime) -> list[PlannedScan]:
     """Return the next scans of one account; none if it is not listed."""
     accounts = [account for account in _choose(request, snapshot) if account.account_id == account_id]
-    return plan_scans(request, snapshot, accounts, now=now)
+    return plan_scans(request, snapshot, accounts, {}, now=now, left=inf)
 
 
 def plan_scans(
-    request: RunRequest, snapshot: Snapshot, accounts: Sequence[ChosenAccount], *, now: datetime, catalogue: int = 0
+    request: RunRequest,
+    snapshot: Snapshot,
+    accounts: Sequence[ChosenAccount],
+    dues: Dues,
+    *,
+    now: datetime,
+    left: float,
 ) -> list[PlannedScan]:
-    """Return the scans of these accounts in the order in which a run makes them; `catalogue` requests come first."""
+    """Return the scans of these accounts in the order in which a run makes them; so many requests are left."""
     db, ids = snapshot.db, [account.account_id for account in accounts]
     closed, costs = read_closed_scans(db, ids), find_costs(db, ids, older_than=now - request.lookback)
-    due = find_due_scans(db, now=now, every=timedelta(days=request.settings.full_refresh_every))
-    incremental = decide_incremental(request, due, now=now)
-    left = inf if request.options.max_requests is None else request.options.max_requests - catalogue
+    incremental = decide_incremental(request, now=now)
     planned = list[PlannedScan]()
-    for account in accounts if request.options.max_requests is None else longest_waiting(accounts, closed):
+    for account in sort_overdue(accounts, dues) if request.is_limited else accounts:
         for surface in account.surfaces:
             partition = media(account.account_id, surface)
             cost, last = costs.get(partition, Cost()), closed.get(partition)
+            due = dues.get(partition, Due(None, DueReason.FIRST))
             until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
-            scan = PlannedScan(account.account_id, account.username, surface, "none", "", 0, until)
+            scan = PlannedScan(account.account_id, account.username, surface, "none", "", 0, until, 0.0, *due)
             wait = (until - now).total_seconds() if until else 0.0
             if (skipped := why_skipped(account, scan_expired=request.settings.scan_expired)) is not None:
                 planned.append(replace(scan, reason=skipped[1]))
+            elif request.options.due and not due.is_due(now):
+                planned.append(replace(scan, reason=NOT_DUE))
             elif wait > request.settings.max_wait:
                 planned.append(replace(scan, reason=COOLDOWN))
             elif left <= 0:
@@ -172,7 +193,8 @@ _NOT_MADE = (
     ("token_expired", "with an expired token would be skipped"),
     ("unknown_status", "with an unknown status would fail"),
     (COOLDOWN, "in a cooldown would be deferred, the first until {until} UTC"),
-    (LEFT_OUT, "would be left out by --max-requests"),
+    (LEFT_OUT, "would be left out by the limit of requests"),
+    (NOT_DUE, "not due before {due} UTC"),
 )
 
 
@@ -182,8 +204,9 @@ def describe_plan(plan: Plan) -> str:
     what = f"{count(len(made), 'scan')} of {_accounts(made)} would run, about {count(plan.requests, 'request')}"
     cooling = [scan.resume_after for scan in plan.scans if scan.reason == COOLDOWN and scan.resume_after]
     until = moment(min(cooling, default=None), seconds=True)
+    due = moment(min((scan.due_at for scan in plan.scans if scan.reason == NOT_DUE and scan.due_at), default=None))
     skipped = [
-        f"{_accounts(found)} {words.format(until=until)}"
+        f"{_accounts(found)} {words.format(until=until, due=due)}"
         for reason, words in _NOT_MADE
         if (found := [scan for scan in plan.scans if scan.reason == reason])
     ]

@@ -30,8 +30,10 @@ def publication(settings: Settings, *, at: datetime, may_show: bool = False) -> 
     return Publication(
         at=at,
         version=release(),
-        stale_after=timedelta(seconds=settings.stale_after),
+        stale_after=settings.stale_age(),
         full_refresh_every=timedelta(days=settings.full_refresh_every),
+        goals=settings.goals(),
+        scan_expired=settings.scan_expired,
         hide=settings.hide,
         may_show=may_show,
     )

@@ -59,17 +59,18 @@ class Requests:
         random: Callable[[], float],
         land: Land,
         progress: Progress,
+        most: int | None = None,
     ) -> None:
-        """Let `ask` make a request; `random` returns 0 to 1."""
+        """Let `ask` make a request, at most so many in all; `random` returns 0 to 1."""
         self.rate = rate
         self.clock = clock
         self.progress = progress
         self._ask = ask
         self._random = random
         self._land = land
-        self._most, concurrency = request.options.max_requests, request.settings.concurrency
+        self._most, concurrency = most, request.settings.concurrency
         self._max_wait = request.settings.max_wait
-        self._host = (request.base_url or "").partition("://")[2]
+        self._host = (request.settings.base_url or "").partition("://")[2]
         self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if self._most is None else concurrency)
         self._in_flight = asyncio.Semaphore(concurrency)
         self._outage = Outage(clock.monotonic())

@@ -25,12 +25,20 @@ class RunRequest:
         """Return what is scanned, as text; None is everything. Raises SelectionError if a backfill selects nothing."""
         if (selection := self.options.selection()) is not None:
             return str(selection)
-        return None if self.surfaces == SURFACES else " and ".join(self.surfaces)
+        surfaces = "" if self.surfaces == SURFACES else " and ".join(self.surfaces)
+        return f"{'due ' if self.options.due else ''}{surfaces}".strip() or None
 
     @property
-    def base_url(self) -> str | None:
-        """Return the service's address in one spelling; None: the warehouse is not bound to a service."""
-        return self.settings.base_url
+    def is_limited(self) -> bool:
+        """Whether the number of requests is limited; that of a backfill never is."""
+        by_day = self.options.kind == "sync" and self.settings.requests_per_day is not None
+        return by_day or self.options.max_requests is not None
+
+    def limit(self, made: int) -> int | None:
+        """Return the most requests of a run, after so many in the last 24 hours; None without a limit."""
+        per_day = None if self.options.kind == "backfill" else self.settings.requests_per_day
+        limits = self.options.max_requests, None if per_day is None else max(per_day - made, 0)
+        return min((each for each in limits if each is not None), default=None)
 
     @property
     def within(self) -> timedelta:

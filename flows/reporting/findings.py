@@ -105,13 +105,6 @@ def _scans(data: Data) -> Iterator[Finding]:
         )
         fix = "`gramhouse quarantine` lists them; set the path of their ids under [mapping] in gramhouse.toml"
         yield Finding("removals_undecided", Severity.ACTION, text, fix, undecided, len(undecided))
-    if overdue := data["full_overdue"]:
-        text = (
-            f"the last full scan of the posts of {count(len(overdue), 'account')} is more than twice as old as"
-            f" GRAMHOUSE_FULL_REFRESH_EVERY allows, the oldest of {moment(overdue[0]['complete_at'])} UTC"
-        )
-        fix = "increase GRAMHOUSE_FULL_REFRESH_BUDGET"
-        yield Finding("full_overdue", Severity.ACTION, text, fix, _names(overdue), len(overdue))
     # If every scan is full, the outcomes already show which partitions are out of date.
     if data["recent"] and (gaps := data["gaps"]):
         text = f"{count(len(gaps), 'scan')} ended early and left a gap, which the next scan reads"

@@ -13,7 +13,6 @@ from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader, Record
 from models.findings import Finding, Severity
-from models.incremental import OVERDUE
 from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
 
 _SQL = statements(__name__)
@@ -66,9 +65,9 @@ class RunReport(RunCounts):
 
     @property
     def scope(self) -> str:
-        """Return the run's coverage for alerts: `everything`, `some` (surfaces) or `chosen` (accounts)."""
+        """Return the run's coverage for alerts: `everything`, `due`, `some` (surfaces) or `chosen` (accounts)."""
         if self.kind == "sync":
-            return "everything" if self.selected is None else "some"
+            return {None: "everything", "due": "due"}.get(self.selected, "some")
         return "chosen"
 
 
@@ -83,7 +82,7 @@ def read_data(snapshot: Path, runs: Sequence[str], *, now: datetime) -> Data:
 
 def _data(reader: Reader, runs: Sequence[str]) -> Data:
     """Return what a snapshot says about the data. Findings are new since the first of `runs` began."""
-    reader.set(runs=runs, overdue=OVERDUE)
+    reader.set(runs=runs)
     return {name: reader.records(query) for name, query in _SQL.items()}
 
 

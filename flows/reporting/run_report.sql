@@ -89,13 +89,6 @@ SELECT
     epoch(getvariable('made_at')) - epoch(min(complete_at)) AS complete
 FROM fresh WHERE recent_at IS NOT NULL AND stale_at IS NOT NULL GROUP BY surface ORDER BY surface
 
--- name: full_overdue
--- Accounts whose full scans a budget has deferred for more than `overdue` intervals.
-SELECT f.account_id, f.ig_username, f.complete_at FROM fresh AS f CROSS JOIN published AS p
-WHERE f.recent_at IS NOT NULL AND f.stale_at IS NOT NULL
-  AND f.complete_at < getvariable('made_at') - to_seconds(getvariable('overdue') * p.full_refresh_every)
-ORDER BY f.complete_at, f.ig_username
-
 -- name: gaps
 SELECT g.*, a.ig_username FROM gaps AS g LEFT JOIN accounts AS a USING (account_id)
 WHERE g.account_id IN (FROM chosen) ORDER BY g.since, g.surface

@@ -31,6 +31,8 @@ SELECT
     l.error_code,  -- The error code of that outcome; NULL if there was none.
     l.resume_after,  -- The API asked not to be requested before this; NULL without a cooldown.
     l.ended_at AS last_tried_at,  -- When that outcome was known.
+    d.due_at,  -- When `gramhouse sync --due` scans it again; NULL while the token is expired.
+    d.due_reason,  -- Why then (see due_scans).
     date_diff(
         'microsecond', greatest(w.complete_at, w.recent_at), greatest(now(), w.complete_at, w.recent_at)
     ) / 1e6
@@ -54,5 +56,6 @@ CROSS JOIN scanned AS s
 CROSS JOIN published AS p
 LEFT JOIN gaps AS g ON g.account_id = a.account_id AND g.surface = s.surface
 LEFT JOIN last_outcome AS l ON l.account_id = a.account_id AND l.surface = s.surface
+LEFT JOIN due_scans AS d ON d.account_id = a.account_id AND d.surface = s.surface
 LEFT JOIN completed_scans AS w ON w.account_id = a.account_id AND w.surface = s.surface
 WHERE a.removed_at IS NULL

@@ -92,9 +92,6 @@ class ListedApi(Api):
     Each request takes `seconds_each` seconds of `clock`.
     """
 
-    # The records may change.
-    cached_pages = 0
-
     def __init__(
         self,
         accounts: int = 3,

@@ -21,10 +21,10 @@ from typing import Any, Self
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES, Error
+from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES
 from connectors.sandbox.data.catalogue import Account, Catalogue, owner
 from connectors.sandbox.data.identity import Draw
-from connectors.sandbox.data.items import Item
+from connectors.sandbox.data.items import Document, Item
 from connectors.sandbox.http.access import Cursors
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.replies import TRACE, PageRequest, Refused, Resource
@@ -36,12 +36,12 @@ from tests.api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
 from tests.api.shapes import SHAPES
 
 
-def truth(catalogue: Catalogue, day: int) -> Iterator[tuple[Account, str, str]]:
-    """Yield (account, surface, item as JSON text) for all items on a day."""
+def truth(catalogue: Catalogue, day: int) -> Iterator[tuple[Account, str, Document]]:
+    """Yield (account, surface, item) for all items on a day."""
     for account in catalogue.accounts(day):
         for surface in SURFACES:
-            for _, text in catalogue.items(account, surface, day):
-                yield account, surface, text
+            for _, item in catalogue.items(account, surface, day):
+                yield account, surface, item
 
 
 class OddCatalogue(Catalogue):
@@ -53,8 +53,8 @@ class OddCatalogue(Catalogue):
         if feed != PLAIN_FEED:
             self.surfaces[POSTS] = ArrangedPosts(settings, self.draw, feed)
 
-    def render(self, item: Item, account: Account, day: int) -> str:
-        """Return an item as JSON text in the account's shape."""
+    def render(self, item: Item, account: Account, day: int) -> Document:
+        """Return an item in the account's shape."""
         shape = self._shapes[account.position % len(self._shapes)]
         return shape(item, account.ig_username, owner(account), day)
 
@@ -117,8 +117,8 @@ class OddError(Refused):
     """An error as scripted, also with a code that the API does not have."""
 
     def __init__(self, action: Action) -> None:
-        known = ERRORS.get(action.code, Error.INTERNAL_ERROR)
-        issues = [{"code": "unrecognized_keys", "path": [0]}] if known is Error.VALIDATION_ERROR else []
+        known = action.code if action.code in ERRORS else "api_internal_error"
+        issues = [{"code": "unrecognized_keys", "path": [0]}] if known == "api_validation_error" else []
         super().__init__(known, issues=issues)
         self._action = action
 
@@ -196,11 +196,10 @@ class Api(Sandbox):
     def forget_cursors(self) -> None:
         """Invalidate all cursors issued so far."""
         self.cursors = OddCursors(Draw(next(self._seeds)))
-        self.page.cache_clear()
 
     def list_accounts(self) -> list[Any]:
         """Return the accounts of today, as they are listed."""
-        return [json.loads(account.json()) for account in self.catalogue.accounts(self.day)]
+        return [account.record() for account in self.catalogue.accounts(self.day)]
 
     def ids(self, status: str) -> list[str]:
         """Return the ids of today's accounts that have this status."""
@@ -208,7 +207,7 @@ class Api(Sandbox):
 
     def list_media(self) -> list[tuple[str, str, Any]]:
         """Return (account id, surface, item) for all items of today."""
-        return [(account.id, each, json.loads(text)) for account, each, text in truth(self.catalogue, self.day)]
+        return [(account.id, each, item) for account, each, item in truth(self.catalogue, self.day)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI connection scope, and note requests of the API."""
@@ -249,18 +248,18 @@ class Api(Sandbox):
         if any(action.kind == "forget_cursors" for action in actions):
             self.forget_cursors()
             if request.cursor is not None:
-                raise Refused(Error.INVALID_CURSOR)
+                raise Refused("api_invalid_cursor")
         tamperings = [action for action in actions if action.kind in TAMPERINGS]
         for action in tamperings:
             request = request._replace(limit=items_taken(action.kind, request.limit))
-        page = self.page(request)
+        page = self.render(request)
         for action in tamperings:
             page = spoil(page, self._scene(action, request))
         for action in actions:
             if action.kind == "error":
                 raise OddError(action)
             if action.kind == "refuse_cursor":
-                raise Refused(Error.INVALID_CURSOR)
+                raise Refused("api_invalid_cursor")
             if action.kind in _REPLIES:
                 return _REPLIES[action.kind](action, page)
         return OddReply(page)

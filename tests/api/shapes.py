@@ -1,13 +1,10 @@
 """Shapes of media items other than the Graph API's. The API does not document one (API 2): a client accepts all."""
 
-import json
 from collections.abc import Callable
-from typing import Any
 
-from connectors.sandbox.data.items import SITE, Item, graph, iso, shortcode, signed
+from connectors.sandbox.data.items import SITE, Document, Item, graph, iso, shortcode, signed
 
-Document = dict[str, Any]
-Shape = Callable[[Item, str, int, int], str]
+Shape = Callable[[Item, str, int, int], Document]
 
 _FLAT_TYPE = {"IMAGE": "1", "VIDEO": "2", "CAROUSEL_ALBUM": "8"}
 
@@ -90,8 +87,7 @@ _STAGES: tuple[Callable[[Item], Document], ...] = (
 
 def drift(item: Item, username: str, owner: int, day: int) -> Document:
     """Return an item whose fields and types change within a scan: every four posts of an account, in five stages."""
-    document: Document = json.loads(graph(item, username, owner, day))
-    document |= {**_steady(item), **_STAGES[item.sequence // 4 % len(_STAGES)](item)}
+    document = graph(item, username, owner, day) | {**_steady(item), **_STAGES[item.sequence // 4 % len(_STAGES)](item)}
     if day and item.sequence % 5 == 0:
         # Existing items that change on later days: their types then differ from those of the stored items.
         document["boost"] = {"level": f"level {item.id % 5}", "since_day": item.sequence % 3 or None}
@@ -101,16 +97,11 @@ def drift(item: Item, username: str, owner: int, day: int) -> Document:
     return document
 
 
-def _as_text(shape: Callable[[Item, str, int, int], Document]) -> Shape:
-    return lambda *of: json.dumps(shape(*of), ensure_ascii=False, separators=(",", ":"))
-
-
-_CAMEL, _FLAT = _as_text(camel), _as_text(flat)
 # The shapes of the accounts, in turn.
 SHAPES: dict[str, tuple[Shape, ...]] = {
     "graph": (graph,),
-    "camel": (_CAMEL,),
-    "flat": (_FLAT,),
-    "mixed": (graph, _CAMEL, _FLAT),
-    "drift": (_as_text(drift),),
+    "camel": (camel,),
+    "flat": (flat,),
+    "mixed": (graph, camel, flat),
+    "drift": (drift,),
 }

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
-from tests.harness.shrink import run_seed
+from tests.harness.simulation import run_seed
 
 
 def main() -> int:
@@ -14,15 +14,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.harness", description=__doc__)
     for name, default in (("--seeds", 200), ("--first", 0), ("--days", 8), ("--jobs", 2)):
         parser.add_argument(name, type=int, default=default)
-    parser.add_argument("--without", nargs="*", default=(), help="what a failing seed did not need")
-    parser.add_argument("--as-it-is", action="store_true", help="do not look for what a failing seed does not need")
     args = parser.parse_args()
     began, failed, done = time.perf_counter(), list[int](), []
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
         seeds = range(args.first, args.first + args.seeds)
-        tasks = {
-            pool.submit(run_seed, seed, args.days, args.without, shrinks=not args.as_it_is): seed for seed in seeds
-        }
+        tasks = {pool.submit(run_seed, seed, args.days): seed for seed in seeds}
         for task in as_completed(tasks):
             result, failure = task.result()
             done.append(result)

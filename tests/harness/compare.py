@@ -85,7 +85,8 @@ def compare(promises: Promises, ask: Ask, of_runs: dict[str, int], *, hides: boo
         _compare_changes(ask)
     rejected = [(*where, _canonical(text)) for (where, _), text in promises.warehouse.quarantine.items()]
     found = ask("SELECT account_id, surface, payload FROM quarantine")
-    if not hides:
+    # Which of them are of an account that was forgotten, the search of all files finds.
+    if not (hides or promises.forgotten):
         compare_rows("quarantine", rejected, [(*row[:2], _canonical(row[2])) for row in found])
 
 

@@ -94,7 +94,7 @@ class Promises:
                 session.known_landed[partition] = None if why else media.ended[partition]
                 session.known[partition] = set() if why else media.known(partition)
         if session.kind == "backfill":
-            session.listed = self.warehouse.accounts.present()
+            session.listed = {one: row.status for one, row in self.warehouse.accounts.present().items()}
             return
         scan = self.scans.get((CATALOGUE, session.kind))
         if session.accepts_removals or scan is None or session.begun - scan.started > WITHIN or scan.abandoned:
@@ -200,7 +200,7 @@ class Promises:
             require(answer is not None, f"a page landed that was never received: {landed}")
             assert answer is not None
             if landed.page == "unreadable":
-                self.warehouse.keep(where, shown(answer.body))
+                self.warehouse.quarantine.setdefault((where, shown(answer.body)), shown(answer.body))
             else:
                 require(answer.status == 200 and answer.whole, f"an answer that is not a page landed: {answer}")
                 self._page(session, landed, answer)

@@ -1,4 +1,4 @@
-"""A few seeds pass, a seed gives the same events, and the harness itself finds what is wrong, and shrinks it."""
+"""A few seeds pass, a seed gives the same events, and the harness itself finds what is wrong."""
 
 from dataclasses import fields, replace
 from datetime import timedelta
@@ -9,15 +9,14 @@ import pytest
 from tests.api.faults import ACTIONS
 from tests.api.feeds import ORDERS, FeedSettings
 from tests.harness.oracle import tables
-from tests.harness.scenario import Command, Day, Restored, Scenario, generate
-from tests.harness.shrink import run_seed, shrink, without
-from tests.harness.simulation import simulate
+from tests.harness.scenario import Command, Day, Restored, generate
+from tests.harness.simulation import run_seed, simulate
 
 
 # Even seeds have only full scans; odd seeds have incremental days, too.
 @pytest.mark.parametrize("seed", [0, 2, 1])
 def test_what_users_see_is_right_under_any_faults(seed: int) -> None:
-    result, failure = run_seed(seed, 2, shrinks=False)
+    result, failure = run_seed(seed, 2)
     assert failure == ""
     assert (result.days, result.ended >= 3) == (5 + seed % 2, True)
 
@@ -36,18 +35,6 @@ def test_a_warehouse_that_breaks_a_rule_is_found(monkeypatch: pytest.MonkeyPatch
     # The oracle expects the first scan that misses an account to remove it.
     monkeypatch.setattr(tables, "_CONFIRM_ACCOUNT", timedelta(days=30))
     assert any(simulate(generate(seed, 4)).violation for seed in range(0, 12, 2))
-
-
-def test_a_failing_scenario_is_reduced_to_what_it_needs() -> None:
-    scenario = generate(7, 6)
-    crashing = [day for day in scenario.days if day.crash]
-
-    def fails(tried: Scenario) -> bool:
-        return any(day.crash == crashing[0].crash for day in tried.days)
-
-    left = shrink(scenario, fails, most=1000)
-    [day] = without(scenario, left).days
-    assert day == Day(crashing[0].number, crash=crashing[0].crash)
 
 
 def test_scenarios_have_every_kind_of_fault_command_and_feed() -> None:

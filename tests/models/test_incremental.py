@@ -15,7 +15,6 @@ from models.incremental import (
     FullReason,
     Incremental,
     Post,
-    least_age,
     read_page,
     why_full,
 )
@@ -106,9 +105,6 @@ def test_the_page_size_does_not_change_the_feed(days: list[int], size: int) -> N
 INCREMENTAL = Incremental(NOW, EVERY)
 
 
-TWO_WEEKS = replace(CLOSED, complete_at=NOW - 2 * EVERY)
-
-
 @pytest.mark.parametrize(
     ("closed", "incremental", "why"),
     [
@@ -120,25 +116,9 @@ TWO_WEEKS = replace(CLOSED, complete_at=NOW - 2 * EVERY)
         (replace(CLOSED, complete_at=NOW - EVERY), INCREMENTAL, FullReason.DUE),
         (replace(CLOSED, full_share=1 / 7), INCREMENTAL, FullReason.DUE),
         (replace(CLOSED, full_share=1.01 / 7), INCREMENTAL, None),
-        # A budget defers the younger ones.
-        (TWO_WEEKS, Incremental(NOW, EVERY, 2.0), FullReason.DUE),
-        (TWO_WEEKS, Incremental(NOW, EVERY, 2.1), None),
     ],
 )
 def test_a_scan_is_recent_unless_a_reason_requires_a_full_one(
     closed: ClosedScan | None, incremental: Incremental | None, why: FullReason | None
 ) -> None:
     assert why_full(closed, incremental) is why
-
-
-@pytest.mark.parametrize(
-    ("budget", "least"),
-    [(None, 0.0), (1000, 0.0), (35, 0.0), (34, 1.2), (20, 1.5), (5, 3.0)],
-)
-def test_the_oldest_full_scans_come_first_and_one_is_always_made(budget: int | None, least: float) -> None:
-    assert least_age([(1.1, 10), (3.0, 10), (1.2, 5), (1.5, 10)], budget) == least
-
-
-def test_full_scans_that_are_far_overdue_exceed_the_budget() -> None:
-    assert least_age([(9.0, 10), (8.0, 10), (5.0, 10), (4.0, 10), (1.0, 10)], 10) == 4.0
-    assert least_age([], 10) == 0.0

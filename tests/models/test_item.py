@@ -56,7 +56,7 @@ def read_item(raw: bytes, mapping: Mapping) -> Item:
         {name: values[7] for name, values in items.values.items() if name.startswith("/") == is_field}
         for is_field in (False, True)
     )
-    types = {path: kind for path, kind, _ in items.kinds}
+    types = {path: kind for path, member, kind, _ in items.kinds if not member}
     return Item(items.media_ids[7], columns, counts, fields, types, items.contents[7], items.content_hashes[7])
 
 

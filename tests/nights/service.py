@@ -52,7 +52,7 @@ class Service(Api):
 
     async def answer(self, request: PageRequest) -> Response:
         self.asked.append(request)
-        body = self.page(request)
+        body = self.render(request)
         found = self.respond(request, json.loads(body))
         if found is None:
             return await super().answer(request)
@@ -66,7 +66,7 @@ class Service(Api):
     def post_ids(self, position: int) -> list[str]:
         """Return the ids of the posts of the account at this position."""
         account = list(self.catalogue.accounts(0))[position]
-        return [json.loads(text)["id"] for _, text in self.catalogue.items(account, "posts", 0)]
+        return [item["id"] for _, item in self.catalogue.items(account, "posts", 0)]
 
 
 def is_media(request: PageRequest, position: int | None = None, surface: str = "posts") -> bool:

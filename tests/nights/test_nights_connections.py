@@ -55,7 +55,7 @@ def test_a_server_that_wants_a_client_certificate_is_named(operator: Operator) -
 
 # A TLS port that is sent plain text says nothing, or refuses as nginx does, without an envelope.
 @pytest.mark.parametrize(
-    ("asked", "meet", "fix"), [("https", refuse, "http://"), ("http", refuse, "https"), ("http", None, "https")]
+    ("asked", "meet", "fix"), [("https", refuse, "or http"), ("http", refuse, "https"), ("http", None, "https")]
 )
 def test_the_wrong_scheme_is_named(
     operator: Operator, asked: str, meet: Callable[[socket.socket, int], None] | None, fix: str

@@ -1,4 +1,3 @@
-import json
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +13,7 @@ DEFAULT = SandboxSettings()
 
 def everything(settings: SandboxSettings, day: int, surface: str | None = None) -> Items:
     return {
-        (account.id, of, json.loads(item)["id"]): json.loads(item)
+        (account.id, of, item["id"]): item
         for account, of, item in truth(Catalogue(settings), day)
         if surface in (None, of)
     }

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.state import database
-from connectors.state.database import open_state, open_state_read_only, state_path
+from connectors.state.database import open_state, open_state_read_only
 from models.errors import WarehouseUnusable
 from models.tables import STATE
 
@@ -41,10 +41,6 @@ def test_a_new_file_has_all_tables_and_is_durable(tmp_path: Path) -> None:
         assert pragmas == ["wal", 2]
 
 
-def test_the_state_belongs_to_its_warehouses_file(tmp_path: Path) -> None:
-    assert state_path(tmp_path / "a.duckdb") != state_path(tmp_path / "b.duckdb")
-
-
 def test_there_is_nothing_to_read_before_the_first_command(tmp_path: Path) -> None:
     with open_state_read_only(tmp_path / "state.sqlite") as state:
         assert state is None
@@ -70,10 +66,6 @@ def test_a_change_of_the_schema_is_made_in_one_transaction(tmp_path: Path, monke
     (steps / "0003.sql").write_text("ALTER TABLE runs ADD COLUMN disk TEXT")
     with open_state(file) as state:
         assert {"machine", "disk"} <= state.read(columns)
-
-
-def test_files_of_changes_are_numbered_without_a_gap() -> None:
-    assert [step.name for step in database.changes()] == [f"{n:04}.sql" for n in range(2, 2 + len(database.changes()))]
 
 
 @pytest.mark.parametrize(
@@ -102,11 +94,3 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -
     with pytest.raises(WarehouseUnusable, match=r"^[^\n]* cannot be used: [^\n]* Fix: [^\n]*$"), open_state(file):
         pass
     assert file.read_bytes() == content
-
-
-def test_a_folder_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path) -> None:
-    with (
-        pytest.raises(WarehouseUnusable, match=r"cannot be used: .*Fix: "),
-        open_state(tmp_path / "missing" / "state.sqlite"),
-    ):
-        pass

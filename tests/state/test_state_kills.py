@@ -3,10 +3,8 @@
 import asyncio
 import os
 import shutil
-import sqlite3
 import traceback
 from collections.abc import Callable
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -149,20 +147,6 @@ def test_a_run_that_is_killed_at_each_step_leaves_what_an_uninterrupted_one_woul
     assert step > 60
 
 
-def test_a_first_run_that_is_killed_at_each_step_begins_again(first_day: Path, tmp_path: Path) -> None:
-    step = 1
-    while True:
-        folder = tmp_path / f"data-{step}"
-        folder.mkdir()
-        was_killed = killed_at(step, lambda folder=folder: day(folder, 0))  # type: ignore[misc]
-        assert not was_killed or day(folder, 0) is RunState.COMPLETE
-        assert rows(folder) == rows(first_day), step
-        if not was_killed:
-            break
-        step += 29
-    assert step > 60
-
-
 def _restore(folder: Path, backup: Path, name: str) -> None:
     for path in folder.glob(f"{name}*"):
         if path.is_dir():
@@ -192,13 +176,6 @@ def test_a_file_that_was_restored_alone_is_refused_and_nothing_is_changed(
     assert rows(folder) == rows(both_days)
 
 
-def test_a_raw_store_that_was_restored_alone_is_refused(first_day: Path, both_days: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(both_days, tmp_path / "data")
-    _restore(folder, first_day, "raw")
-    with pytest.raises(WarehouseUnusable, match=r"raw-\d+.parquet, which the warehouse needs, is missing"):
-        day(folder, 2)
-
-
 @pytest.mark.parametrize("name", [STATE, "warehouse.duckdb"])
 def test_a_file_that_is_missing_is_named(both_days: Path, tmp_path: Path, name: str) -> None:
     folder = shutil.copytree(both_days, tmp_path / "data")
@@ -208,10 +185,3 @@ def test_a_file_that_is_missing_is_named(both_days: Path, tmp_path: Path, name: 
             day(folder, 2)
     shutil.copy(both_days / name, folder / name)
     assert day(folder, 2) is RunState.COMPLETE
-
-
-def test_every_run_has_another_token(both_days: Path) -> None:
-    with closing(sqlite3.connect(both_days / STATE)) as state, duckdb.connect(both_days / "warehouse.duckdb") as db:
-        [token] = state.execute("SELECT token FROM identity").fetchall()
-        assert db.execute("SELECT token, token_before FROM core.warehouse").fetchall() == [(*token, None)]
-    assert len(token[0]) == 32

@@ -18,7 +18,6 @@ from connectors.state.identity import (
     read_operations,
     read_service,
     unmark_forgotten,
-    write_token,
 )
 from connectors.state.inbox import land
 from connectors.state.progress import lift_cooldowns, read_cooldowns
@@ -85,6 +84,33 @@ def test_runs_of_another_service_or_selection_are_not_resumed(state: State) -> N
     assert begin(state, "3", base_url="https://a", selection="stories") == ()
     assert begin(state, "4", base_url="https://a") == ("1",)
     assert begin(state, "5", base_url="https://a", at=NOW + 2 * DAY) == ()
+
+
+# The earlier runs, newest first: id, the hours since each began, how it ended, what it resumed; and what is resumed.
+@pytest.mark.parametrize(
+    ("earlier", "resumed"),
+    [
+        ("c 1 interrupted b, b 2 interrupted a, a 3 interrupted -", "cba"),
+        ("c 1 interrupted -, b 2 interrupted -", "c"),
+        ("c 1 interrupted b, b 2 published a, a 3 interrupted -", "c"),
+        ("b 1 published a, a 2 interrupted -", ""),
+        ("b 1 complete a, a 2 interrupted -", "ba"),
+        ("b 1 interrupted forgotten", "b"),
+        ("b 1 interrupted a, a 2 interrupted b", "ba"),
+        ("b 1 interrupted a, a 24 interrupted -", "ba"),
+        ("b 1 interrupted a, a 24.01 interrupted -", ""),
+        ("b -1 interrupted -", ""),
+    ],
+)
+def test_a_run_resumes_the_chain_of_unfinished_runs(state: State, earlier: str, resumed: str) -> None:
+    for run in reversed(earlier.split(", ")):
+        run_id, hours, ended, resumes = run.split()
+        at = NOW - timedelta(hours=float(hours))
+        begin(state, run_id, at=at)
+        run_state = RunState.INTERRUPTED if ended == "interrupted" else RunState.COMPLETE
+        published_at = NOW if ended == "published" else None
+        state.write(end_run, run_id, run_state, now=at, resumes=resumes, published_at=published_at)
+    assert begin(state, "new") == tuple(resumed)
 
 
 def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> None:
@@ -172,9 +198,3 @@ def test_times_of_a_clock_that_was_ahead_are_moved_to_now(state: State) -> None:
 def test_which_files_belong_together(state: Identity, warehouse: Identity, wrong: str | None) -> None:
     found = find_mismatch(state, warehouse)
     assert (found is None) if wrong is None else (found is not None and wrong in found and "Fix: " in found)
-
-
-def test_the_token_is_stored(state: State) -> None:
-    assert state.read(read_identity) == Identity("", 0)
-    state.write(write_token, "a")
-    assert state.read(read_identity) == Identity("a", 0)

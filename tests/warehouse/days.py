@@ -16,6 +16,7 @@ from connectors.state.published import read_published
 from connectors.warehouse.publish.publish import Publication, publish
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.cadence import read_goals
 from models.landing import Landing
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
@@ -148,7 +149,9 @@ class Days:
         rows = self.runs, self.warnings, self.checkpoints
         state = [pa.Table.from_pylist(*each) for each in zip(rows, state_schemas(), strict=True)]
         day = timedelta(days=1)
-        publication = Publication(at(hour), "1", 1.5 * day, 7 * day, rig.folder / "raw", **given)
+        publication = Publication(
+            at(hour), "1", 1.5 * day, 7 * day, read_goals("1d"), raw_folder=rig.folder / "raw", **given
+        )
         publish(rig.db, rig.folder / "warehouse.duckdb", path, state, publication)
         return path
 

@@ -16,7 +16,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.storage.connection import open_warehouse
+from connectors.warehouse.storage.connection import open_warehouse, transaction
 from models.checkpoint import Checkpoint, ScanState
 from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN, Mapping
@@ -105,7 +105,8 @@ class Rig:
         """Merge the inbox."""
         done = []
         while batch := cut_batch(self.inbox):
-            done.append(merge_batch(self.db, batch, self.mapping, self.folder / "raw"))
+            with transaction(self.db):
+                done.append(merge_batch(self.db, batch, self.mapping, self.folder / "raw"))
             del self.inbox[: len(batch)]
         return done
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.raw.parts import find_unmerged_parts, read_parts
+from connectors.warehouse.storage.connection import transaction
 from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN
 from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, opened
@@ -92,7 +93,7 @@ def merge_divided(rig: Rig, runs: Sequence[Sequence[Landing]], cuts: st.DataObje
             if cuts and cuts.draw(st.booleans(), "is killed"):
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(merge, "_SQL", {**merge._SQL, "merged": "SELECT error('killed')"})  # noqa: SLF001
-                    with pytest.raises(duckdb.InvalidInputException):
+                    with pytest.raises(duckdb.InvalidInputException), transaction(rig.db):
                         merge_batch(rig.db, batch, BUILT_IN, rig.folder / "raw")
                 inbox = {page.seq for page in rest}
                 [(merged_seq, raw_seq)] = rig.rows("merged_seq, raw_seq", "warehouse")
@@ -100,7 +101,8 @@ def merge_divided(rig: Rig, runs: Sequence[Sequence[Landing]], cuts: st.DataObje
                 for part in find_unmerged_parts(raw, merged_seq=merged_seq, raw_seq=raw_seq, inbox=inbox):
                     part.unlink()
                 continue
-            merge_batch(rig.db, batch, BUILT_IN, rig.folder / "raw")
+            with transaction(rig.db):
+                merge_batch(rig.db, batch, BUILT_IN, rig.folder / "raw")
             del rest[: len(batch)]
         if number < len(runs):
             rig.end_run()

@@ -38,36 +38,6 @@ def test_every_content_of_an_item_counts_in_order(rig: Rig, pages: list[str], *,
     assert stored[place] == json.dumps(item("a", caption="A")).encode()
 
 
-def test_versions_have_their_times_and_their_bytes(rig: Rig) -> None:
-    rig.full_scan(item("a", caption="one", tags=["x"], like_count=1))
-    first = rig.now
-    rig.wait(1)
-    rig.full_scan(item("a", caption="one", tags=["x"], like_count=2))
-    counted = rig.now
-    rig.wait(1)
-    rig.full_scan(item("a", caption="two", tags=["y"], like_count=2))
-    assert rig.rows("valid_from, valid_to, changed, raw_landed, raw_position, run_seq", "media_versions") == [
-        (first, rig.now, ["/tags", "caption"], 2, 0, 1)
-    ]
-    assert rig.rows("first_seen_at, changed_at, content_changed_at, raw_landed") == [(first, rig.now, rig.now, 3)]
-    assert rig.rows("metric, value, observed_at", "media_counts") == [
-        ("like_count", 1, first),
-        ("like_count", 2, counted),
-    ]
-
-
-def test_a_count_that_is_no_longer_sent_is_one_null(rig: Rig) -> None:
-    for fields in ({"like_count": 1, "view_count": "7"}, {"view_count": 8}, {"view_count": 8}, {"like_count": 1}):
-        rig.full_scan(item("a", **fields))
-    counts = rig.rows("metric, value", "media_counts", "metric, observed_at, rowid")
-    assert counts == [
-        ("like_count", 1), ("like_count", None), ("like_count", 1),
-        ("view_count", 7), ("view_count", 8), ("view_count", None),
-    ]  # fmt: skip
-    assert rig.rows("*", "media_versions") == []
-    assert rig.values("is_count", "fields") == [True]
-
-
 def test_a_count_that_the_mapping_ignores_has_its_newest_value_and_no_history(rig: Rig) -> None:
     rig.mapping = replace(
         BUILT_IN, ignore=tuple(path for one in BUILT_IN.columns for path in one.paths if "like" in path)
@@ -91,12 +61,6 @@ def test_an_address_signed_anew_is_updated_and_is_no_change(rig: Rig) -> None:
     assert rig.rows("*", "media_versions") == []
     rig.full_scan(item("a", media_url="https://cdn/2", parts=[{"id": "1", "url": "https://cdn/p2"}]))
     assert rig.values("last_seen_at") == [rig.now]
-
-
-def test_a_list_with_another_address_is_not_named_among_the_changed_columns(rig: Rig) -> None:
-    rig.full_scan(item("a", parts=[{"id": "1", "url": "https://cdn/1", "like_count": 1}]))
-    rig.full_scan(item("a", caption="new", parts=[{"id": "1", "url": "https://cdn/2", "like_count": 2}]))
-    assert rig.values("changed", "media_versions") == [["caption"]]
 
 
 def test_the_same_bytes_in_two_accounts_are_two_items(rig: Rig) -> None:
@@ -125,14 +89,6 @@ def test_a_page_that_cannot_be_read_is_quarantined_as_a_whole(rig: Rig) -> None:
     assert rig.rows("position, payload", "quarantine") == [(None, '{"items": "\\xff')]
 
 
-def test_columns_are_unique_whatever_their_case_and_not_reserved(rig: Rig) -> None:
-    rig.full_scan(item("a", foo=1, Foo=2, FOO=3, ig_username="x", select=1, seen_seq="mine"))
-    assert rig.values("column_name", "fields", "ordinal") == [
-        "foo", "ig_username_2", "seen_seq_2", "select_", "foo_2", "foo_3",
-    ]  # fmt: skip
-    assert rig.rows("foo, foo_2, foo_3, ig_username_2, select_, seen_seq_2") == [(1, 2, 3, "x", 1, "mine")]
-
-
 def test_fields_past_the_limit_stay_in_overflow(rig: Rig) -> None:
     rig.full_scan(item("a", **{f"f{number:03}": number for number in range(700)}))
     [(overflow,)] = rig.rows("overflow")
@@ -140,17 +96,6 @@ def test_fields_past_the_limit_stay_in_overflow(rig: Rig) -> None:
     assert len(json.loads(overflow)) == 400
     rig.full_scan(item("a", **{f"f{number:03}": number + (number == 650) for number in range(700)}))
     assert rig.values("changed", "media_versions") == [["/f650"]]
-
-
-def test_the_raw_store_has_every_version_byte_for_byte(rig: Rig) -> None:
-    records = [item("a"), item("a", caption="\u00e9"), item("b", x=1.50)]
-    for record in records:
-        rig.full_scan(record)
-    rig.full_scan(records[0])
-    rows = [row for part in read_parts(rig.folder / "raw", merged_seq=4) for row in part.to_pylist()]
-    assert [row["payload"] for row in rows] == [json.dumps(record).encode() for record in [*records, records[0]]]
-    assert (rows[0]["landed"], rows[0]["position"], rows[0]["correlation_id"]) == (1, 0, "correlation-1")
-    assert sum(part.num_rows for part in read_parts(rig.folder / "raw", merged_seq=2)) == 2
 
 
 def test_the_content_of_a_version_has_texts_as_they_came(rig: Rig) -> None:

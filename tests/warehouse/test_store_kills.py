@@ -1,7 +1,5 @@
 """A kill leaves a file that opens again, with all or nothing of a merge; and files that do not belong together."""
 
-import os
-import stat
 import subprocess
 import sys
 from itertools import permutations
@@ -12,7 +10,7 @@ import pytest
 
 from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, part_path, read_parts
 from connectors.warehouse.storage.connection import open_warehouse
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, explain
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from tests.warehouse.rig import Rig, item, opened
 
 VALUES = {
@@ -113,27 +111,6 @@ def test_a_part_that_is_newer_than_the_warehouse_is_refused_and_kept(rig: Rig) -
     assert part_numbers(raw) == [2]
 
 
-def test_a_damaged_page_of_a_part_is_found(rig: Rig) -> None:
-    rig.full_scan(*(item(str(number), caption=os.urandom(200).hex()) for number in range(20)))
-    part = part_path(rig.folder / "raw", 1)
-    data = bytearray(part.read_bytes())
-    data[len(data) // 2] ^= 1
-    part.write_bytes(data)
-    with pytest.raises(WarehouseUnusable, match=r"raw-0+1\.parquet cannot be read"):
-        list(read_parts(rig.folder / "raw", merged_seq=1))
-
-
-def test_files_are_readable_by_their_owner_only(rig: Rig) -> None:
-    rig.full_scan(item("a"))
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in rig.folder.rglob("*")}
-    assert modes == {
-        "warehouse.duckdb": 0o600,
-        "warehouse.duckdb.wal": 0o600,
-        "raw": 0o700,
-        "raw-000000000000001.parquet": 0o600,
-    }
-
-
 def test_a_file_of_an_older_or_newer_version_or_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "w.duckdb"
     for statements, message in (
@@ -152,16 +129,6 @@ def test_a_file_of_an_older_or_newer_version_or_of_something_else_is_refused_by_
     path.write_text("no DuckDB file, but a text of more than a few bytes")
     with pytest.raises(WarehouseUnusable, match="Fix: set the path to another file"), open_warehouse(path):
         pass
-
-
-def test_another_process_that_holds_the_file_is_named(rig: Rig) -> None:
-    code = "import sys, duckdb; duckdb.connect(sys.argv[1])"
-    path = rig.folder / "warehouse.duckdb"
-    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, capture_output=True, text=True)
-    assert "Conflicting lock is held" in done.stderr
-    text = done.stderr[done.stderr.index("IO Error") :]
-    assert isinstance(explain(path, OSError(text)), WarehouseBusy)
-    assert f"(process {os.getpid()})" in str(explain(path, OSError(text)))
 
 
 def test_every_table_and_column_has_a_comment(rig: Rig) -> None:

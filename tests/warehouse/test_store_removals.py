@@ -77,12 +77,6 @@ def test_an_unchanged_item_that_returns_is_present_from_its_first_sighting(rig: 
     assert rig.values("event", "events") == ["removed", "returned"]
 
 
-def test_an_item_that_changes_stays_known_to_recent_scans(rig: Rig) -> None:
-    for caption in ("A caption", "Another caption"):
-        rig.full_scan(item("a", caption=caption))
-    assert rig.rows("present_seq, seen_seq") == [(1, 2)]
-
-
 def test_a_resumed_scan_that_a_backfill_overtook_decides_nothing(rig: Rig) -> None:
     sync = rig.scan()
     for number in range(3):
@@ -118,11 +112,6 @@ def test_a_recent_scan_covers_only_posts_after_its_last_one(rig: Rig) -> None:
     assert rig.rows("media_id, removal") == [("last", None), ("newer", "removed"), ("oldest", None), ("tied", None)]
     [(covered_from, complete_at, recent_at)] = rig.rows("covered_from, complete_at, recent_at", "closed_scans")
     assert (covered_from.day, recent_at - complete_at) == (3, rig.now - complete_at)
-
-
-def test_a_recent_scan_without_a_full_one_before_closes_nothing(rig: Rig) -> None:
-    rig.full_scan(item("a"), state="recent", read_to=rig.now)
-    assert rig.rows("*", "closed_scans") == []
 
 
 def test_a_scan_that_rejected_a_record_neither_misses_nor_confirms(rig: Rig) -> None:
@@ -174,40 +163,6 @@ def test_items_of_one_id_that_differ_in_time_or_permalink_decide_no_removal(
     assert rig.rows("finding, record_id", "scan_findings") == [("same_id", "1")]
 
 
-def test_a_caption_that_is_edited_while_a_scan_pages_is_no_finding(rig: Rig) -> None:
-    scan = rig.scan()
-    scan.page(item("a", caption="Before"))
-    scan.close(item("a", caption="After"))
-    rig.merge()
-    assert rig.rows("*", "scan_findings") == []
-
-
-def test_a_sighting_and_the_close_of_its_scan_in_one_batch_and_in_two(rig: Rig) -> None:
-    rig.full_scan(item("a"), item("b"))
-    for is_divided in (False, True):
-        scan = rig.scan()
-        scan.page(item("b"))
-        if is_divided:
-            rig.merge()
-        scan.close(item("a"))
-        rig.merge()
-        assert rig.values("missed_at") == [None, None]
-
-
-def test_a_post_that_moves_to_another_surface_is_removed_from_the_first(rig: Rig) -> None:
-    rig.full_scan(item("a"), item("moves"))
-    for _ in range(2):
-        rig.wait(2)
-        rig.full_scan(item("a"))
-        rig.full_scan(item("moves", timestamp=rig.now.isoformat()), partition=STORIES)
-    rig.end_run()
-    assert rig.rows("surface, media_id, removal") == [
-        ("posts", "a", None),
-        ("posts", "moves", "removed"),
-        ("stories", "moves", None),
-    ]
-
-
 def test_a_story_past_its_day_expires_at_once_and_a_younger_one_does_not(rig: Rig) -> None:
     old, young = (item(name, timestamp=(rig.now).isoformat()) for name in ("old", "young"))
     rig.full_scan(old, partition=STORIES)
@@ -223,16 +178,6 @@ def test_a_story_past_its_day_expires_at_once_and_a_younger_one_does_not(rig: Ri
     rig.end_run()
     assert rig.values("removal") == ["expired", "removed"]
     assert rig.rows("expired, removed, missed", "run_counts") == [(1, 1, 2)]
-
-
-def test_a_story_that_expires_and_is_listed_again_has_both_events_also_in_one_merge(rig: Rig) -> None:
-    story = item("old", timestamp=rig.now.isoformat())
-    rig.full_scan(story, partition=STORIES)
-    rig.wait(25)
-    rig.scan(STORIES).close()
-    rig.scan(STORIES).close(story)
-    rig.merge()
-    assert rig.values("event", "events") == ["expired", "returned"]
 
 
 def test_a_run_removes_little_by_itself(rig: Rig) -> None:

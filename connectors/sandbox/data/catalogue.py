@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from connectors.sandbox.contract import ACTIVE, POSTS, STORIES, TOKEN_EXPIRED, UUID
 from connectors.sandbox.data.identity import Draw
-from connectors.sandbox.data.items import Item, graph
+from connectors.sandbox.data.items import Document, Item, graph
 from connectors.sandbox.data.posts import Posts, Stories
 from connectors.sandbox.data.words import username
 from connectors.sandbox.settings import SandboxSettings
@@ -34,12 +34,9 @@ class Account(NamedTuple):
     public_id: str
     status: str
 
-    def json(self) -> str:
-        """Return the account's JSON object (API 2); no value needs escaping."""
-        return (
-            f'{{"id":"{self.id}","ig_username":"{self.ig_username}",'
-            f'"public_id":"{self.public_id}","status":"{self.status}"}}'
-        )
+    def record(self) -> dict[str, str]:
+        """Return the element (API 2)."""
+        return {"id": self.id, "ig_username": self.ig_username, "public_id": self.public_id, "status": self.status}
 
 
 class Catalogue:
@@ -87,13 +84,15 @@ class Catalogue:
         positions = range(after + 1, self._size(day)) if grant is None else grant[bisect_right(grant, after) :]
         return (account for position in positions if (account := self.find(position, day)))
 
-    def items(self, account: Account, surface: str, day: int, before: int = FIRST_ITEM) -> Iterator[tuple[int, str]]:
-        """Yield the sequence and the JSON text of the items of one account and surface, newest first."""
+    def items(
+        self, account: Account, surface: str, day: int, before: int = FIRST_ITEM
+    ) -> Iterator[tuple[int, Document]]:
+        """Yield the sequence and the record of the items of one account and surface, newest first."""
         for item in self.surfaces[surface].before(account.position, day, before):
             yield item.sequence, self.render(item, account, day)
 
-    def render(self, item: Item, account: Account, day: int) -> str:
-        """Return an item as JSON text."""
+    def render(self, item: Item, account: Account, day: int) -> Document:
+        """Return an item's record."""
         return graph(item, account.ig_username, owner(account), day)
 
     def _size(self, day: int) -> int:

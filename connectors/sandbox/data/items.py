@@ -1,9 +1,10 @@
-"""An item of the media list on one day, and its JSON. The API does not document its shape (API 2)."""
+"""An item of the media list on one day, and its record. The API does not document its shape (API 2)."""
 
 from base64 import urlsafe_b64encode
 from datetime import UTC, datetime
-from json.encoder import encode_basestring
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+Document = dict[str, Any]
 
 DAY = 86_400
 
@@ -19,9 +20,14 @@ class Child(NamedTuple):
     id: int
     media_type: str
 
+    def record(self, day: int) -> Document:
+        """Return the child's record in its item."""
+        url = signed(self.id, self.media_type, day)
+        return {"id": str(self.id), "media_type": self.media_type, "media_url": url}
+
 
 class Item(NamedTuple):
-    """A post or a story on one day. A tuple for speed, because each page needs fifty.
+    """A post or a story on one day.
 
     ``sequence`` increases with time within one account and surface. ``published`` is in epoch seconds.
     """
@@ -54,27 +60,27 @@ def signed(item_id: int, media_type: str, day: int) -> str:
     return f"{_CDN}/{item_id}_n.{suffix}?_nc_ht=cdn.example&oh=00_{(day + 1) * _FACTOR & _MASK:016x}"
 
 
-def graph(item: Item, username: str, owner: int, day: int) -> str:
-    """Render an item with the names of the Instagram Graph API; missing values are left out.
+def graph(item: Item, username: str, owner: int, day: int) -> Document:
+    """Return an item with the names of the Instagram Graph API; missing values are left out.
 
     ``owner`` is the account's number on the social network.
     """
-    caption = "" if item.caption is None else f'"caption":{encode_basestring(item.caption)},'
     code = shortcode(item.id)
-    thumbnail = children = ""
-    if item.media_type == "VIDEO":
-        thumbnail = f'"thumbnail_url":"{signed(item.id + 1, "IMAGE", day)}",'
-    if item.children:
-        inner = [
-            f'{{"id":"{child.id}","media_type":"{child.media_type}",'
-            f'"media_url":"{signed(child.id, child.media_type, day)}"}}'
-            for child in item.children
-        ]
-        children = f',"children":{{"data":[{",".join(inner)}]}}'
-    return (
-        f'{{"id":"{item.id}",{caption}"media_type":"{item.media_type}",'
-        f'"media_product_type":"{item.product_type}","media_url":"{signed(item.id, item.media_type, day)}",{thumbnail}'
-        f'"permalink":"{SITE}/p/{code}/","shortcode":"{code}","timestamp":"{iso(item.published)}+0000","username":"{username}",'
-        f'"owner":{{"id":"{owner}"}},"like_count":{item.likes},"comments_count":{item.comments},'
-        f'"is_comment_enabled":{"true" if item.comments_open else "false"}{children}}}'
-    )
+    record = {
+        "id": str(item.id),
+        "caption": item.caption,
+        "media_type": item.media_type,
+        "media_product_type": item.product_type,
+        "media_url": signed(item.id, item.media_type, day),
+        "thumbnail_url": signed(item.id + 1, "IMAGE", day) if item.media_type == "VIDEO" else None,
+        "permalink": f"{SITE}/p/{code}/",
+        "shortcode": code,
+        "timestamp": f"{iso(item.published)}+0000",
+        "username": username,
+        "owner": {"id": str(owner)},
+        "like_count": item.likes,
+        "comments_count": item.comments,
+        "is_comment_enabled": item.comments_open,
+        "children": {"data": [child.record(day) for child in item.children]} if item.children else None,
+    }
+    return {name: value for name, value in record.items() if value is not None}

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from connectors.sandbox.contract import KEY_SCOPES
 from connectors.sandbox.data.catalogue import Grant
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.http.replies import Resource
@@ -20,17 +19,17 @@ _SEAL_BYTES = 11
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A key's name, its scopes, and the positions of its accounts in the catalogue, in order; None: all accounts."""
+    """A key's name, whether it may list media, and the positions of its accounts, in order; None: all accounts."""
 
     name: str
-    scopes: tuple[str, ...] = KEY_SCOPES
+    lists_media: bool = True
     positions: Grant = None
 
 
 # The format of the API's keys is not documented (API 5.10).
 _KEYS: Mapping[str, Credential] = {
     DEMO_KEY: Credential("demo"),
-    NO_SCOPE_KEY: Credential("no-scope", scopes=()),
+    NO_SCOPE_KEY: Credential("no-scope", lists_media=False),
     ONE_ACCOUNT_KEY: Credential("one-account", positions=(0,)),
     NO_ACCOUNT_KEY: Credential("no-account", positions=()),
 }

@@ -1,9 +1,9 @@
 """The sandbox: API v1 as an ASGI application (API 4), together with its control endpoints."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from functools import lru_cache
 from hashlib import blake2b
 from itertools import count, islice
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, MEDIA_KEY_SCOPE, UUID, Error
+from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, UUID
 from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Account, Catalogue
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.http.access import Credential, Cursors, RateLimiter, find_credential
@@ -29,9 +29,6 @@ class Sandbox:
     The attribute ``day`` may be set at any time, even during a scan. A subclass can override ``answer``.
     """
 
-    # About 64 MB of pages with 50 posts.
-    cached_pages = 2048
-
     def __init__(
         self,
         settings: SandboxSettings | None = None,
@@ -47,7 +44,6 @@ class Sandbox:
         self.faults: list[Fault] = []
         limits = {CATALOG_SCOPE: self.settings.account_catalog, ACCOUNT_SCOPE: self.settings.selected_account}
         self.limiter = RateLimiter(limits, clock)
-        self.page = lru_cache(self.cached_pages)(self.render)
         self.sleep = sleep
         head = blake2b(f"{self.settings.seed} {clock()}".encode(), digest_size=9).hexdigest().upper()
         self.correlation_ids: Iterator[str] = (f"{head}{number:08X}" for number in count(1))
@@ -75,53 +71,53 @@ class Sandbox:
             await self.sleep(fault.delay)
             if refusal := fault.refusal():
                 raise refusal
-        return Response(self.page(request), media_type="application/json")
+        return Response(self.render(request), media_type="application/json")
 
     def _check(self, scope: Scope) -> PageRequest:
         account_id = account_of(scope["method"], scope["path"])
         credential = find_credential(dict(scope["headers"]).get(b"authorization", b""))
         if credential is None:
-            raise Refused(Error.UNAUTHORIZED)
+            raise Refused("api_unauthorized")
         account = None if account_id is None else self.granted(credential, account_id)
         kind, position = (CATALOG_SCOPE, -1) if account is None else (ACCOUNT_SCOPE, account.position)
         wait = self.limiter.admit(kind, credential.name, position)
         if wait is not None:
-            raise Refused(Error.RATE_LIMITED, retry_after=wait)
+            raise Refused("rate_limited", retry_after=wait)
         surface, cursor, limit = read_query(scope["query_string"], media=account is not None)
         anchor: int | None = FIRST_ACCOUNT if account is None else FIRST_ITEM
         if cursor is not None:
             anchor = self.cursors.read(cursor, (position, surface))
         if anchor is None:
-            raise Refused(Error.INVALID_CURSOR)
+            raise Refused("api_invalid_cursor")
         grant = credential.positions if account is None else None
         return PageRequest(account, surface, cursor, anchor, limit, grant, self.day)
 
     def granted(self, credential: Credential, account_id: str) -> Account:
         """Return an account that a key has access to. Raises Refused."""
-        if MEDIA_KEY_SCOPE not in credential.scopes:
-            raise Refused(Error.SCOPE_DENIED)
+        if not credential.lists_media:
+            raise Refused("api_scope_denied")
         if UUID.fullmatch(account_id) is None:
-            raise Refused(Error.INVALID_CONFIGURATION)
+            raise Refused("api_automation_invalid_configuration")
         position = self.catalogue.position(account_id)
         is_granted = credential.positions is None or position in credential.positions
         if not is_granted or not self.catalogue.has_listed(position, self.day):
-            raise Refused(Error.ACCOUNT_NOT_GRANTED)
+            raise Refused("api_account_not_granted")
         account = self.catalogue.find(position, self.day)
         if account is None:
             # The account has left the service. Only a key with access to it may find out (API 5.9).
-            raise Refused(Error.MEDIA_NOT_FOUND)
+            raise Refused("api_automation_media_not_found")
         return account
 
     def render(self, request: PageRequest) -> bytes:
         """Return the body of a page."""
         account, day, limit = request.account, request.day, request.limit
-        rows = (
-            ((one.position, one.json()) for one in self.catalogue.accounts(day, request.grant, request.anchor))
+        records = (
+            ((one.position, one.record()) for one in self.catalogue.accounts(day, request.grant, request.anchor))
             if account is None
             else self.catalogue.items(account, request.surface, day, request.anchor)
         )
-        found = list(islice(rows, limit + 1))
-        texts = ",".join(text for _, text in found[:limit])
+        found = list(islice(records, limit + 1))
         # The anchor is an item, not an offset, so that added and removed items do not shift the pages of a scan.
-        following = f'"{self.cursors.issue(request.resource, found[limit - 1][0])}"' if len(found) > limit else "null"
-        return f'{{"items":[{texts}],"next_cursor":{following}}}'.encode()
+        following = self.cursors.issue(request.resource, found[limit - 1][0]) if len(found) > limit else None
+        page = {"items": [record for _, record in found[:limit]], "next_cursor": following}
+        return json.dumps(page, ensure_ascii=False, separators=(",", ":")).encode()

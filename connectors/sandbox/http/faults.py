@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from fastapi import FastAPI
 from pydantic import BaseModel, Field, model_validator
 
-from connectors.sandbox.contract import ACCOUNTS, ERRORS, MEDIA, Error, Surface
+from connectors.sandbox.contract import ACCOUNTS, ERRORS, MEDIA, Surface
 from connectors.sandbox.http.replies import PageRequest, Refused
 from connectors.sandbox.settings import MAX_DAY, RateLimit
 
@@ -44,18 +44,16 @@ class Fault(BaseModel, frozen=True, extra="forbid"):
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
-        if self.code not in ERRORS and (self.code or not self.delay):
+        if self.code not in ERRORS and (self.code is not None or not self.delay):
             raise ValueError(f"a fault has a delay, or one of these codes: {', '.join(ERRORS)}")
         return self
 
     def refusal(self) -> Refused | None:
         """Return the error of this fault; None: there is none."""
-        error = ERRORS.get(self.code or "")
-        if error is None:
+        if self.code is None:
             return None
-        if error is Error.VALIDATION_ERROR:
-            return Refused(error, issues=[{"code": "unrecognized_keys", "path": [0]}])
-        return Refused(error, retry_after=self.retry_after if error is Error.RATE_LIMITED else None)
+        issues = [{"code": "unrecognized_keys", "path": [0]}] if self.code == "api_validation_error" else []
+        return Refused(self.code, issues=issues, retry_after=self.retry_after if self.code == "rate_limited" else None)
 
     def covers(self, request: PageRequest) -> bool:
         """Return whether this fault affects a request."""

@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 from starlette.responses import JSONResponse, Response
 
 from connectors.sandbox import contract
-from connectors.sandbox.contract import ACCOUNTS_PATH, Error
+from connectors.sandbox.contract import ACCOUNTS_PATH
 from connectors.sandbox.data.catalogue import Account, Grant
 
 _MEDIA_PATH = re.compile(rf"{ACCOUNTS_PATH}/([^/]+)/media", re.DOTALL)
@@ -56,23 +56,23 @@ class Refused(Exception):  # noqa: N818 - an error response, not a failure of th
     """
 
     def __init__(
-        self, error: Error, *, issues: Sequence[Mapping[str, object]] = (), retry_after: int | None = None
+        self, code: str, *, issues: Sequence[Mapping[str, object]] = (), retry_after: int | None = None
     ) -> None:
-        super().__init__(error.code)
-        self.error = error
+        super().__init__(code)
+        self.code = code
         self.issues = issues
         self.retry_after = retry_after
 
     def reply(self, correlation_id: str) -> Response:
         """Return the error reply with its envelope (API 2), and with WWW-Authenticate for a 401 (API 5.7)."""
-        error = self.error
-        shown: dict[str, object] = {"code": error.code, "message": error.message, "correlation_id": correlation_id}
+        status, message = contract.ERRORS[self.code]
+        shown: dict[str, object] = {"code": self.code, "message": message, "correlation_id": correlation_id}
         if self.issues:
             shown["details"] = {"issues": self.issues}
-        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         if self.retry_after is not None:
             headers["Retry-After"] = str(self.retry_after)
-        return JSONResponse({"error": shown}, error.status, headers)
+        return JSONResponse({"error": shown}, status, headers)
 
 
 def account_of(method: str, path: str) -> str | None:
@@ -82,7 +82,7 @@ def account_of(method: str, path: str) -> str | None:
     """
     found = _MEDIA_PATH.fullmatch(path)
     if method != "GET" or (found is None and path != ACCOUNTS_PATH):
-        raise Refused(Error.INVALID_REQUEST_URL)
+        raise Refused("api_invalid_request_url")
     return found and found[1]
 
 
@@ -97,14 +97,14 @@ def read_query(raw: bytes, *, media: bool) -> tuple[str, str | None, int]:
     given = dict(pairs)
     issues = list(_issues([name for name, _ in pairs], _MEDIA_QUERY if media else _ACCOUNT_QUERY))
     if media and (issues or given.get("surface") not in contract.SURFACES):
-        raise Refused(Error.INVALID_CONFIGURATION)
+        raise Refused("api_automation_invalid_configuration")
     if issues:
-        raise Refused(Error.VALIDATION_ERROR, issues=issues[: contract.MAX_ISSUES])
+        raise Refused("api_validation_error", issues=issues[: contract.MAX_ISSUES])
     limit, cursor = given.get("limit", str(contract.DEFAULT_LIMIT)), given.get("cursor")
     if _LIMIT.fullmatch(limit) is None or not 1 <= int(limit) <= contract.MAX_LIMIT:
-        raise Refused(Error.INVALID_LIMIT)
+        raise Refused("api_invalid_limit")
     if cursor is not None and not 1 <= len(cursor) <= contract.MAX_CURSOR:
-        raise Refused(Error.INVALID_CURSOR)
+        raise Refused("api_invalid_cursor")
     return given.get("surface", ""), cursor, int(limit)
 
 

@@ -20,7 +20,7 @@ _COLUMNS = """
 SELECT table_name, column_name FROM duckdb_columns()
 WHERE schema_name = 'core' AND data_type = 'TIMESTAMP WITH TIME ZONE' AND comment IS NOT NULL
   AND (table_name, column_name) <> ('media', 'published_at')
-  AND column_name NOT IN ('covered_from', 'read_to', 'known_from', 'resume_after')
+  AND column_name NOT IN ('covered_from', 'read_to', 'known_from', 'resume_after', 'due_at')
 ORDER BY ALL
 """
 

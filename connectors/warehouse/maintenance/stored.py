@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.merge import merge_pages
+from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
-from models.api import DEFAULT_PATHS
 from models.item import Items
 from models.landing import Landing, cut_batch
 from models.mapping import Mapping
@@ -129,6 +128,6 @@ def import_quarantine(
         run, of = (row["run_seq"], row["run_id"]), media(row["account_id"], row["surface"])
         inbox.append(Landing(seq, *run, of, "", seq, row["page"], at, row["correlation_id"], body))
     while batch := cut_batch(inbox):
-        merge_pages(db, batch, mapping, raw, DEFAULT_PATHS)
+        merge_batch(db, batch, mapping, raw)
         del inbox[: len(batch)]
     return len(imported), len(outdated)

@@ -67,13 +67,11 @@ def alter_columns(columns: Iterable[Column], present: Mapping[str, str], table: 
 
 def fields_of(records: Records, items: Items, known: Registry, mapping: MediaMapping) -> Iterator[Field]:
     """Yield what items say about fields: the first value of each type that `known` does not have."""
-    seen = [(MEDIA, path, kind, is_count, n) for (path, kind, is_count), n in items.kinds.items()]
-    members = items.member_kinds.items()
-    seen += [(child_table(path, mapping), member, kind, False, n) for (path, member, kind), n in members]
-    for resource, path, kind, is_count, n in seen:
-        field = known.get((resource, path))
+    for (path, member, kind, is_count), n in items.kinds.items():
+        key = (child_table(path, mapping), member) if member else (MEDIA, path)
+        field = known.get(key)
         if field is None or kind not in field.kinds or is_count > field.is_count:
-            yield Field(resource, path, frozenset({kind}), is_count, records.page(n).received_at)
+            yield Field(*key, frozenset({kind}), is_count, records.page(n).received_at)
 
 
 def table_of(items: Items, columns: Sequence[Column]) -> pa.Table:

@@ -14,12 +14,10 @@ from zlib import crc32
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.accounts import begin_periods, is_repeated, list_account
 from connectors.warehouse.merge.items import merge_items
-from connectors.warehouse.merge.reading import ListedAccount, Records, Rejected, read_records
+from connectors.warehouse.merge.reading import Records, Rejected, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, MergeStats, add_counts
-from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.statements import statements
 from models.api import DEFAULT_PATHS, PagePaths
 from models.checkpoint import Checkpoint, ScanState
@@ -34,6 +32,15 @@ _SQL = statements(__name__)
 
 Row = dict[str, object]
 
+_LISTED_ACCOUNTS = pa.schema(
+    {
+        **dict.fromkeys(("n", "seq", "began_seq", "run_seq"), pa.int64()),
+        **dict.fromkeys(("scan_id", "account_id"), pa.string()),
+        "received_at": pa.timestamp("us", tz="UTC"),
+        "said": pa.struct(dict.fromkeys(("listed_as", "ig_username", "public_id", "status"), pa.string())),
+    }
+)
+
 # Hours, and numbers of full scans.
 _FIGURES = {
     "confirm_after": CONFIRM_AFTER_HOURS,
@@ -44,32 +51,22 @@ _FIGURES = {
 
 
 def merge_batch(
-    db: DuckDBPyConnection,
-    batch: Sequence[Landing],
-    mapping: MediaMapping,
-    raw: Path,
-    paths: PagePaths = DEFAULT_PATHS,
+    db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path, paths: PagePaths = DEFAULT_PATHS
 ) -> MergeStats:
-    """Merge a batch that `cut_batch` returned; `raw` is the folder of the raw store. Return what it changed.
+    """Merge a batch that `cut_batch` returned, in the open transaction; return what it changed.
 
-    The resulting rows do not depend on how landings are divided into batches. Raises duckdb.Error and OSError; nothing
-    is merged then.
+    `raw` is the folder of the raw store. The resulting rows do not depend on how landings are divided into batches.
+    Raises duckdb.Error and OSError.
     """
-    with transaction(db):
-        return merge_pages(db, batch, mapping, raw, paths)
-
-
-def merge_pages(
-    db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path, paths: PagePaths
-) -> MergeStats:
-    """Merge a batch as `merge_batch` does, in the open transaction."""
     records = read_records(batch, paths)
     items = merge_items(db, records, mapping, raw)
     counted = _count_records(records) + items.counted
     findings = [_finding(page, "same_id", media_id) for page, media_id in items.shared_ids]
     if records.accounts:
-        doubled = _write_accounts(db, records.accounts)
-        findings.extend(_finding(listed.page, "listed_twice", listed.account_id) for listed in doubled)
+        rows = [{"n": n, **one} for n, one in enumerate(records.accounts)]
+        db.register("listed_accounts", pa.Table.from_pylist(rows, _LISTED_ACCOUNTS))
+        for name in ("account_listings", "accounts", "periods", "listed_twice"):
+            db.execute(_SQL[name])
     if rejected := sorted([*records.rejected, *items.rejected], key=lambda one: (one.page.seq, one.position or 0)):
         findings.extend(_finding(one.page, "rejected", None) for one in rejected if one.hides_an_id)
         counted.update(_write_quarantine(db, rejected))
@@ -102,28 +99,6 @@ def _count_records(records: Records) -> Counted:
 def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
     partition = asdict(page.partition)
     return {**partition, "scan_id": page.scan_id, "finding": finding, "record_id": record_id, "seq": page.seq}
-
-
-def _write_accounts(db: DuckDBPyConnection, listed: Sequence[ListedAccount]) -> Sequence[ListedAccount]:
-    """Write the accounts that a batch lists; return the records that differ from another one of their catalogue."""
-    rows = db.execute(_SQL["known_accounts"], [[one.account_id for one in listed]]).to_arrow_table().to_pylist()
-    known, begun, doubled = {row["account_id"]: row for row in rows}, list[Row](), []
-    for one in listed:
-        before = known.get(one.account_id)
-        if (after := list_account(before, one)) is None:
-            continue
-        known[one.account_id] = after
-        begun += begin_periods(before, after)
-        if before and one.said and is_repeated(before, one):
-            differs = any(one.said[name] != before[name] for name in ("ig_username", "status"))
-            doubled += [one] if differs else []
-    if known:
-        _offer_rows(db, "listed_accounts", [*known.values()])
-        db.execute(_SQL["accounts"])
-    if begun:
-        _offer_rows(db, "begun", begun)
-        db.execute(_SQL["periods"])
-    return doubled
 
 
 def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected]) -> Counted:

@@ -22,17 +22,6 @@ _OF_PAGE = (
 )  # fmt: skip
 
 
-class ListedAccount(NamedTuple):
-    """An account on a page of the catalogue. `account_id` is in lower case; ids are case-insensitive (API 2).
-
-    `said` are the values of other columns of core.accounts; None in a malformed record.
-    """
-
-    page: Landing
-    account_id: str
-    said: dict[str, str] | None
-
-
 class Rejected(NamedTuple):
     """A record that goes to quarantine; `position` is None if it is the whole page. `digest` tells equal ones.
 
@@ -53,7 +42,8 @@ class Records:
 
     `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page. `sizes`
     are the numbers of records on the pages, and `unknown_fields` those of accounts and pages that the API's contract
-    does not define.
+    does not define. `accounts` are rows of a catalogue with their page: the id in lower case, because ids are
+    case-insensitive (API 2), and what the record `said`; None if it is malformed.
     """
 
     pages: Sequence[Landing]
@@ -61,7 +51,7 @@ class Records:
     raws: list[bytes] = field(default_factory=list)
     page_of: list[int] = field(default_factory=list)
     position: list[int] = field(default_factory=list)
-    accounts: list[ListedAccount] = field(default_factory=list)
+    accounts: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     unknown_fields: list[Field] = field(default_factory=list)
 
@@ -114,15 +104,15 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
 
 
 def _list_accounts(records: Records, page: Landing, read: Page) -> None:
+    about = {name: getattr(page, name) for name in ("seq", "began_seq", "received_at", "run_seq", "scan_id")}
     for one in read.accounts:
         said = {name: getattr(one, name) for name in ("ig_username", "public_id", "status")}
-        records.accounts.append(ListedAccount(page, one.id.lower(), {"listed_as": one.id, **said}))
+        records.accounts.append({**about, "account_id": one.id.lower(), "said": {"listed_as": one.id, **said}})
     for record in read.rejected:
         if (account_id := record.account_id) is not None:
-            records.accounts.append(ListedAccount(page, account_id.lower(), None))
+            records.accounts.append({**about, "account_id": account_id.lower(), "said": None})
         text, digest = record.payload, xxh3_64_intdigest(record.payload.encode())
-        hides_an_id = account_id is None
-        records.rejected.append(Rejected(page, record.position, record.reason, text, digest, hides_an_id))
+        records.rejected.append(Rejected(page, record.position, record.reason, text, digest, account_id is None))
 
 
 def read_batch_items(

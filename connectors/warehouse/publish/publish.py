@@ -19,12 +19,14 @@ from connectors.warehouse.publish.contents import create_view, fill_views
 from connectors.warehouse.publish.hidden_copy import write_hidden
 from connectors.warehouse.publish.hide import Hiding, find_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
+from connectors.warehouse.queries.cadence import read_dues
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
+from models.cadence import Goals
 from models.fields import Registry
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
@@ -44,13 +46,15 @@ class Publication:
     """What is published and how: when, by which version, and the settings that the snapshot records.
 
     `hide` is GRAMHOUSE_HIDE, and `salt` is that of its hashes. With `may_show` the snapshot may show what the one
-    before hid.
+    before hid. `goals` and `scan_expired` say when feeds are due.
     """
 
     at: datetime
     version: str
     stale_after: timedelta
     full_refresh_every: timedelta
+    goals: Goals
+    scan_expired: bool = False
     raw_folder: Path = Path()
     hide: Sequence[str] = ()
     salt: str = ""
@@ -75,6 +79,7 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
             owner, mapping, registry, hiding = _prepare(db, snapshot, publication)
             views = fill_views(mapping, registry)
             bring_state(db, state)
+            _write_dues(db, publication)
             _record(db, owner, publication, hiding, views)
         db.execute("CHECKPOINT")
         try:
@@ -125,6 +130,17 @@ def bring_state(db: DuckDBPyConnection, state: StateRows) -> None:
     db.execute(_SQL["bring"])
     for name in tables:
         db.unregister(name)
+
+
+def _write_dues(db: DuckDBPyConnection, publication: Publication) -> None:
+    """Write when each feed is due."""
+    dues = read_dues(db, publication.goals, scan_expired=publication.scan_expired)
+    rows = [(one.account_id, one.surface, *due) for one, due in dues.items() if one.surface]
+    types = (pa.string(), pa.string(), pa.timestamp("us", tz="UTC"), pa.string())
+    columns = [pa.array([row[n] for row in rows], type_) for n, type_ in enumerate(types)]
+    db.register("dues", pa.table(columns, ["account_id", "surface", "due_at", "due_reason"]))
+    db.execute(_SQL["due_scans"])
+    db.unregister("dues")
 
 
 def _record(

@@ -34,3 +34,9 @@ LEFT JOIN core.closed_scans AS w
     ON w.resource = 'media' AND w.account_id = c.account_id AND w.surface = c.surface
 WHERE c.pages > 0 AND coalesce(c.began_seq > w.seq, true)
 QUALIFY row_number() OVER (PARTITION BY c.account_id, c.surface ORDER BY c.began_seq DESC) = 1;
+
+-- name: due_scans
+-- Replaces when the feeds are due. Writes core.due_scans.
+DELETE FROM core.due_scans;
+
+INSERT INTO core.due_scans BY NAME FROM dues;

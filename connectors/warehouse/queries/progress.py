@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from duckdb import DuckDBPyConnection
 
@@ -43,13 +43,6 @@ def read_closed_scans(db: DuckDBPyConnection, account_ids: Collection[str]) -> M
     """Return the last closed scan of each feed of these accounts, as far as merged. Raises duckdb.Error."""
     rows = db.execute(_SQL["closed_scans"], [list(account_ids)]).fetchall()
     return {media(account_id, surface): ClosedScan(*row) for account_id, surface, *row in rows}
-
-
-def find_due_scans(db: DuckDBPyConnection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
-    """Return age, in refresh intervals, and pages of each full scan that is due, of active accounts."""
-    found = [ClosedScan(*row) for row in db.execute(_SQL["ordered_scans"]).fetchall()]
-    due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
-    return [(scan.age(now, every), scan.pages) for scan in due]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,8 @@ A part is named by the landing of the first row that it had. Merges write parts 
 is in the last part whose name is not above it.
 """
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from os import SEEK_END
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,8 +32,6 @@ SCHEMA = pa.schema(
 # A query for one landing reads whole row groups, so that it costs a few milliseconds.
 _ROW_GROUP = 4096
 
-_NAME = re.compile(r"raw-(\d{15})\.parquet")
-
 
 def part_path(folder: Path, number: int) -> Path:
     """Return the path of the part whose first row is of this landing."""
@@ -49,8 +45,7 @@ def number_of(part: Path) -> int:
 
 def part_numbers(folder: Path) -> Sequence[int]:
     """Return the numbers of all parts, the lowest first."""
-    found = (_NAME.fullmatch(path.name) for path in folder.glob("raw-*.parquet"))
-    return sorted(int(match[1]) for match in found if match is not None)
+    return sorted(map(number_of, folder.glob(f"raw-{'[0-9]' * 15}.parquet")))
 
 
 def write_part(folder: Path, number: int, rows: pa.Table) -> None:
@@ -77,7 +72,7 @@ def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: C
 
     `raw_seq` is the number of the last part of the warehouse.
     Raises WarehouseUnusable if the raw store does not belong to the warehouse: it has a part of landings that are
-    neither merged nor in the inbox, or lacks the last part or its end.
+    neither merged nor in the inbox, or lacks the last part.
     """
     numbers = part_numbers(folder)
     unmerged = [number for number in numbers if number > merged_seq]
@@ -85,19 +80,9 @@ def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: C
         what = f"{part_path(folder, unknown[0])} is newer than the warehouse"
     elif raw_seq > 0 and raw_seq not in numbers:
         what = f"{part_path(folder, raw_seq)}, which the warehouse needs, is missing"
-    elif raw_seq > 0 and not _has_end(part_path(folder, raw_seq)):
-        part = part_path(folder, raw_seq)
-        raise WarehouseUnusable(f"{part} cannot be used: its end is missing. Fix: restore the file from a backup.")
     else:
         return [part_path(folder, number) for number in unmerged]
     raise WarehouseUnusable(f"{what}. Fix: restore the warehouse, the state and the raw store from the same backup.")
-
-
-def _has_end(part: Path) -> bool:
-    """Return whether a Parquet file is as long as it was; the rest of it is verified when it is read."""
-    with part.open("rb") as file:
-        file.seek(-min(4, part.stat().st_size), SEEK_END)
-        return file.read() == b"PAR1"
 
 
 def find_parts(folder: Path, *, merged_seq: int) -> Sequence[Path]:

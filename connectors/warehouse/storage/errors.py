@@ -3,22 +3,9 @@
 import re
 from pathlib import Path
 
-from models.errors import WarehouseError, WarehouseUnusable
-
-# With those that the state raises, too.
-__all__ = [
-    "OtherService",
-    "QueryError",
-    "SnapshotHides",
-    "SnapshotMissing",
-    "SnapshotUnreadable",
-    "WarehouseBusy",
-    "WarehouseError",
-    "WarehouseUnusable",
-    "explain",
-    "first_line",
-    "hint_for",
-]
+# Callers import those that the state raises, too, from here.
+from models.errors import WarehouseError as WarehouseError  # noqa: PLC0414
+from models.errors import WarehouseUnusable as WarehouseUnusable  # noqa: PLC0414
 
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 

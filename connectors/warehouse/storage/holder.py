@@ -68,16 +68,19 @@ def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None
     path.parent.mkdir(parents=True, exist_ok=True)
     # The file is truncated, so a symbolic link to another file must not be followed.
     file = open(path, "a+", encoding="utf-8", opener=open_without_symlinks)  # noqa: SIM115 - the caller closes it
-    for _ in range(_TRIES):
-        if _try_lock(file, fcntl.LOCK_EX):
-            break
-        pause(_PAUSE)
-    else:
-        with file:
-            raise Held(_read(file))
-    file.truncate(0)
-    json.dump(asdict(Holder(os.getpid(), activity, since)), file)
-    file.flush()
+    try:
+        for _ in range(_TRIES):
+            if _try_lock(file, fcntl.LOCK_EX):
+                break
+            pause(_PAUSE)
+        else:
+            raise Held(_read(file))  # noqa: TRY301
+        file.truncate(0)
+        json.dump(asdict(Holder(os.getpid(), activity, since)), file)
+        file.flush()
+    except BaseException:
+        file.close()
+        raise
     return file
 
 

@@ -139,7 +139,7 @@ def _serve(sandbox: "Sandbox", port: int = 0) -> None:
 def demo(
     *,
     folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = _FOLDER,
-    days: Annotated[int, number(1, 366, "Simulated days to sync into a new folder; the last one is today.")] = 7,
+    days: Annotated[int, number("Simulated days to sync into a new folder; the last one is today.", 1, 366)] = 7,
     keep: Annotated[bool, Parameter(help="Serve the sandbox API until Ctrl-C, to try other commands.")] = False,
 ) -> None:
     """Run everything on this machine: a sandbox API, syncs, a first look.
@@ -180,13 +180,13 @@ def demo(
 
 def sandbox(
     *,
-    port: Annotated[int, number(0, 65535, "Port on 127.0.0.1; 0 selects a free port.")] = 8787,
-    accounts: Annotated[int, number(0, 1_000_000, "Number of accounts on the first day.")] = 40,
-    posts: Annotated[int, number(0, 5_000_000, "Posts per account, on average.")] = 60,
-    stories: Annotated[int, number(0, 100, "Stories per account and day, on average.")] = 2,
+    port: Annotated[int, number("Port on 127.0.0.1; 0 selects a free port.", 0, 65535)] = 8787,
+    accounts: Annotated[int, number("Number of accounts on the first day.", 0, 1_000_000)] = 40,
+    posts: Annotated[int, number("Posts per account, on average.", 0, 5_000_000)] = 60,
+    stories: Annotated[int, number("Stories per account and day, on average.", 0, 100)] = 2,
     seed: Annotated[int, Parameter(help="Seed of the random generator.")] = 7,
     day: Annotated[
-        int, number(0, 10_000, "Simulated day to start at, which is today; the data changes every day.")
+        int, number("Simulated day to start at, which is today; the data changes every day.", 0, 10_000)
     ] = 0,
 ) -> None:
     """Serve API v1 on this machine with generated data.

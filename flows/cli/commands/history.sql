@@ -89,7 +89,7 @@ SELECT * FROM accounts WHERE account_id = $1
 -- name: surfaces
 SELECT
     f.surface, f.complete_at, f.recent_at, f.outcome, f.error_code, f.resume_after, f.last_tried_at, f.is_stale,
-    f.items_missing, f.item_order, f.full_due_at, f.gap_since, g.pages AS gap_pages
+    f.items_missing, f.item_order, f.full_due_at, f.due_at, f.due_reason, f.gap_since, g.pages AS gap_pages
 FROM freshness AS f LEFT JOIN gaps AS g USING (account_id, surface)
 WHERE f.account_id = $1 ORDER BY f.surface
 

@@ -71,7 +71,7 @@ def _list_accounts(rows: Sequence[Record], removed: int, now: datetime) -> Itera
 
 def runs(
     *,
-    last: Annotated[int, number(1, 1_000_000_000, "Number of runs.")] = 20,
+    last: Annotated[int, number("Number of runs.")] = 20,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
@@ -103,10 +103,7 @@ def _list_runs(rows: Sequence[Record]) -> Iterator[RenderableType]:
 
 def quarantine(
     *,
-    limit: Annotated[
-        int | None,
-        number(1, 1_000_000_000, "Number of records to list. Default: 20, or all with --json."),
-    ] = None,
+    limit: Annotated[int | None, number("Number of records to list. Default: 20, or all with --json.")] = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> Answer:

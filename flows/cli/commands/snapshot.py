@@ -1,4 +1,4 @@
-"""`gramhouse query`, `gramhouse describe`, `gramhouse export` and `gramhouse report`: read the snapshot."""
+"""`gramhouse query`, `describe`, `export`, `report` and `mcp`: read the snapshot."""
 
 import sys
 import webbrowser
@@ -163,7 +163,7 @@ def report(
     *,
     account: AccountNames = None,
     surface: SurfaceNames = None,
-    weeks: Annotated[int, number(1, _MOST_WEEKS, "Number of weeks in daily charts.")] = WEEKS,
+    weeks: Annotated[int, number("Number of weeks in daily charts.", 1, _MOST_WEEKS)] = WEEKS,
     show: Annotated[bool, Parameter("--open", help="Open the report in the browser.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
@@ -200,3 +200,18 @@ def report(
     if show and not webbrowser.open(path.resolve().as_uri()):
         warn(f"Could not start a browser. Fix: open {path.resolve()} manually.")
     return Answer(document, [line], is_done=True)
+
+
+def mcp(*, snapshot: SnapshotFile = None) -> None:
+    """Serve the snapshot to an agent, by the Model Context Protocol on standard input and output.
+
+    Its tools are describe, query, changes, explain and status. They only read the snapshot, and what it hides stays
+    hidden. An answer has at most 200 rows, and takes at most a minute.
+    """
+    path = current_snapshot(load(snapshot=snapshot))
+    try:
+        from flows.cli.agent_tools import build_server
+    except ImportError as error:
+        fix = "Fix: install gramhouse with its extra 'mcp' (docs/analyst.md)."
+        raise SettingsError(f"`gramhouse mcp` needs a library that is not installed. {fix}") from error
+    build_server(str(path)).run("stdio")

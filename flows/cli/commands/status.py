@@ -17,7 +17,6 @@ from connectors.buckets import BucketError
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
-from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Current, Record, current, current_snapshot
@@ -29,6 +28,7 @@ from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LOST, list_findings
 from flows.reporting.reader import Reader
+from flows.reporting.recording import RUN_KINDS
 from flows.reporting.run_report import NO_DATA, RunReport, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
@@ -39,7 +39,7 @@ from models.runs import RunState
 _SQL = statements(__name__)
 
 # The rows about the data that --json has.
-_DATA = ("freshness", "stale", "undecided", "recent", "full_overdue", "gaps")
+_DATA = ("freshness", "stale", "undecided", "recent", "gaps")
 
 _COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new"), "changed": ("changed", "changed")}
 
@@ -49,7 +49,7 @@ def read_status(settings: Settings, now: datetime) -> tuple[Record, dict[str, bo
 
     Raises BucketError, and WarehouseError, such as SnapshotMissing if there is neither a snapshot nor a run.
     """
-    snapshot, writing, state = current_snapshot(settings), holder(settings.warehouse), current(settings)
+    snapshot, state = current_snapshot(settings), current(settings)
     last, problem = state.last, log_problem(snapshot)
     # A run that failed to start has no id: cron may repeat it for days, and no run has ended meanwhile.
     ended = last if last and last["run_id"] is not None and last["ended_at"] is not None else None
@@ -61,10 +61,10 @@ def read_status(settings: Settings, now: datetime) -> tuple[Record, dict[str, bo
             found |= read
     except (WarehouseUnusable, SnapshotUnreadable):
         # The snapshot's path may be the cause of the failure.
-        if not state.failed_to_start:
+        if last is None or last["kind"] not in RUN_KINDS or last["run_id"] is not None:
             raise
     except SnapshotMissing:
-        if writing is None and last is None:
+        if state.writing is None and last is None:
             raise
         if last is not None and last["published_at"] is not None:
             raise SnapshotMissing(
@@ -76,25 +76,25 @@ def read_status(settings: Settings, now: datetime) -> tuple[Record, dict[str, bo
         "failures": [asdict(replace(each, usernames=())) for each in report.failure_groups] if report else [],
         "findings": [asdict(finding) for finding in findings],
         "snapshot_problem": problem,
-        "unfinished_erasure": UNFINISHED if state.has_unfinished_erasure else None,
+        "unfinished_erasure": UNFINISHED if state.is_erasing else None,
         "status_file": state.problem,
-        "writing": str(writing) if writing else None,
+        "writing": str(state.writing) if state.writing else None,
         "last_command": state.other(),
     }
     shown, codes = (found["last_run"], found["last_command"], *found["unresolved"]), {each.code for each in findings}
     states = {run["state"] for run in shown if run}
     # It has ended but is not in the snapshot, and no process is running that could publish.
-    run = (found["last_run"] if writing is None and problem is None else None) or {"run_id": None}
+    run = (found["last_run"] if state.writing is None and problem is None else None) or {"run_id": None}
     has_ended = run["run_id"] is not None and run["state"] in {RunState.COMPLETE, RunState.PARTIAL}
     reasons = {
         "interrupted": RunState.INTERRUPTED in states,
         "unpublished": has_ended and run.get("seq") is None,
         "failed": RunState.FAILED in states or bool(codes & set(LOST)),
         "warning": any(each.severity is Severity.ACTION for each in (report.warnings if report else ())),
-        **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown", "full_overdue")},
-        "status_file": state.is_damaged,
+        **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown")},
+        "status_file": state.problem is not None,
         "snapshot_log": problem is not None,
-        "unfinished_erasure": state.has_unfinished_erasure,
+        "unfinished_erasure": state.is_erasing,
     }
     return found | {"attention": [reason for reason, holds in reasons.items() if holds]}, reasons
 
@@ -135,7 +135,7 @@ def _describe_commands(found: Record) -> Iterator[tuple[str, str | None]]:
     if found["writing"]:
         what = "the previous snapshot follows" if has_snapshot else "no snapshot has been published yet"
         yield WARN, f"{found['writing']} is running; {what}."
-    yield FAIL if "status_file" in found["attention"] else WARN, found["status_file"]
+    yield FAIL, found["status_file"]
     if found["last_command"]:
         yield _describe_run(found["last_command"], "Last command")
     yield FAIL, found["snapshot_problem"]
@@ -199,8 +199,8 @@ def status(
     """Show what is fresh, stale, expired, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
-    failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, an
-    overdue full scan, a cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or
+    failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
+    cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or
     snapshot.
     """
     settings = partial(load, warehouse=warehouse, snapshot=snapshot)

@@ -1,12 +1,16 @@
 """`--log-format json`: one JSON object per line on standard error, each with the same fields."""
 
 import io
+import json
 import logging
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from traceback import format_exception
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
+
+from flows.reporting.words import json_value
 
 if TYPE_CHECKING:
     from flows.reporting.progress import Progress
@@ -21,36 +25,19 @@ _LEVELS = {"✖ ": logging.ERROR, "! ": logging.WARNING, "✔ ": logging.INFO}
 class JsonLines(io.TextIOBase):
     """A replacement of standard error that writes all text as JSON objects, one per line.
 
-    `now` is the wall clock (UTC). `progress` is that of this process's run, set when it begins. `handler` writes log
-    records.
+    `now` is the wall clock (UTC). `progress` is that of this process's run, set when it begins.
     """
 
     def __init__(self, stream: TextIO, now: Callable[[], datetime]) -> None:
-        # Only here: it takes 20 ms, and most commands only ask whether JSON is in force.
-        from pythonjsonlogger.json import JsonFormatter
-
-        self._stream = stream
-        self._now = now
-        self._begun = ""
+        self._stream, self._now, self._begun = stream, now, ""
         self.progress: Progress | None = None
-        self.handler = logging.StreamHandler(stream)
-        fields = ("time", "level", "message", "run", *_FACTS)
-        self.handler.setFormatter(JsonFormatter(fields, rename_fields={"exc_info": "traceback"}))
-        self.handler.addFilter(self._complete)
-
-    def _complete(self, record: logging.LogRecord) -> bool:
-        """Set the fields that are not a log record's own."""
-        record.time = self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        record.level = record.levelname.lower()
-        record.run = self.progress and self.progress.run_id
-        return True
 
     def write(self, text: str) -> int:
         """Write all complete lines. A line's prefix determines its level."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in filter(str.strip, lines):
             mark = next((mark for mark in _LEVELS if line.startswith(mark)), "")
-            self.say(line.removeprefix(mark).strip(), level=_LEVELS.get(mark, logging.INFO))
+            self.say(line.removeprefix(mark).strip(), _LEVELS.get(mark, logging.INFO))
         return len(text)
 
     def writable(self) -> bool:
@@ -67,31 +54,56 @@ class JsonLines(io.TextIOBase):
         """Return the descriptor of the underlying stream, which child processes write to."""
         return self._stream.fileno()
 
-    def say(self, message: str, *, level: int = logging.INFO, facts: Mapping[str, object] | None = None) -> None:
+    def say(self, message: str, level: int = logging.INFO, facts: Mapping[str, object] | None = None) -> None:
         """Write one object."""
-        given = {"msg": message, "levelno": level, "levelname": logging.getLevelName(level), **(facts or {})}
-        self.handler.handle(logging.makeLogRecord(given))
+        fields: dict[str, object] = {
+            "time": self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": logging.getLevelName(level).lower(),
+            "message": message,
+            "run": self.progress and self.progress.run_id,
+        }
+        known = facts or {}
+        fields |= {name: known.get(name) for name in _FACTS}
+        if isinstance(error := known.get("error"), BaseException):
+            fields["traceback"] = "".join(format_exception(error))
+        self._stream.write(f"{json.dumps(fields, default=json_value)}\n")
+        self._stream.flush()
 
 
-def log_to(handler: logging.Handler) -> None:
-    """Log everything that happens in our packages: Prefect and its client would log each request."""
+class Records(logging.Handler):
+    """Calls a function with each log record."""
+
+    def __init__(self, tell: Callable[[logging.LogRecord], None]) -> None:
+        super().__init__()
+        # It is called by `emit`, with the handler's lock.
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Call the function."""
+        self._tell(record)
+
+
+def log_to(tell: Callable[[logging.LogRecord], None]) -> None:
+    """Tell everything that happens in our packages: Prefect and its client would log each request."""
     for package in ("connectors", "flows"):
         ours = logging.getLogger(package)
-        ours.addHandler(handler)
+        ours.addHandler(Records(tell))
         ours.setLevel(logging.INFO)
 
 
-def begin() -> None:
+def begin_json_log() -> None:
     """Convert standard error, log records and the traceback of an uncaught exception to JSON lines."""
     lines = JsonLines(sys.stderr, lambda: datetime.now(UTC))
 
-    def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        facts = {"exc_info": (kind, error, trace)}
-        lines.say(f"Bug in gramhouse: {kind.__name__}: {error}", level=logging.ERROR, facts=facts)
+    def uncaught(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
+        lines.say(f"Bug in gramhouse: {kind.__name__}: {error}", logging.ERROR, {"error": error})
 
-    sys.stderr = lines
-    sys.excepthook = uncaught
-    log_to(lines.handler)
+    def tell(record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        lines.say(record.getMessage(), record.levelno, {**vars(record), "error": error})
+
+    sys.stderr, sys.excepthook = lines, uncaught
+    log_to(tell)
 
 
 def in_force() -> JsonLines | None:

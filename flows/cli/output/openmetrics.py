@@ -5,7 +5,7 @@ Only gauges without timestamps, because node_exporter's textfile collector rejec
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from prometheus_client.core import CollectorRegistry, Gauge
@@ -20,24 +20,6 @@ _Rows = Iterable[tuple[Any, ...]]
 _Metric = tuple[str, str, tuple[str, ...], _Rows]
 
 
-def _seconds(at: datetime | None) -> float | None:
-    return None if at is None else at.timestamp()
-
-
-def _causes(failures: Iterable[Mapping[str, Any]]) -> tuple[_Rows, _Rows]:
-    """Return the scans and the last cooldown of each cause: its failures may differ in what is not a label."""
-    scans: Counter[tuple[str, str]] = Counter()
-    until: dict[tuple[str, str], datetime] = {}
-    for each in failures:
-        cause, at = (each["outcome"], each["error_code"]), each["resume_after"]
-        scans[cause] += each["scans"]
-        if at is not None:
-            until[cause] = max(at, until.get(cause, at))
-    return ((*cause, number) for cause, number in scans.items()), (
-        (*cause, _seconds(at)) for cause, at in until.items()
-    )
-
-
 def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> Iterable[_Metric]:
     totals = None if found is None else found["totals"]
     yield "snapshot_readable", "1 if there is a snapshot that can be read.", (), [(int(totals is not None),)]
@@ -47,19 +29,25 @@ def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> It
     # Not a run in progress: its time and counts would be missing until it ends, and if it is killed, for good.
     if run := found["last_ended_run"]:
         counts = ((name, run.get(name)) for name in _RUN_COUNTS)
-        ended = [(_seconds(run["ended_at"]),)]
+        ended = [(run["ended_at"].timestamp(),)]
         yield "last_run_ended_timestamp_seconds", "When the last run that ended did so.", (), ended
         yield "last_run_count", "What it landed and changed.", ("what",), counts
     if totals is None:
         return
     ages, stale = ([(each["surface"], each[name]) for each in found["freshness"]] for name in ("age_seconds", "stale"))
-    of_cause, (scans, until) = ("outcome", "code"), _causes(found["failures"])
+    scans = Counter[tuple[str, str]]()
+    for each in found["failures"]:
+        scans[each["outcome"], each["error_code"]] += each["scans"]
+    # Of one cause, the last is what the metric has.
+    waiting = sorted(filter(itemgetter("resume_after"), found["failures"]), key=itemgetter("resume_after"))
+    ends = [(each["outcome"], each["error_code"], each["resume_after"].timestamp()) for each in waiting]
     yield "accounts_token_expired", "Accounts whose token must be renewed.", (), [(totals["expired"],)]
     yield "stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", (), [(totals["stale_after"],)]
     yield "stale_accounts", "Accounts that should be fresh and are stale.", ("surface",), stale
     yield "oldest_age_seconds", "Age of the oldest that should be fresh.", ("surface",), ages
-    yield "incomplete_scans", "Scans that are not complete, by outcome and error code.", of_cause, scans
-    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", of_cause, until
+    what, of_cause = "Scans that are not complete, by outcome and error code.", ("outcome", "code")
+    yield "incomplete_scans", what, of_cause, [(*cause, number) for cause, number in scans.items()]
+    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", of_cause, ends
 
 
 def metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> str:

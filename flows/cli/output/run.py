@@ -1,8 +1,8 @@
 """A run on the terminal: its progress, with an estimate of the remaining time, and its report."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, nullcontext
 from datetime import datetime
 from typing import Final
 
@@ -53,8 +53,7 @@ def describe(progress: Progress, seconds_left: float | None, now: datetime) -> I
     if progress.phase in ("list", "scan"):
         more = "" if progress.catalogue_complete else "+"
         yield f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts"
-    # A copy, because the run updates them in another thread.
-    cooldowns = [until for until in list(progress.cooldowns.values()) if until > now]
+    cooldowns = [until for until in progress.cooldowns.values() if until > now]
     if cooldowns:
         the_last = ", the last" if len(cooldowns) > 1 else ""
         yield f"{count(len(cooldowns), 'cooldown')}{the_last} until {moment(max(cooldowns), seconds=True)} UTC"
@@ -72,10 +71,10 @@ def describe(progress: Progress, seconds_left: float | None, now: datetime) -> I
         yield f"{progress.retries:,} retried"
 
 
-@contextmanager
-def watch(progress: Progress) -> Iterator[None]:
+@asynccontextmanager
+async def watch(progress: Progress) -> AsyncIterator[None]:
     """Show the progress of a run while the block runs: in one line on a terminal, elsewhere a line every 15 seconds."""
-    clock, ended = SystemClock(), threading.Event()
+    clock = SystemClock()
     pace = Pace(clock)
 
     def line() -> str:
@@ -89,21 +88,20 @@ def watch(progress: Progress) -> Iterator[None]:
 
     status = err.status(of_the_terminal()) if err.is_terminal else None
 
-    def speak() -> None:
-        while not ended.wait(_PLAIN if status is None else _UPDATED):
+    async def speak() -> None:
+        while True:
+            await asyncio.sleep(_PLAIN if status is None else _UPDATED)
             if status is None:
                 err.print(f"{line_time()}{line()}", soft_wrap=True)
             else:
                 status.update(of_the_terminal())
 
-    speaker = threading.Thread(target=speak, name="progress", daemon=True)
-    speaker.start()
+    speaker = asyncio.create_task(speak())
     try:
         with status or nullcontext():
             yield
     finally:
-        ended.set()
-        speaker.join()
+        speaker.cancel()
 
 
 def _rows(report: RunReport) -> Iterator[tuple[str, str]]:

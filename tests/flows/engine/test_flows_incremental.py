@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from flows.reporting.findings import list_findings
 from flows.reporting.message import to_message
 from models.runs import OutcomeKind, RunState
 from tests.api.faults import refuse
@@ -102,28 +101,13 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
 
 
 @pytest.mark.long
-async def test_full_scans_spread_over_the_days_and_keep_to_a_budget(tmp_path: Path) -> None:
+async def test_full_scans_spread_over_the_days(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, *(daily(100) for _ in range(14)))
     runs.service.seconds_each = 1.0
     full = [kinds(await runs.sync())[OutcomeKind.COMPLETE] - 15 for _ in range(15)]
     assert full[0] == 14
     assert all(count < 10 for count in full[1:])
     assert sum(full[1:8]) == 14 == sum(full[8:15])
-    runs.clock.days(20)
-    assert kinds(await runs.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 == 3
-    runs.clock.days(20)
-    assert kinds(await runs.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 >= 11
-
-
-async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, *(daily(100) for _ in range(3)))
-    runs.service.seconds_each = 1.0
-    await runs.sync()
-    runs.clock.days(15)
-    report = await runs.sync(full_refresh_budget=1)
-    [overdue] = [finding for finding in list_findings(report) if finding.code == "full_overdue"]
-    assert len(overdue.accounts) == 2
-    assert report.state is RunState.COMPLETE
 
 
 async def test_a_request_limit_defers_the_rest_and_the_longest_unscanned_come_first(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from zlib import crc32
 
 RUN = 20
 LOOKBACK = timedelta(days=2)
@@ -92,11 +91,6 @@ class Closed:
         return "full_due" if now >= self.complete_at + EVERY * self.share else None
 
 
-def is_covered(published: datetime | None, covered_from: datetime | None) -> bool:
-    """Return whether a recent scan down to `covered_from` covers posts that were published then."""
-    return published is not None and covered_from is not None and published > covered_from
-
-
 def completed(before: Closed | None, feed: Feed, *, pages: int, at: datetime, share: float, is_posts: bool) -> Closed:
     """Return the state after a full scan; after a broken order, two full scans must prove the order again."""
     proofs = before.proofs if before else 1
@@ -106,8 +100,3 @@ def completed(before: Closed | None, feed: Feed, *, pages: int, at: datetime, sh
         proofs = max(proofs - 1, 0)
     is_ordered = proofs == 0 and feed.read_to is not None and feed.broken_by is None
     return Closed(at, pages, feed.received, share, proofs, is_ordered, feed.broken_by)
-
-
-def spread(account_id: str) -> float:
-    """Return the share of the interval after which an account's next full scan is due, spread over accounts."""
-    return (1 + crc32(account_id.encode())) / 2**32

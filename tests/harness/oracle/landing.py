@@ -142,22 +142,12 @@ class Warehouse:
         """Erase an account. The counts of runs stay."""
         accounts, media = self.accounts, self.media
         self.forgotten.add(account)
-        known = accounts.rows.pop(account, None)
-        names = [f'"{name}"' for name in (known.ig_username, known.public_id)] if known else []
+        accounts.rows.pop(account, None)
         accounts.periods = [each for each in accounts.periods if each[0] != account]
         for name in ("rows", "closed", "began", "ended", "undecided"):
             setattr(media, name, {key: each for key, each in getattr(media, name).items() if key[0] != account})
         media.superseded = [each for each in media.superseded if each[0][0] != account]
         media.changes = [each for each in media.changes if each[0][0] != account]
-        for (partition, content_), text in list(self.quarantine.items()):
-            # Without any id, a name shows whose record it is.
-            is_named = partition == CATALOGUE and any(name in text for name in names)
-            if account in (partition[0], content_) or (is_named and not _ACCOUNT["id"].search(text)):
-                del self.quarantine[partition, content_]
-
-    def keep(self, partition: Partition, text: str) -> None:
-        """Put an unreadable page into quarantine."""
-        self.quarantine.setdefault((partition, text), text)
 
     def _reject(self, partition: Partition, item: Any) -> None:  # noqa: ANN401 - any JSON
         """Put a record into quarantine, unless it is there already: an item by its content, if that can be read."""

@@ -9,38 +9,15 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from models.mapping import BUILT_IN
+
 Item = dict[str, Any]
 
-# The built-in mapping: the paths of each column, the first with a value counts.
-BUILT_IN: dict[str, tuple[str, ...]] = {
-    name: tuple(paths.split())
-    for name, paths in {
-        "media_id": "/id /media_id /mediaId /pk /ig_id /igId",
-        "media_type": "/media_type /mediaType /type /media/type /kind",
-        "caption": "/caption/text /caption /captionText /caption_text /text",
-        "permalink": "/permalink /permalinkUrl /permalink_url /link",
-        "media_url": "/media_url /mediaUrl /media/url /url /image_url /imageUrl /video_url /videoUrl",
-        "published_at": "/timestamp /published_at /publishedAt /taken_at /takenAt /created_time /createdTime"
-        " /created_at /createdAt",
-        "like_count": "/like_count /likeCount /likes_count /likesCount /metrics/likes /stats/likes /statistics/likes"
-        " /counts/likes /likes/count /likes",
-        "comments_count": "/comments_count /commentsCount /comment_count /commentCount /metrics/comments"
-        " /stats/comments /statistics/comments /counts/comments /comments/count /comments",
-        "children": "/children/data /children/items /children /carousel_media /carouselMedia /carousel/items"
-        " /carousel/children /carousel /child_media /childMedia",
-    }.items()
-}
+# The paths of each column, the first with a value counts: the mapping is data, and docs/mapping.md lists it.
+PATHS = {one.column: one.paths for one in BUILT_IN.columns} | {"media_id": BUILT_IN.media_id}
 TEXTS = ("media_type", "caption", "permalink")
 COUNTS = ("like_count", "comments_count")
-_COLUMNS = (*TEXTS, "media_url", "published_at", *COUNTS)
-_WORDS = """
-count likes comments shares saves saved bookmarks views plays reach impressions reposts replies reactions interactions
-total_interactions engagement exits taps_forward taps_back swipes_forward follows profile_visits profile_activity clicks
-"""
-_COUNT_WORDS = {
-    *_WORDS.split(),
-    *(path.rpartition("/")[2] for name in COUNTS for path in BUILT_IN[name]),
-}
+_COUNT_WORDS = {*BUILT_IN.count_words, *(path.rpartition("/")[2] for name in COUNTS for path in PATHS[name])}
 # Objects at this depth are stored as JSON text.
 DEEPEST = 8
 # An item that is nested deeper cannot be read.
@@ -72,11 +49,6 @@ def counts(item: Item) -> dict[str, int]:
     return {name: count for name, count in found.items() if count is not None}
 
 
-def is_same(one: Item, other: Item) -> bool:
-    """Return whether nothing has changed that a row, a version or a count shows, but for addresses."""
-    return content(one) == content(other) and counts(one) == counts(other)
-
-
 def _leaves(item: Item, above: str = "", depth: int = 1) -> Iterator[tuple[str, str, Any]]:
     """Yield path, key and value of the fields of an item."""
     for key, value in item.items():
@@ -99,17 +71,12 @@ def _stable(value: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(value, list):
         return [_stable(each) for each in value] or None
     if isinstance(value, str):
-        return None if not value or is_address(value) else unicodedata.normalize("NFC", value)
-    return by_value(value) if isinstance(value, float) else value
+        is_address = value.startswith(("http://", "https://"))
+        return None if not value or is_address else unicodedata.normalize("NFC", value)
+    return _by_value(value) if isinstance(value, float) else value
 
 
-def is_address(value: object) -> bool:
-    """Return whether a value is an address."""
-    return isinstance(value, str) and value.startswith(("http://", "https://"))
-
-
-def by_value(value: float) -> float | int:
-    """Return a number as an integer if it is whole."""
+def _by_value(value: float) -> float | int:
     return int(Decimal(repr(value))) if value.is_integer() else value
 
 
@@ -137,7 +104,7 @@ def text_of(value: object) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, float)):
-        return repr(by_value(value) if isinstance(value, float) else value)
+        return repr(_by_value(value) if isinstance(value, float) else value)
     return value if isinstance(value, str) and value else None
 
 
@@ -167,12 +134,12 @@ def _read(name: str, value: object) -> Any:  # noqa: ANN401 - any column type
 
 def source(item: Item, name: str) -> str | None:
     """Return the path of a canonical column's value: the first of its paths where one can be read."""
-    return next((path for path in BUILT_IN[name] if _read(name, at(item, path)) is not None), None)
+    return next((path for path in PATHS[name] if _read(name, at(item, path)) is not None), None)
 
 
 def sources(item: Item) -> set[str | None]:
     """Return the paths of what columns show of an item, its id included."""
-    return {*(source(item, name) for name in _COLUMNS), _id_path(item)}
+    return {*(source(item, name) for name in PATHS if name != "media_id"), _id_path(item)}
 
 
 def canonical(item: Item, name: str) -> Any:  # noqa: ANN401 - any column type
@@ -183,7 +150,7 @@ def canonical(item: Item, name: str) -> Any:  # noqa: ANN401 - any column type
 
 def _id_path(item: object) -> str | None:
     """Return the first of the paths of ids with a text that is not empty, a number or a boolean."""
-    return next((path for path in BUILT_IN["media_id"] if text_of(at(item, path)) is not None), None)
+    return next((path for path in BUILT_IN.media_id if text_of(at(item, path)) is not None), None)
 
 
 def id_of(item: object) -> str | None:
@@ -195,14 +162,12 @@ def id_of(item: object) -> str | None:
 
 def is_item(record: object) -> bool:
     """Return whether a record can be read, apart from its id."""
-    if not isinstance(record, dict) or _levels(record) > _MOST_LEVELS:
-        return False
     try:
         json.dumps(record, allow_nan=False)
     except ValueError:
         # A number beyond those of JSON.
         return False
-    return True
+    return isinstance(record, dict) and _levels(record) <= _MOST_LEVELS
 
 
 def _levels(value: object) -> int:
@@ -213,19 +178,11 @@ def _levels(value: object) -> int:
 
 def published(item: Item) -> datetime | None:
     """Return when an item was published."""
-    found: datetime | None = canonical(item, "published_at")
-    return found
+    return canonical(item, "published_at")  # type: ignore[no-any-return]
 
 
 def children(item: Item) -> list[tuple[int, str | None, str | None]]:
     """Return position, id and type of an item's children, if they are a list of objects."""
-    for path in BUILT_IN["children"]:
-        found = at(item, path)
-        if isinstance(found, list) and found:
-            return [(place, *_child(child)) for place, child in enumerate(found)]
-    return []
-
-
-def _child(child: object) -> tuple[str | None, str | None]:
-    path = _id_path(child)
-    return None if path is None else text_of(at(child, path)), canonical(child, "media_type")  # type: ignore[arg-type]
+    found = next((one for path in BUILT_IN.children if isinstance(one := at(item, path), list) and one), [])
+    names = [(_id_path(child), canonical(child, "media_type")) for child in found]
+    return [(n, path and text_of(at(found[n], path)), kind) for n, (path, kind) in enumerate(names)]

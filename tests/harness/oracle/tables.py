@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from zlib import crc32
 
-from tests.harness.oracle.feed import Closed, Feed, completed, is_covered, spread
-from tests.harness.oracle.reading import Item, canonical, content, is_same, published
+from tests.harness.oracle.feed import Closed, Feed, completed
+from tests.harness.oracle.reading import Item, canonical, content, counts, published
 
 # Account and surface, both empty for the catalogue; with an item's id.
 Partition = tuple[str, str]
@@ -141,20 +142,17 @@ class Accounts:
             row.since = at
             self._begin(account_id, row.status, at)
 
-    def _present(self) -> list[Account]:
-        return [row for row in self.rows.values() if row.removed_at is None]
-
     @property
     def lacks_many(self) -> bool:
         """Return whether a run must be partial, because a person should look at the accounts that are not listed."""
-        rows = self._present()
+        rows = self.present().values()
         missing = [row for row in rows if row.seen < self.began]
         undecided = any(row.missed_at is None for row in missing)
         return self.items is not None and (self.items == 0 or undecided or 10 * len(missing) > len(rows))
 
-    def present(self) -> dict[str, str]:
-        """Return the accounts that are not removed, with their status."""
-        return {one: row.status for one, row in self.rows.items() if row.removed_at is None}
+    def present(self) -> dict[str, Account]:
+        """Return the accounts that are not removed."""
+        return {one: row for one, row in self.rows.items() if row.removed_at is None}
 
     def _begin(self, account_id: str, status: str, at: datetime | None) -> None:
         """End an account's period, and begin another one."""
@@ -166,21 +164,21 @@ class Accounts:
         """Complete a scan. An empty catalogue decides nothing."""
         self.began, self.items = scan.began, scan.items
         if scan.decides and any(row.seen >= scan.began for row in self.rows.values()):
-            for row in self._present():
+            for row in self.present().values():
                 if row.seen < scan.began:
                     _miss(row, scan, at, _CONFIRM_ACCOUNT)
 
     def remove(self, at: datetime | None, *, accepts: bool) -> int:
         """End a run; return how many accounts it removed. With `accepts`, all that the last catalogue did not list."""
-        rows = self._present()
+        rows = self.present().values()
         if accepts and self.items is not None:
             for row in rows:
                 if row.missed_at is not None or row.seen < self.began:
                     row.missed_at, row.is_confirmed = row.missed_at or at, True
         elif _is_too_many(sum(row.is_confirmed for row in rows), len(rows)):
             return 0
-        for one, row in self.rows.items():
-            if row.removed_at is None and row.is_confirmed:
+        for one, row in self.present().items():
+            if row.is_confirmed:
                 self._begin(one, "removed", row.missed_at)
         return _remove(rows)
 
@@ -220,12 +218,13 @@ class Media:
         if row.seen >= scan.began and _identity(row.shown) != _identity(payload):
             scan.decides = False
             self.contradictions.append((key[:2], landed))
-        is_gone, same = row.see(landed, at), is_same(row.payload, payload)
+        is_gone, is_content = row.see(landed, at), content(row.payload) != content(payload)
+        same = not is_content and counts(row.payload) == counts(payload)
         row.shown, row.removal = payload, None
+        if is_content:
+            self.superseded.append((key, row.content_changed_at, at, row.payload))
+            row.content_changed_at = at
         if not same:
-            if content(row.payload) != content(payload):
-                self.superseded.append((key, row.content_changed_at, at, row.payload))
-                row.content_changed_at = at
             row.payload, row.changed_at = payload, at
             self.changes.append((key, payload, at))
         return [*(["returned"] if is_gone else []), *([] if same else ["changed"])]
@@ -236,7 +235,8 @@ class Media:
             row
             for key, row in self.rows.items()
             if key[:2] == partition and row.removed_at is None and row.seen < scan.began
-            if not scan.recent or is_covered(published(row.shown), scan.feed.read_to)
+            # A recent scan covers posts that were published after the last one that it read.
+            if not scan.recent or ((when := published(row.shown)) and when > (scan.feed.read_to or when))
         ]
         expired = 0
         for row in missed if scan.decides else ():
@@ -261,7 +261,9 @@ class Media:
             assert before is not None, "a recent scan of a partition without a full scan"
             self.closed[partition] = replace(before, recent_at=at, covered_from=scan.feed.read_to)
             return
-        share, is_posts = scan.share or spread(partition[0]), partition[1] == "posts"
+        # The next full scans of all accounts are spread.
+        share = scan.share or (1 + crc32(partition[0].encode())) / 2**32
+        is_posts = partition[1] == "posts"
         self.closed[partition] = completed(before, scan.feed, pages=scan.pages, at=at, share=share, is_posts=is_posts)
 
     def _too_many(self, what: str) -> set[str]:

@@ -149,16 +149,20 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
                 )
             ],
             "gaps": [{"account_id": "anna", "surface": "posts", "since": ago(5)}],
+            "due_scans": [
+                {"account_id": name, "surface": "posts", "due_at": ago(1), "due_reason": "retry"}
+                for name in ("anna", "gone")
+            ],
         },
         [
             (
                 *("anna", "ANNA", "posts", ago(9), ago(2), ago(3), "newest_first", ago(5.5), ago(5)),
-                *("deferred", "rate_limited", NOW, ago(2)),
+                *("deferred", "rate_limited", NOW, ago(2), ago(1), "retry"),
                 *(2 * 86_400.0, ago(0.5), 2 * 86_400, True, 2, ago(4)),
             ),
             (
                 *("anna", "ANNA", "stories", ago(6), None, None, None, None, None),
-                *("failed", "rate_limited", NOW, ago(3)),
+                *("failed", "rate_limited", NOW, ago(3), None, None),
                 *(6 * 86_400.0, ago(4.5), 6 * 86_400, True, 0, None),
             ),
         ],

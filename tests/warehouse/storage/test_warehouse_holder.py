@@ -151,11 +151,3 @@ def test_errors_of_duckdb_and_the_system_are_one_line(
     assert isinstance(error, kind)
     assert message in str(error)
     assert "\n" not in str(error)
-
-
-def test_a_lock_file_for_which_there_is_no_space_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("connectors.warehouse.storage.holder.open_without_symlinks", full)
-    assert refused(path, WarehouseUnusable) == f"cannot write in {path.parent}: {SPACE}"

@@ -1,0 +1,24 @@
+"""When the feeds of listed accounts are due: read from the warehouse or a snapshot, decided in models/cadence.py."""
+
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.storage.statements import statements
+from models.cadence import Due, DueReason, Dues, Goals, History, decide_due, window
+from models.partition import Partition
+from models.runs import OutcomeKind
+
+_SQL = statements(__name__)
+
+
+def read_dues(db: DuckDBPyConnection, goals: Goals, *, scan_expired: bool) -> Dues:
+    """Return when the catalogue is due, and each feed of the listed accounts, as far as merged."""
+    seconds = [window(surface, goals).total_seconds() for surface in goals]
+    found = db.execute(_SQL["histories"], {"surfaces": [*goals], "windows": seconds})
+    dues = dict[Partition, Due]()
+    while row := found.fetchone():
+        resource, account_id, surface, is_expired, first_seen_at, closed_at, new, outcome, *last = row
+        history = History(first_seen_at, closed_at, new, outcome and OutcomeKind(outcome), *last)
+        is_never = is_expired and not scan_expired
+        due = Due(None, DueReason.TOKEN_EXPIRED) if is_never else decide_due(surface, history, goals)
+        dues[Partition(resource, account_id, surface)] = due
+    return dues

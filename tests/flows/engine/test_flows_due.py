@@ -1,0 +1,145 @@
+"""`sync --due`: which scans its runs make, hour by hour, and that its plan says so."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.engine.plan import Plan, describe_plan, make_plan
+from flows.engine.publishing import Published
+from flows.pipeline import DIRECT, run_sync
+from models.cadence import HOUR, DueReason
+from models.runs import OutcomeKind, RunState
+from models.selection import NothingChosen
+from tests.api.faults import refuse
+from tests.api.listed import Feed, daily
+from tests.clocks import START
+from tests.runs import DailyRuns, kinds, open_run_resources, stored_state
+
+pytestmark = pytest.mark.anyio
+
+WEEK: dict[str, Any] = {"due": True, "fresh_within": "posts=7d,stories=6h"}
+
+
+async def hours(runs: DailyRuns, number: int, **changes: Any) -> list[tuple[int, int | None, str | None]]:  # noqa: ANN401 - as `request`
+    """Run hourly syncs for so many hours; return hour, account and surface of each scan, which its run's plan has.
+
+    Hours for which nothing is planned are left out.
+    """
+    asked = list[tuple[int, int | None, str | None]]()
+    end, is_first = runs.now + number * HOUR, not runs.service.requests
+    while runs.now < end:
+        before, hour = len(runs.service.requests), round((runs.now - START) / HOUR)
+        plan = Plan(()) if is_first else make_plan(runs.request(**changes), now=runs.now)
+        if not (is_first or plan.requests):
+            wait = min(scan.due_at for scan in plan.scans if scan.due_at) - runs.now
+            runs.clock.days(ceil((wait - HOUR / 2) / HOUR) / 24)
+            continue
+        report = await runs.sync(days=1 / 24, **changes)
+        found = {(hour, one.number, one.surface) for one in runs.service.requests[before:]}
+        if not is_first:
+            scans = sum(scan.scan != "none" for scan in plan.scans)
+            assert scans == report.outcomes.total - bool(plan.catalogue) == sum(bool(one) for _, one, _ in found)
+        asked, is_first = [*asked, *sorted(found, key=str)], False
+    return asked
+
+
+async def test_a_week_of_hours_of_a_quiet_and_a_busy_account(tmp_path: Path) -> None:
+    quiet, busy = Feed(), daily(60)
+    runs = DailyRuns(tmp_path, quiet, busy)
+    runs.service.stories = 0
+    quiet.post(START - timedelta(days=100))
+    asked = await hours(runs, 24 * 8, **WEEK)
+    scans = Counter((number, surface) for _, number, surface in asked)
+    # The catalogue and the stories of accounts without any are asked for once a day.
+    assert scans == {
+        (None, None): 8, (1, "stories"): 8, (2, "stories"): 8, (2, "posts"): 8, (1, "posts"): 2
+    }  # fmt: skip
+    assert {hour for hour, number, surface in asked if (number, surface) == (1, "posts")} == {0, 7 * 24}
+    reasons = dict(runs.ask("SELECT ig_username || ' ' || surface, due_reason FROM freshness"))
+    assert reasons == {
+        "user_1 posts": "goal", "user_1 stories": "quiet", "user_2 posts": "rate", "user_2 stories": "quiet"
+    }  # fmt: skip
+    assert {row[0] for row in stored_state(tmp_path, "SELECT selection FROM runs")} == {"due"}
+
+
+async def test_stories_are_scanned_every_six_hours_while_an_account_has_some(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, Feed())
+    runs.service.stories = 2
+    asked = await hours(runs, 25, due=True, surfaces=("stories",))
+    assert [hour for hour, number, _ in asked if number == 1] == [0, 6, 12, 18, 24]
+
+
+async def test_nothing_due_is_no_run(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(3))
+    await runs.sync()
+    before, snapshot = len(runs.service.requests), (tmp_path / "analytics.duckdb").stat().st_mtime_ns
+    runs.clock.days(-22 / 24)
+    with pytest.raises(NothingChosen, match=r"^Nothing is due before 2026-03-02 02:15 UTC\.$"):
+        await runs.sync(due=True)
+    assert len(runs.service.requests) == before
+    assert (tmp_path / "analytics.duckdb").stat().st_mtime_ns == snapshot
+    assert stored_state(tmp_path, "SELECT count(*) FROM runs") == [(1,)]
+    plan = make_plan(runs.request(due=True), now=runs.now)
+    assert describe_plan(plan) == "Nothing would be scanned; 1 account not due before 2026-03-02 02:15 UTC."
+
+
+async def test_what_failed_is_scanned_again_after_an_hour_and_what_was_refused_after_a_day(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(3), daily(3), daily(3))
+    codes = {1: "api_internal_error", 2: "api_forbidden"}
+    runs.service.fault = lambda asked: refuse(codes[asked.number]) if asked.number in codes and asked.surface else None
+    asked = await hours(runs, 26, due=True, surfaces=("posts",))
+    tries = {one: [hour for hour, number, _ in asked if number == one] for one in (1, 2, 3)}
+    assert tries == {1: [0, 1, 2, 4, 8, 14, 20], 2: [0, 24], 3: [0, 24]}
+
+
+async def test_a_token_that_is_renewed_and_a_new_account_are_due_when_the_catalogue_says_so(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(3), daily(3))
+    runs.service.expired = {2}
+    await hours(runs, 3, **WEEK)
+    runs.service.expired, runs.service.accounts = {1}, 3
+    runs.clock.days(21 / 24)
+    before = len(runs.service.requests)
+    await runs.sync(**WEEK)
+    # Those of account 1, whose token has expired, were due, too.
+    found = {(one.number, one.surface) for one in runs.service.requests[before:]}
+    assert found == {(None, None), (2, "posts"), (2, "stories"), (3, "posts"), (3, "stories")}
+    assert runs.ask("SELECT due_at, due_reason FROM freshness WHERE ig_username = 'user_1' LIMIT 1") == [
+        (None, DueReason.TOKEN_EXPIRED)
+    ]
+
+
+async def test_a_run_that_was_not_published_is_although_nothing_is_due(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(3))
+    await runs.sync(days=0.1)
+
+    async def fail(_: object) -> Published:
+        raise OSError("no space")
+
+    async with open_run_resources(tmp_path, runs.service) as resources:
+        with pytest.raises(OSError, match="no space"):
+            await run_sync(runs.request(), resources, replace(DIRECT, publish=fail))
+    report = await runs.sync(due=True)
+    assert (report.state, report.requests, kinds(report)) == (RunState.COMPLETE, 0, {})
+
+
+async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, *(daily(3) for _ in range(4)))
+    await runs.sync(days=2)
+    runs.clock.days(1)
+    spent: dict[str, Any] = {"due": True, "requests_per_day": 4, "surfaces": ("posts",)}
+    report = await runs.sync(days=1 / 24, **spent)
+    # The catalogue, and three of the accounts.
+    assert (report.requests, kinds(report)) == (4, {OutcomeKind.COMPLETE: 4, OutcomeKind.DEFERRED: 1})
+    [group] = report.failure_groups
+    assert group.error_code == "request_budget"
+    with pytest.raises(NothingChosen, match="no request is left of GRAMHOUSE_REQUESTS_PER_DAY"):
+        await runs.sync(**spent)
+    runs.clock.days(1)
+    before = len(runs.service.requests)
+    await runs.sync(**{**spent, "requests_per_day": 2})
+    assert [one.number for one in runs.service.requests[before:]] == [None, 4]
