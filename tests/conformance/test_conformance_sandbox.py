@@ -79,7 +79,7 @@ def test_every_answer_is_one_of_the_contract(key: str) -> None:
 
     @settings(max_examples=150, deadline=None, derandomize=True)
     @given(PLACES, st.lists(st.tuples(NAMES, VALUES), max_size=4), st.booleans())
-    @example(SANDBOX.account_id(0), [], True)
+    @example(SANDBOX.account_id(0), [], True)  # noqa: FBT003 - as given
     def request(account_id: str | None, query: list[tuple[str, str]], is_plain: bool) -> None:  # noqa: FBT001
         operation = ACCOUNTS if account_id is None else MEDIA
         path = "/api/v1/accounts" if account_id is None else f"/api/v1/accounts/{account_id}/media"
