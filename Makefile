@@ -75,7 +75,7 @@ long: $(VENV)/.dev $(DBT)/.made $(COMPAT)/.made ## Everything else: kills, simul
 	$(BIN)/python -m tests.warehouse.compat make $(COMPAT)/files
 	$(COMPAT)/bin/python -m tests.warehouse.compat check $(COMPAT)/files
 	$(COMPAT)/bin/python -m pytest -q -W 'ignore:Arrow output on a DB-API result' \
-	  tests/warehouse/snapshot/test_warehouse_readers.py tests/warehouse/snapshot/test_warehouse_export.py
+	  tests/warehouse/snapshot/test_warehouse_export.py
 endif
 
 SIZE ?= small

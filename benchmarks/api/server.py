@@ -1,17 +1,16 @@
 """Serves the synthetic API from a separate process, with as little CPU time per request as possible.
 
-    python -m benchmarks.api.server --accounts 400 --posts 250 [--day 0] [--style spaced] [--change urls]
-                                [--latency 0.05] [--per-second 10] [--key-per-second 60] [--key-status 503]
+    python -m benchmarks.api.server '{"accounts": 400, "posts": 250}'
 
-Prints the port it listens on. `GET /usage` returns its counters: requests, CPU seconds, requests refused because of
-a limit, requests that came before their Retry-After was over, and the seconds from the first to the last request since
-it was asked before; it does not count itself. Only the HTTP that the candidates use is implemented: GET without a body,
-and no pipelining.
+The argument has fields of `ServerOptions`. Prints the port it listens on. `GET /usage` returns its counters: requests,
+CPU seconds, requests refused because of a limit, requests that came before their Retry-After was over, and the seconds
+from the first to the last request since it was asked before; it does not count itself. Only the HTTP that the
+candidates use is implemented: GET without a body, and no pipelining.
 """
 
-import argparse
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,32 +55,37 @@ class _Bucket:
         return True
 
 
-@dataclass(slots=True)
-class _Limit:
-    """The requests of an account in the current second, and the end of its Retry-After."""
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What is served, `latency` seconds after each request, and with which limits.
 
-    second: int = 0
-    requests: int = 0
-    blocked_until: float = 0.0
+    `per_second` are the requests of an account, `key_per_second` those of the key, beyond which the status is
+    `key_status`.
+    """
+
+    accounts: int = 400
+    posts: int = 250
+    day: int = 0
+    style: Style = Style.COMPACT
+    change: Change = Change.DAILY
+    latency: float = 0.0
+    per_second: int | None = None
+    key_per_second: float | None = None
+    key_status: int = 429
 
 
 class BenchServer:
     """State shared by all connections: the API, the counters, and the rate limits."""
 
-    def __init__(
-        self,
-        api: SyntheticApi,
-        latency: float,
-        per_second: int | None,
-        key_per_second: float | None = None,
-        key_status: int = 429,
-    ) -> None:
-        self._bucket = None if key_per_second is None else _Bucket(key_per_second)
-        self._refusal = _REFUSALS[key_status]
-        self._api = api
-        self.latency = latency
-        self._per_second = per_second
-        self._limits: dict[str, _Limit] = {}
+    def __init__(self, options: ServerOptions) -> None:
+        self._bucket = None if options.key_per_second is None else _Bucket(options.key_per_second)
+        self._refusal = _REFUSALS[options.key_status]
+        self._api = SyntheticApi(options.accounts, options.posts, options.day, options.style, options.change)
+        self.latency = options.latency
+        self._per_second = options.per_second
+        # Of each account: the current second with its requests, and the end of the Retry-After.
+        self._seconds: dict[str, tuple[int, int]] = {}
+        self._until: dict[str, float] = {}
         self._requests = 0
         self._refused = 0
         self._too_early = 0
@@ -126,15 +130,13 @@ class BenchServer:
         return _HEAD % (b"200 OK", next(_ANSWERS), b"", len(body)) + body
 
     def _is_limited(self, account: str, maximum: int, now: float) -> bool:
-        limit = self._limits.setdefault(account, _Limit())
-        self._too_early += now < limit.blocked_until
-        if limit.second != int(now):
-            limit.second, limit.requests = int(now), 0
-        limit.requests += 1
-        if limit.requests <= maximum:
+        self._too_early += now < self._until.get(account, 0.0)
+        second, requests = self._seconds.get(account, (0, 0))
+        self._seconds[account] = int(now), requests + 1 if second == int(now) else 1
+        if self._seconds[account][1] <= maximum:
             return False
         self._refused += 1
-        limit.blocked_until = now + _RETRY_AFTER
+        self._until[account] = now + _RETRY_AFTER
         return True
 
 
@@ -163,37 +165,15 @@ class _Connection(asyncio.Protocol):
             self._transport.write(response)
 
 
-async def serve(server: BenchServer, port: int) -> None:
-    """Serve on 127.0.0.1 until cancelled; port 0 means any free port."""
-    listener = await asyncio.get_running_loop().create_server(lambda: _Connection(server), "127.0.0.1", port)
+async def serve(server: BenchServer) -> None:
+    """Serve on a free port of 127.0.0.1, which is printed, until cancelled."""
+    listener = await asyncio.get_running_loop().create_server(lambda: _Connection(server), "127.0.0.1", 0)
     print(listener.sockets[0].getsockname()[1], flush=True)
     async with listener:
         await listener.serve_forever()
 
 
-def main() -> None:
-    """Parse the arguments and serve."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--accounts", type=int, default=400)
-    parser.add_argument("--posts", type=int, default=250)
-    parser.add_argument("--day", type=int, default=0)
-    parser.add_argument("--style", type=Style, choices=tuple(Style), default=Style.COMPACT, help="format of the items")
-    parser.add_argument(
-        "--change",
-        type=Change,
-        choices=tuple(Change),
-        default=Change.DAILY,
-        help="what changes from one day to the next",
-    )
-    parser.add_argument("--latency", type=float, default=0.0, help="seconds before each response")
-    parser.add_argument("--per-second", type=int, help="requests per second allowed for each account")
-    parser.add_argument("--key-per-second", type=float, help=f"requests per second of the key, {BURST} at once")
-    parser.add_argument("--key-status", type=int, choices=tuple(_REFUSALS), default=429, help="status beyond them")
-    parser.add_argument("--port", type=int, default=0)
-    args = parser.parse_args()
-    api = SyntheticApi(args.accounts, args.posts, args.day, args.style, args.change)
-    asyncio.run(serve(BenchServer(api, args.latency, args.per_second, args.key_per_second, args.key_status), args.port))
-
-
 if __name__ == "__main__":
-    main()
+    given = json.loads(sys.argv[1])
+    given |= {"style": Style(given.get("style", "compact")), "change": Change(given.get("change", "daily"))}
+    asyncio.run(serve(BenchServer(ServerOptions(**given))))

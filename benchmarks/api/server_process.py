@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
-from benchmarks.api.synthetic_api import Change, Style
-
 ROOT = Path(__file__).parents[2]
 
 _DIRECT = build_opener(ProxyHandler({}))
@@ -52,25 +50,10 @@ class ServerProcess:
 
 
 @contextmanager
-def start_server(
-    accounts: int,
-    posts: int,
-    *,
-    day: int = 0,
-    style: Style = Style.COMPACT,
-    change: Change = Change.DAILY,
-    latency: float = 0.0,
-    per_second: int | None = None,
-    key_per_second: int | None = None,
-    key_status: int = 429,
-) -> Iterator[ServerProcess]:
+def start_server(accounts: int, posts: int, **options: object) -> Iterator[ServerProcess]:
     """Serve `accounts` accounts with `posts` posts each until the block exits; see benchmarks.api.server."""
-    command = [sys.executable, "-m", "benchmarks.api.server", "--accounts", str(accounts), "--posts", str(posts)]
-    command += ["--day", str(day), "--style", style, "--change", change, "--latency", str(latency)]
-    if per_second is not None:
-        command += ["--per-second", str(per_second)]
-    if key_per_second is not None:
-        command += ["--key-per-second", str(key_per_second), "--key-status", str(key_status)]
+    given = json.dumps({"accounts": accounts, "posts": posts, **options})
+    command = [sys.executable, "-m", "benchmarks.api.server", given]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
             if server.stdout is None or not (port := server.stdout.readline().strip()):

@@ -91,21 +91,20 @@ class _Connector(aiohttp.TCPConnector):
 _CUT = "cut_body", "the response of {server} ended early, or its compression is damaged"
 _NO_TLS = "tls_failed", "no TLS (https) with {server}"
 _UNREACHED = "connection_failed", "cannot connect to {server}"
-_ROWS: tuple[tuple[tuple[type[BaseException], ...], tuple[str, str]], ...] = (
-    ((BodyTooLarge,), ("body_too_large_response", "the response of {server} is too large")),
-    ((ssl.CertificateError,), ("certificate_refused", "the certificate of {server} is not trusted")),
-    ((aiohttp.ConnectionTimeoutError,), ("timeout", "{server} did not accept the connection in time")),
-    ((TimeoutError,), ("timeout", "{server} did not answer in time")),
-    ((aiohttp.ClientConnectorSSLError, ssl.SSLError), _NO_TLS),
-    ((aiohttp.ClientConnectorError,), _UNREACHED),
-    (
-        (aiohttp.ClientConnectionError, ConnectionError),
-        ("connection_reset", "{server} closed the connection before it answered"),
-    ),
-    ((aiohttp.ClientPayloadError, zlib.error), _CUT),
-    ((aiohttp.ClientHttpProxyError,), ("proxy_refused", "the connection to {server} was refused")),
-    ((aiohttp.ClientResponseError,), ("protocol_error", "{server} answered with something that is not HTTP")),
-    ((Exception,), _UNREACHED),
+_ROWS: tuple[tuple[type[BaseException], tuple[str, str]], ...] = (
+    (BodyTooLarge, ("body_too_large_response", "the response of {server} is too large")),
+    (ssl.CertificateError, ("certificate_refused", "the certificate of {server} is not trusted")),
+    (aiohttp.ConnectionTimeoutError, ("timeout", "{server} did not accept the connection in time")),
+    (TimeoutError, ("timeout", "{server} did not answer in time")),
+    (aiohttp.ClientConnectorSSLError, _NO_TLS),
+    (ssl.SSLError, _NO_TLS),
+    (aiohttp.ClientConnectorError, _UNREACHED),
+    (aiohttp.ClientConnectionError, ("connection_reset", "{server} closed the connection before it answered")),
+    (ConnectionError, ("connection_reset", "{server} closed the connection before it answered")),
+    (aiohttp.ClientPayloadError, _CUT),
+    (zlib.error, _CUT),
+    (aiohttp.ClientHttpProxyError, ("proxy_refused", "the connection to {server} was refused")),
+    (aiohttp.ClientResponseError, ("protocol_error", "{server} answered with something that is not HTTP")),
 )
 
 # Statuses with which a proxy says that it could not reach the service, or may do so later.
@@ -124,7 +123,7 @@ def explain(error: Exception, server: str, proxy: Proxy | None, *, begun: bool) 
         cause = cause.__cause__
     # The error of the system or of TLS, which aiohttp wraps.
     inner = getattr(cause, "certificate_error", None) or getattr(cause, "os_error", None) or cause
-    code, text = next(row for types, row in _ROWS if isinstance(cause, types))
+    code, text = next((row for kind, row in _ROWS if isinstance(cause, kind)), _UNREACHED)
     if begun and code not in {"timeout", "body_too_large_response"}:
         code, text = _CUT
     elif isinstance(cause, aiohttp.ClientHttpProxyError) and cause.status in _PASSING:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from benchmarks.api.server import BenchServer
+from benchmarks.api.server import BenchServer, ServerOptions
 from benchmarks.api.server_process import start_server
 from benchmarks.api.synthetic_api import SyntheticApi
 from benchmarks.candidates.floor import fetch
@@ -31,7 +31,7 @@ def test_the_floor_fetches_everything() -> None:
 def test_requests_before_the_end_of_retry_after_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("benchmarks.api.server.time.monotonic", lambda: clock[0])
-    server = BenchServer(SyntheticApi(2, 60), 0, 2)
+    server = BenchServer(ServerOptions(2, 60, per_second=2))
     got = []
     for clock[0], path in ((100.0, PATH), (100.0, PATH), (100.0, PATH), (100.9, PATH), (101.95, PATH), (101.95, OTHER)):
         got.append(int(server.respond(path).split(b" ", 2)[1]))

@@ -202,8 +202,8 @@ def test_after_a_kill_writers_status_and_doctor_warn_and_the_receipt_has_all_row
     assert "An account is not completely erased" in run_cli("publish")[2]
     code, out, _ = run_cli("status", "--json")
     assert (code, "unfinished_erasure" in json.loads(out)["attention"]) == (3, True)
-    assert "An account is not completely erased" in run_cli("status")[1]
-    assert "An account is not completely erased" in run_cli("doctor")[1]
+    for command in ("status", "doctor"):
+        assert "An account is not completely erased" in run_cli(command)[1]
     code, _, err = run_cli("forget", ID, "--undo")
     assert (code, "is not completely erased yet" in err) == (2, True)
     # It still knows the name.
@@ -220,14 +220,10 @@ def test_it_asks_first(folder: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPat
     assert "there is no terminal to ask for confirmation. Fix: add --yes." in err
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda: "n")
-    code, _, err = run_cli("forget", PUBLIC)
-    assert (code, "Nothing was erased." in err) == (1, True)
+    code, out, err = run_cli("forget", PUBLIC)
+    assert (code, "Nothing was erased." in out) == (1, True)
     assert f"Erase {NAME} (account {ID.lower()}) and 4 items everywhere? This cannot be undone. [y/N]" in err
-    code, out, _ = run_cli("forget", PUBLIC, "--json")
-    assert (code, json.loads(out)) == (
-        1,
-        {"state": "failed", "exit_code": 1, "message": "Nothing was erased.", "hint": None},
-    )
+    assert json.loads(run_cli("forget", PUBLIC, "--json")[1])["message"] == "Nothing was erased."
     assert _items(folder) == 4
 
 

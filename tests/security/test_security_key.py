@@ -80,6 +80,7 @@ async def _message(client: ApiClient, caplog: pytest.LogCaptureFixture) -> str:
 async def test_an_error_never_repeats_the_key(name: str, caplog: pytest.LogCaptureFixture) -> None:
     output = await _message(_client(ECHOES[name]), caplog)
     assert "ApiError" in output
+    assert name != "message" or "no such key: Bearer ***" in output
     assert not tells(output, KEY)
     assert KEY[:12] not in output
 
@@ -92,12 +93,6 @@ async def test_a_page_instead_of_an_envelope_is_not_searched_for_long() -> None:
 async def test_a_correlation_id_that_equals_the_key_is_ignored() -> None:
     client = _client(Answer(headers={"x-correlation-id": TRACE}), key=TRACE)
     assert (await client.send(REQUEST)).correlation_id is None
-
-
-async def test_a_redacted_key_is_marked() -> None:
-    client = _client(ECHOES["message"])
-    with pytest.raises(ApiError, match=r"no such key: Bearer \*\*\*"):
-        await client.send(REQUEST)
 
 
 @pytest.mark.parametrize(

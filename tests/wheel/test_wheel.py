@@ -16,7 +16,7 @@ from tests.operator import KEY, PROXIES, ROOT, TIMEOUT, killed_on_exit, wait_unt
 from tests.prefect_api import free_port
 
 PACKAGES = ("flows", "connectors", "models", "deployments")
-DATA = (".sql", ".yaml", ".j2")
+DATA = (".sql", ".yaml", ".j2", ".toml")
 
 # Packages in the current folder, for a user who runs gramhouse in another project.
 DECOYS = ("models", "connectors", "deployments")

@@ -20,7 +20,6 @@ from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import Settings, load
 from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_prefect, local_prefect
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.schedules import fires, gap_warning
 
 if TYPE_CHECKING:
     from prefect.deployments.runner import RunnerDeployment
@@ -30,15 +29,14 @@ _BUSY_WAIT = 6 * 3600
 
 
 def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
-    now = datetime.now(UTC)
     here = f"http://127.0.0.1:{settings.prefect_port}"
     if api is None:
         out.print(f"{DONE} Prefect's UI is at [bold]{here}[/], its API at {here}/api.")
     else:
         out.print(f"{DONE} Serving to {clean(api)}: PREFECT_API_URL is set, so no server is started here.")
-    crons = {"nightly": settings.nightly, "stories": settings.stories}
+    following = settings.next_runs(datetime.now(UTC))
     for name in (each.name for each in served):
-        due = next(fires(crons[name], settings.time_zone, now)) if name in crons else None
+        due = following.get(name)
         when = f"next {due:%a %Y-%m-%d %H:%M} {settings.time_zone}" if due else "on request"
         out.print(clean(f"  {name:<9} {when}"))
     start = f"PREFECT_API_URL={api or f'{here}/api'} prefect deployment run sync/nightly"
@@ -46,8 +44,7 @@ def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployme
     report = settings.report_file()
     shown = "" if api else f", shown at {here}{REPORT_PATH}"
     out.print(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
-    warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)
-    for note in (*notes, *([warning] if warning else ())):
+    for note in notes:
         out.print(f"{WARN} {clean(note)}")
     out.print("Stop with Ctrl-C.")
 

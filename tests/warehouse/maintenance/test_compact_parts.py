@@ -4,9 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from connectors.warehouse.maintenance import compact_parts as module
 from connectors.warehouse.maintenance.compact_parts import compact_parts, groups
-from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, read_parts, write_part
+from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, read_parts
 from tests.warehouse.rig import Rig, item
 
 Stored = list[tuple[int, int, bytes]]
@@ -53,30 +52,6 @@ def test_old_rows_go_but_not_those_of_items_and_versions(days: Rig) -> None:
     assert referred(days) <= {row[:2] for row in stored(days)}
     assert compact_parts(days.db, raw, before=at).rows_deleted == 0
     assert compact_parts(days.db, raw, before=days.now).rows_deleted == 1
-
-
-@pytest.mark.parametrize("step", [1, 2])
-def test_a_compaction_that_broke_off_is_repeated(days: Rig, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    raw, before = days.folder / "raw", stored(days)
-    left = step
-
-    def fail(*given: object) -> None:
-        nonlocal left
-        left -= 1
-        if left:
-            write_part(*given)  # type: ignore[arg-type]
-        else:
-            raise OSError
-
-    monkeypatch.setattr(module, "write_part", fail)
-    large = sum(path.stat().st_size for path in raw.iterdir()) // 2
-    with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
-        compact_parts(days.db, raw, before=None, large=large)
-    assert stored(days) == before
-    monkeypatch.undo()
-    compact_parts(days.db, raw, before=None)
-    assert stored(days) == before
-    assert part_numbers(raw) == [1]
 
 
 def test_parts_that_are_large_enough_are_left_out() -> None:

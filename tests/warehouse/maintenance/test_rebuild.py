@@ -1,8 +1,6 @@
 """A rebuild reads everything again with another mapping, and imports what it can read of the quarantine."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +9,13 @@ import duckdb
 import pytest
 
 from connectors.warehouse.maintenance.rebuild import Rebuilt, count_paths, explain_paths, rebuild
-from connectors.warehouse.raw.parts import part_numbers, read_parts
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.item import CONTENT_RULE
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from tests import filling
-from tests.warehouse.rig import POSTS, STORIES, Record, Rig, contents, item, opened
+from tests.warehouse.rig import POSTS, STORIES, Record, Rig, contents, item
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
 KEPT = replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "kept"))
@@ -235,37 +233,3 @@ def test_after_another_mapping_of_times_the_next_scans_are_full(rig: Rig) -> Non
     assert rig.rows("item_order, order_proofs", "closed_scans") == [("newest_first", 0)]
     again(rig, WITH_UUID, force=True)
     assert rig.rows("item_order, order_proofs > 0", "closed_scans") == [(None, True)]
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from connectors.warehouse.maintenance import rebuild as module
-from tests.warehouse.maintenance.test_rebuild import WITH_UUID, again
-from tests.warehouse.rig import opened
-
-with opened(Path(sys.argv[1])) as rig:
-    rig.seq = 1
-    if sys.argv[2] == "never":
-        again(rig, WITH_UUID)
-        os._exit(9)
-    else:
-        setattr(module, sys.argv[2], lambda *_: os._exit(9))
-        again(rig, WITH_UUID)
-"""
-
-
-@pytest.mark.parametrize("step", ["table_of_fields", "import_quarantine", "never"])
-def test_a_kill_leaves_all_or_nothing(tmp_path: Path, step: str) -> None:
-    with opened(tmp_path) as rig:
-        rig.full_scan(item("1", like_count=1), post("a", odd=1))
-        before = contents(rig.db)
-    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), step], check=False, cwd=Path.cwd())
-    assert process.returncode == 9
-    with opened(tmp_path) as rig:
-        if step == "never":
-            assert rig.rows("media_id, like_count, odd") == [("1", 1, None), ("a", None, 1)]
-            assert rig.rows("*", "quarantine") == []
-            assert part_numbers(rig.folder / "raw") == [1, 2]
-        else:
-            assert contents(rig.db) == before

@@ -1,20 +1,22 @@
 """The tables of a time: on each day they are what the snapshot of that day showed."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.settings import SandboxSettings
-from connectors.warehouse.queries.reader import open_snapshot
-from tests.handoff.days import snapshot_of
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, account, ask, at, opened_days
 
 
 def post(number: int, likes: int, **more: object) -> Item:
-    return {"id": str(number), "like_count": likes, "view_count": 10 * likes, "caption": "first", **more}
+    return {
+        "id": str(number),
+        "like_count": likes,
+        "view_count": 10 * likes,
+        "caption": "first",
+        "media_type": "IMAGE",
+        **more,
+    }
 
 
 def play(days: Days, folder: Path, **given: Any) -> dict[float, Path]:  # noqa: ANN401 - of Days.publish
@@ -50,7 +52,7 @@ def test_a_time_shows_the_items_that_its_snapshot_showed(saved: dict[float, Path
     # What a scan missed, and a later one confirmed as removed, was not listed any more.
     query = f"SELECT media_id FROM item_events WHERE event = 'removed' AND changed_at <= '{at(hour)}'"
     gone = {media_id for (media_id,) in ask(last, query)} if night < 4 else set()
-    columns = "surface, media_id, ig_username, caption, like_count, view_count, first_seen_at, content_changed_at"
+    columns = "surface, media_id, ig_username, kind, caption, like_count, view_count, first_seen_at, content_changed_at"
     of_now = columns.replace("ig_username", "'anja' AS ig_username")
     shown = ask(saved[hour], f"SELECT {of_now} FROM media WHERE removed_at IS NULL ORDER BY ALL")
     assert ask(last, f"SELECT {columns} FROM media_at('{at(hour)}') ORDER BY ALL") == [
@@ -91,35 +93,3 @@ def test_what_a_snapshot_hides_is_hidden_at_every_time(tmp_path: Path) -> None:
     assert not {"ig_username", "caption", "like_count", "permalink"} & items | {"ig_username"} & accounts
     assert {"media_id", "view_count"} <= items
     assert "anja" not in repr(ask(snapshot, "FROM media_at(now()), accounts_at(now())"))
-
-
-def test_each_day_of_the_sandbox_is_as_its_snapshot_showed_it(tmp_path: Path) -> None:
-    sandbox, saved = Sandbox(SandboxSettings(accounts=8, posts=30, change_every=3)), list[Path]()
-
-    def save(day: int) -> None:
-        if day:
-            saved.append(tmp_path / f"{day}.duckdb")
-            shutil.copy(tmp_path / "analytics.duckdb", saved[-1])
-
-    last = snapshot_of(tmp_path, sandbox, range(9), before=save)
-    key = "account_id, surface, media_id"
-    columns = f"{key}, kind, caption, permalink, like_count, comments_count, first_seen_at, content_changed_at"
-    gone = 0
-    for path in saved:
-        [(at_then,)] = ask(path, "SELECT snapshot_at FROM published")
-        shown = ask(path, f"SELECT {columns} FROM media WHERE removed_at IS NULL ORDER BY ALL")
-        # Missed then, and confirmed later.
-        query = f"SELECT {key} FROM item_events WHERE event = 'removed' AND changed_at <= ?"
-        with open_snapshot(last) as opened:
-            removed = set(opened.query(query, [at_then]).rows)
-            listed = opened.query(f"SELECT {columns} FROM media_at(?) ORDER BY ALL", [at_then]).rows
-            accounts = opened.query(
-                "SELECT account_id, ig_username, status FROM accounts_at(?) ORDER BY ALL", [at_then]
-            )
-        assert listed == [row for row in shown if row[:3] not in removed]
-        known = (
-            "SELECT account_id, ig_username, status FROM accounts WHERE removed_at IS NULL AND missing_since IS NULL"
-        )
-        assert accounts.rows == ask(path, f"{known} ORDER BY ALL")
-        gone += len(shown) - len(listed)
-    assert gone

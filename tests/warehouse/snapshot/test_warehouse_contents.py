@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from connectors.warehouse.storage.identity import adopt_mapping
 from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.views import views
 from tests.warehouse.days import POSTS, Days, Item, Row, ask
@@ -64,8 +65,8 @@ def test_mapped_columns_come_first_and_elements_of_lists_have_views(days: Days, 
 
 
 def test_mapped_columns_are_there_before_any_item(days: Days, snapshot: Path) -> None:
-    days.rig.mapping = MAPPED
-    published(days, snapshot, [])
+    adopt_mapping(days.rig.db, MAPPED)
+    days.publish(snapshot)
     assert columns(snapshot, "media")[0] == ("rating", "DOUBLE")
 
 

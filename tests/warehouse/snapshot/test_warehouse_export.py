@@ -1,20 +1,26 @@
-"""The export: complete, and never at the expense of existing files."""
+"""The snapshot and its export: analysts' libraries read the same rows, and no other file is lost to an export."""
 
 import json
 import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duckdb
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import MetaData, Table, create_engine, inspect, make_url
 
 from connectors.warehouse.queries.export import export
 from models.views import views
 from tests.operator import run_here
 from tests.warehouse.days import at, opened_days, refusal
-from tests.warehouse.export_fixture import make_snapshot, snapshot_rows
+from tests.warehouse.export_fixture import AGES, CAPTIONS, Rows, make_snapshot, plain, snapshot_rows
+
+TABLES = [*sorted(views()), "media_hand"]
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +33,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def truth(made: Path) -> dict[str, Rows]:
+    """Return every table of the snapshot; read first, because a file has one configuration per process."""
+    return snapshot_rows(made / "analytics.duckdb")
+
+
 @pytest.fixture
 def snapshot(made: Path, tmp_path: Path) -> Path:
-    """A copy of the snapshot, with an earlier export beside it."""
-    return Path(shutil.copytree(made, tmp_path / "made")) / "analytics.duckdb"
+    """A copy of the snapshot, with an earlier export beside it. Their names have what SQL and globs must quote."""
+    folder = shutil.copytree(made, tmp_path / 'it\'s "so" {i} *')
+    return Path((folder / "analytics.duckdb").rename(folder / "it's.duckdb"))
+
+
+def timeless(rows: Rows) -> Rows:
+    return plain([{name: value for name, value in row.items() if name not in AGES} for row in rows])
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -38,50 +55,96 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_every_table_and_view_is_a_file_with_all_of_its_rows_sorted_by_account(made: Path, tmp_path: Path) -> None:
-    # Names may contain quotes.
-    odd = tmp_path / 'it\'s "so" {i} *'
-    odd.mkdir()
-    snapshot = Path(shutil.copy(made / "analytics.duckdb", odd / "it's.duckdb"))
-    exported = export(snapshot, odd / "ex'port")
-    rows = {name: len(rows) for name, rows in snapshot_rows(snapshot).items()}
-    assert {*views(), "media_hand"} == rows.keys()
+@pytest.mark.parametrize("table", TABLES)
+def test_exported_rows_are_the_snapshots_in_every_library(truth: dict[str, Rows], made: Path, table: str) -> None:
+    path = made / "export" / f"{table}.parquet"
+    expected = truth[table]
+    assert timeless(ds.dataset(path).to_table().to_pylist()) == expected
+    assert timeless(pl.scan_parquet(path).collect().to_dicts()) == expected
+    assert timeless(pd.read_parquet(path).to_dict("records")) == expected
+    with duckdb.connect() as other:
+        other.execute("SET TimeZone = 'UTC'")
+        answer = other.execute("SELECT * FROM read_parquet(?)", [str(path)])
+        names = [column[0] for column in answer.description or ()]
+        assert timeless([dict(zip(names, row, strict=True)) for row in answer.fetchall()]) == expected
+
+
+def test_types_are_plain_in_parquet(made: Path) -> None:
+    of_media, of_hand = (ds.dataset(made / "export" / f"{name}.parquet").schema for name in ("media", "media_hand"))
+    types = {field.name: str(field.type) for field in (*of_media, *of_hand)}
+    assert types["surface"] == types["caption"] == "string"
+    assert (types["published_at"], types["like_count"]) == ("timestamp[us, tz=UTC]", "int64")
+    assert types['hand "odd", name'].startswith("list<")
+    assert "timestamp[us, tz=UTC]" in types["instants"]
+
+
+@pytest.fixture
+def db(made: Path, truth: dict[str, Rows]) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(str(made / "analytics.duckdb"), read_only=True) as connection:
+        # Clients that ignore our time zone show times in the machine's.
+        connection.execute("SET TimeZone = 'UTC'")
+        # An empty text is none.
+        assert {row["caption"] for row in truth["media"]} == {caption or None for caption in CAPTIONS}
+        yield connection
+
+
+# DuckDB uses deprecated functions of pandas.
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_duckdb_reads_the_snapshot_plainly_and_as_frames(truth: dict[str, Rows], db: duckdb.DuckDBPyConnection) -> None:
+    media = db.sql("FROM media")
+    for rows in (media.df().to_dict("records"), media.pl().to_dicts(), media.to_arrow_table().to_pylist()):
+        assert plain(rows) == truth["media"]
+
+
+@pytest.mark.usefixtures("truth")
+def test_sqlalchemy_reflects_tables_columns_and_comments(made: Path) -> None:
+    url = make_url("duckdb://").set(database=str(made / "analytics.duckdb"))
+    engine = create_engine(url, connect_args={"read_only": True})
+    found_names = [*inspect(engine).get_table_names(), *inspect(engine).get_view_names()]
+    assert {*TABLES} <= {name.rpartition(".")[2] for name in found_names}
+    for view in views().values():
+        found = Table(view.name, MetaData(), autoload_with=engine)
+        assert found.comment == view.comment
+        assert view.columns.items() <= {column.name: column.comment for column in found.columns}.items()
+    engine.dispose()
+
+
+def test_every_table_and_view_is_a_file_sorted_by_account(truth: dict[str, Rows], snapshot: Path) -> None:
+    folder = snapshot.parent / "ex'port"
+    exported = export(snapshot, folder)
+    assert {*TABLES} == truth.keys()
     assert exported.published_at == at(3)
-    written = contents(odd / "ex'port")
-    assert written.keys() == {f"{name}.parquet" for name in rows}
-    for table in exported.tables:
-        found = pq.read_metadata(odd / "ex'port" / f"{table.name}.parquet").num_rows
-        assert (table.rows, found) == (rows[table.name], rows[table.name])
-        assert table.bytes == len(written[f"{table.name}.parquet"])
-    group = pq.read_metadata(odd / "ex'port" / "media.parquet").row_group(0)
+    written = contents(folder)
+    assert written.keys() == {f"{name}.parquet" for name in truth}
+    assert {table.name: (table.rows, table.bytes) for table in exported.tables} == {
+        name: (len(rows), len(written[f"{name}.parquet"])) for name, rows in truth.items()
+    }
+    group = pq.read_metadata(folder / "media.parquet").row_group(0)
     assert {group.column(place).compression for place in range(group.num_columns)} == {"ZSTD"}
-    keys = pq.read_table(odd / "ex'port" / "media.parquet", columns=["account_id", "surface"]).to_pylist()
+    keys = pq.read_table(folder / "media.parquet", columns=["account_id", "surface"]).to_pylist()
     assert keys == sorted(keys, key=lambda row: (row["account_id"], row["surface"]))
 
 
-def test_an_earlier_export_and_the_remains_of_a_killed_one_are_replaced_and_other_files_stay(snapshot: Path) -> None:
+def test_an_earlier_export_and_the_remains_of_a_killed_one_are_replaced(snapshot: Path) -> None:
     folder, draft = snapshot.parent / "export", snapshot.parent / ".export.exporting"
     (folder / "notes.txt").write_text("mine")
     draft.mkdir()
     (draft / "half.parquet").write_text("half")
     with duckdb.connect(str(snapshot)) as db:
-        db.execute("DROP TABLE media_hand")
-        db.execute("DELETE FROM core.media")
+        db.execute("DROP TABLE media_hand; DELETE FROM core.media")
     tables = {table.name: table.rows for table in export(snapshot, folder).tables}
-    names = {"notes.txt", *(f"{name}.parquet" for name in tables)}
-    assert {path.name for path in folder.iterdir()} == names
-    assert "media_hand" not in tables
-    assert tables["media"] == 0
-    assert not draft.exists()
+    assert {path.name for path in folder.iterdir()} == {"notes.txt", *(f"{name}.parquet" for name in tables)}
+    assert ("media_hand" in tables, tables["media"], draft.exists()) == (False, 0, False)
 
 
-def mine_in_its_place(folder: Path) -> None:
-    duckdb.execute(f"COPY (SELECT 1 AS mine) TO '{folder}/mine.parquet'")
+def mine_is_there(folder: Path) -> None:
+    duckdb.execute(f"COPY (SELECT 1 AS mine) TO '{folder.parent}/mine'".replace("it's", "it''s"))
+    (folder.parent / "mine").rename(folder / "mine.parquet")
 
 
 def link_in_its_place(folder: Path) -> None:
     (folder / "media.parquet").unlink()
-    (folder / "media.parquet").symlink_to(folder.parent / "analytics.duckdb")
+    (folder / "media.parquet").symlink_to(folder.parent / "it's.duckdb")
 
 
 def file_instead_of_the_folder(folder: Path) -> None:
@@ -97,7 +160,7 @@ def no_space(_: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        (mine_in_its_place, "mine.parquet is not part of a gramhouse export"),
+        (mine_is_there, "mine.parquet is not part of a gramhouse export"),
         (link_in_its_place, "media.parquet is not part of a gramhouse export"),
         (file_instead_of_the_folder, "File exists"),
         (no_space, "Fix: free space"),
@@ -120,15 +183,10 @@ def test_an_export_that_is_refused_changes_no_file(
 
 
 def test_the_command_prints_the_files_it_wrote(made: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    options = [str(folder), "--snapshot", str(made / "analytics.duckdb")]
-    code, out, _ = run_here("export", *options)
-    assert code == 0
-    assert out.startswith(f"✔ {len(views()) + 1} tables, ")
+    options = [str(tmp_path / "out"), "--snapshot", str(made / "analytics.duckdb")]
+    assert run_here("export", *options)[1].startswith(f"✔ {len(TABLES)} tables, ")
     document = json.loads(run_here("export", *options, "--json")[1])
-    assert document["folder"] == str(folder)
-    sizes = {table["name"]: (folder / f"{table['name']}.parquet").stat().st_size for table in document["tables"]}
-    assert {table["name"]: table["bytes"] for table in document["tables"]} == sizes
-    assert {(table["kind"], table["rows"]) for table in document["tables"] if table["name"] == "published"} == {
-        ("table", 1)
-    }
+    assert document["folder"] == options[0]
+    [published] = [table for table in document["tables"] if table["name"] == "published"]
+    size = (tmp_path / "out" / "published.parquet").stat().st_size
+    assert published == {"name": "published", "kind": "table", "rows": 1, "bytes": size}
