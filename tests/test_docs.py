@@ -107,34 +107,6 @@ def test_an_account_that_was_connected_again_is_counted_once(words: str, snapsho
     assert answers[0] == answers[1]
 
 
-def test_old_posts_that_still_grow_are_those_that_gained_in_the_last_28_days() -> None:
-    [query] = [query for query in QUERIES if "Old posts that still grow" in query]
-    # The age in days of each post, and of each of its counts.
-    posts: dict[str, tuple[int, dict[int, int]]] = {
-        "grows": (300, {200: 10, 29: 20, 10: 50}),
-        "grew once": (300, {200: 0, 100: 900}),
-        "seen since": (300, {20: 7, 1: 8}),
-        "young": (20, {19: 1, 1: 99}),
-        "loses": (300, {200: 30, 1: 20}),
-    }
-    media = [(name, age) for name, (age, _) in posts.items()]
-    counts = [(name, age, value) for name, (_, found) in posts.items() for age, value in found.items()]
-    same = "'a' AS account_id, 'anna' AS ig_username, 'posts' AS surface"
-    with duckdb.connect() as db:
-        db.execute("CREATE TABLE published AS SELECT TIMESTAMPTZ '2026-01-01 02:00:00+00' AS snapshot_at")
-        db.execute(
-            f"CREATE TABLE media AS SELECT {same}, media_id, snapshot_at - to_days(age) AS published_at"
-            f" FROM (VALUES {', '.join(map(str, media))}) AS t(media_id, age), published"
-        )
-        db.execute(
-            f"CREATE TABLE media_metrics AS SELECT {same}, media_id, 'like_count' AS metric, value,"
-            " snapshot_at - to_days(age) AS observed_at"
-            f" FROM (VALUES {', '.join(map(str, counts))}) AS t(media_id, age, value), published"
-        )
-        rows = db.execute(query).fetchall()
-    assert rows == [("anna", "grows", "like_count", 30), ("anna", "seen since", "like_count", 1)]
-
-
 def test_the_data_dictionary_agrees_with_the_declarations() -> None:
     assert (ROOT / "docs/data-dictionary.md").read_text(encoding="utf-8") == dictionary(), "run `make docs`"
 

@@ -17,6 +17,7 @@ from connectors.warehouse.storage.errors import (
     WarehouseError,
 )
 from flows.cli.command_table import COMMANDS, GROUPS
+from flows.cli.output.json_log import Records, begin_json_log
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped
 from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
@@ -75,9 +76,8 @@ def build_app() -> App:
             help=command.help,
             help_epilogue=f"Example: gramhouse {name} {command.example}".rstrip(),
         )
-    completion = "flows.cli.commands.configuration:install_completion"
     about = "Install shell completion for this application."
-    app.command(completion, "--install-completion", help=about, group=_OPTIONS)
+    app.register_install_completion_command(help=about, group=_OPTIONS)
     for name in ("--help", "--version"):
         app[name].group = _OPTIONS
     return app
@@ -144,13 +144,10 @@ def _find_end(error: BaseException) -> tuple[int, Sequence[str]]:
     return ExitCode.FAILED, [f"Bug in gramhouse: {type(error).__name__}: {error}"]
 
 
-class _Notices(logging.Handler):
-    """Prints notices as warnings."""
+def _warn(record: logging.LogRecord) -> None:
+    from flows.cli.output.terminal import warn
 
-    def emit(self, record: logging.LogRecord) -> None:
-        from flows.cli.output.terminal import warn
-
-        warn(record.getMessage())
+    warn(record.getMessage())
 
 
 def _show(answer: "Answer", *, as_json: bool) -> int:
@@ -172,10 +169,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     typed = "\0".join(arguments)
     if _JSON_LOG.search(typed):
-        from flows.cli.output.json_log import begin
-
-        begin()
-    notices.addHandler(_Notices())
+        begin_json_log()
+    notices.addHandler(Records(_warn))
     as_json = _JSON.search(typed) is not None
     try:
         answer = _run(arguments, typed)

@@ -70,9 +70,9 @@ class RunReport(RunCounts):
 
     @property
     def scope(self) -> str:
-        """Return the run's coverage for alerts: `everything`, `some` (surfaces) or `chosen` (accounts)."""
+        """Return the run's coverage for alerts: `everything`, `due`, `some` (surfaces) or `chosen` (accounts)."""
         if self.kind == "sync":
-            return "everything" if self.selected is None else "some"
+            return {None: "everything", "due": "due"}.get(self.selected, "some")
         return "chosen"
 
 

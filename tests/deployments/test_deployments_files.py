@@ -331,7 +331,7 @@ def test_the_cron_jobs_of_kubernetes_are_the_schedules_of_up() -> None:
     assert crons == {name: schedule["cron"] for name, schedule in scheduled.items()}
     retries = ["--json", "--retries", str(len(DELAYS))]
     commands = {name: PODS[name]["containers"][0]["args"] for name in CRON_JOBS}
-    assert commands == {"nightly": ["sync", *retries], "stories": ["sync", "--surface", "stories", *retries]}
+    assert commands == {"nightly": ["sync", *retries], "due": ["sync", "--due", *retries]}
 
 
 def test_the_key_is_mounted_where_the_settings_expect_it() -> None:
@@ -342,7 +342,7 @@ def test_the_key_is_mounted_where_the_settings_expect_it() -> None:
     for name, pod in PODS.items():
         claims = [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v and v["name"] == "key"]
         mounts = [m["mountPath"] for c in pod["containers"] for m in c["volumeMounts"] if m["name"] == "key"]
-        syncs = name in {"worker", "workers", "nightly", "stories", "pool"}
+        syncs = name in {"worker", "workers", "nightly", "due", "pool"}
         assert claims == [secret["metadata"]["name"]] * syncs
         assert mounts == [folder] * syncs
 

@@ -3,10 +3,8 @@
 import json
 import textwrap
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from cyclopts import Parameter
 from rich.console import RenderableType
 
 from flows.cli.options import AsJson
@@ -56,18 +54,3 @@ def _setting(found: Mapping[str, Any]) -> RenderableType:
     value, place = found["value"], "" if found["origin"] == "default" else f"({found['origin']})"
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
     return row(f"[bold]{found['setting']:<{_NAME}}[/]", f"{clean(text)}  [dim]{clean(place)}[/]")
-
-
-def install_completion(
-    *,
-    shell: Annotated[
-        Literal["zsh", "bash", "fish", "powershell"] | None, Parameter(help="Default: that of this terminal.")
-    ] = None,
-    output: Annotated[Path | None, Parameter(("--output", "-o"), help="Default: where the shell looks for it.")] = None,
-) -> None:
-    """Install shell completion for this application."""
-    from cyclopts.completion.install import create_install_completion_command
-
-    from flows.cli.app import build_app
-
-    create_install_completion_command(build_app().install_completion, add_to_startup=True)(shell=shell, output=output)

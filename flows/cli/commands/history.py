@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, takewhile
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from humanize import precisedelta
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -16,6 +16,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current_snapshot
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
+from flows.cli.output.table import listing
 from flows.cli.output.terminal import Answer, clean, row, warn
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
@@ -23,7 +24,6 @@ from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.reader import Reader
 from flows.reporting.words import count, join, moment, run_title
-from models.feeds import LIFETIMES
 from models.text import nearest, one_line
 
 Record = dict[str, Any]
@@ -35,6 +35,22 @@ _SHOWN, _BESIDE, _BEGINNING = 100, 24, 80
 
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
+
+# What is shown of an account's surfaces: titles and columns.
+_SURFACE = {
+    "feed": "surface",
+    "outcome": "outcome",
+    "next": "next_scan",
+    "why": "next_reason",
+    "due (UTC)": "due_at",
+    "because": "due_reason",
+    "full scan (UTC)": "complete_at",
+    "recent scan": "recent_at",
+    "full scan due": "full_due_at",
+    "error": "error_code",
+    "cooldown until": "resume_after",
+    "gap since": "gap_since",
+}
 
 # The order of events at the same time.
 _ORDER = ("received", "new", "returned", "changed", "counted", "missed", "removed", "expired")
@@ -125,16 +141,14 @@ def changes(
     return Answer(found, _describe_changes(found, numbers, is_chosen=bool(since_run or since)))
 
 
-def describe_state(item: Record, events: Sequence[Record]) -> str:
-    """Return sentences about whether an item is present, missing or removed, and by which scans; no IO."""
+def _describe_state(item: Record, events: Sequence[Record]) -> str:
+    """Return sentences about whether an item is present, missing or removed, and by which scans."""
     # Scans are those of the last event that has some.
     scans = next((event["scans"] for event in reversed(events) if event.get("scans")), ())
     ended = f"the scan that ended {moment(item['removed_at'] or item['missing_since'])} UTC"
     by = " and ".join(f"the {scan} UTC scan" for scan in scans)
     if item["removal"] == "expired":
-        lifetime = LIFETIMES.get(item["surface"])
-        age = "after its lifetime" if lifetime is None else f"more than {precisedelta(lifetime)} after publication"
-        return f"Expired: not listed by {by or ended}, {age}."
+        return f"Expired: not listed by {by or ended}, after its lifetime."
     if item["removed_at"] is not None:
         return f"Removed: not listed by {by or f'two scans; the first is {ended}'}. The row is kept."
     left, expired = (moment(item[name]) for name in ("account_removed_at", "token_expired_since"))
@@ -142,43 +156,55 @@ def describe_state(item: Record, events: Sequence[Record]) -> str:
     what = f"{'Last' if left else 'Present: last'} seen {moment(item['last_seen_at'])} UTC."
     if item["missing_since"] is not None:
         what = f"Missing: not listed by {by or ended}. It is not removed before another scan confirms that."
-    why = (
-        f"Its account left the catalogue {left}" if left else expired and f"The token of its account expired {expired}"
-    )
-    return f"{what} {why} UTC." if why else what
+    why = left and f"Its account left the catalogue {left} UTC."
+    return join(" ", (what, why or (expired and f"The token of its account expired {expired} UTC.")))
 
 
-def _explain(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool) -> Iterator[Record]:
-    """Yield what is known of each account and item that is called so. Raises SettingsError if there is none."""
-
-    def records(name: str, *parameters: object) -> list[Record]:
-        return opened.query(_SQL[name].format(names=NAMES), parameters).records()
-
-    found = records("found", what.strip(), as_name(what))
-    if not found:
+def _find(opened: Snapshot, what: str) -> list[Record]:
+    """Return the ids of each account and item that is called so. Raises SettingsError if there is none."""
+    if not (found := _read(opened, "found", what.strip(), as_name(what))):
         names = [str(name) for (name,) in opened.query("SELECT ig_username FROM accounts").rows]
         raise SettingsError(
             f"The snapshot has no item or account {what!r}. {nearest(as_name(what), names)}"
             "Fix: `gramhouse accounts` lists the accounts."
         )
-    for each in found:
-        if each["media_id"] is None:
-            [account] = records("account", each["account_id"])
-            surfaces, events = records("surfaces", each["account_id"]), records("account_events", each["account_id"])
-            # Imported here: it imports all that a scan needs, and items have no plan.
-            from flows.engine.plan import plan_account
+    return found
 
-            planned = plan_account(RunRequest(settings), opened, each["account_id"], now=SystemClock().now())
-            following = {scan.surface: {"next_scan": scan.scan, "next_reason": scan.reason} for scan in planned}
-            surfaces = [row | following.get(row["surface"], {}) for row in surfaces]
-            yield {"account": account, "surfaces": surfaces, "events": events}
-            continue
-        key = each["account_id"], each["surface"], each["media_id"]
-        [item] = records("item", *key)
-        events = [event | {"changes": json.loads(event["changes"] or "{}")} for event in records("events", *key)]
-        events += records("received", *key) if with_raw else []
-        events.sort(key=lambda event: (event["at"], _ORDER.index(event["event"])))
-        yield {"state": describe_state(item, events), "item": item, "events": events}
+
+def _read(opened: Snapshot, name: str, *parameters: object) -> list[Record]:
+    return opened.query(_SQL[name].format(names=NAMES), parameters).records()
+
+
+def _explain_account(opened: Snapshot, account_id: str, settings: Settings) -> Record:
+    # Imported here: it imports all that a scan needs, and items have no plan.
+    from flows.engine.plan import plan_account
+
+    planned = plan_account(RunRequest(settings), opened, account_id, now=SystemClock().now())
+    following = {scan.surface: (scan.scan, scan.reason) for scan in planned}
+    [account], surfaces, events = (
+        _read(opened, name, account_id) for name in ("account", "surfaces", "account_events")
+    )
+    for facts in surfaces:
+        facts["next_scan"], facts["next_reason"] = following.get(facts["surface"], (None, None))
+    return {"account": account, "surfaces": surfaces, "events": events}
+
+
+def _explain_item(opened: Snapshot, found: Record, *, with_raw: bool) -> Record:
+    key = found["account_id"], found["surface"], found["media_id"]
+    [item], events = _read(opened, "item", *key), _read(opened, "received", *key) if with_raw else []
+    events += [event | {"changes": json.loads(event["changes"] or "{}")} for event in _read(opened, "events", *key)]
+    events.sort(key=lambda event: (event["at"], _ORDER.index(event["event"])))
+    return {"state": _describe_state(item, events), "item": item, "events": events}
+
+
+def _explain(path: Path, what: str, settings: Settings, *, with_raw: bool) -> list[Record]:
+    with open_snapshot(path, with_raw=with_raw) as opened:
+        return [
+            _explain_account(opened, found["account_id"], settings)
+            if found["media_id"] is None
+            else _explain_item(opened, found, with_raw=with_raw)
+            for found in _find(opened, what)
+        ]
 
 
 def _describe_event(event: Record, what: str) -> Iterator[RenderableType]:
@@ -201,31 +227,13 @@ def _describe_item(explained: Record) -> Iterator[RenderableType]:
         yield from _describe_event(event, event["event"])
 
 
-def _surface_facts(row: Record) -> str:
-    error = row["error_code"] and f" ({row['error_code']})"
-    gap = row["gap_since"] and f"{moment(row['gap_since'])} ended early, after {count(row['gap_pages'], 'page')}"
-    following = "next_scan" in row and f"{row['next_scan'].replace('none', 'no')} scan ({row['next_reason']})"
-    facts = {
-        "last full scan": moment(row["complete_at"]) or "never",
-        "recent scan": moment(row["recent_at"]),
-        "last outcome": f"{row['outcome'] or 'none'}{error or ''}",
-        "the API asked for no request before": moment(row["resume_after"], seconds=True),
-        "a scan of": gap,
-        "incremental syncs: full scan due": moment(row["full_due_at"]),
-        "`sync --due` scans it at": row["due_at"] and f"{moment(row['due_at'])} ({row['due_reason']})",
-        "next sync:": following,
-    }
-    return "; ".join(f"{what} {known}" for what, known in facts.items() if known)
-
-
 def _describe_account(explained: Record) -> Iterator[RenderableType]:
     account = explained["account"]
     yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
     since, missing = moment(account["removed_at"] or account["token_expired_since"]), moment(account["missing_since"])
     status = f"{'removed' if account['removed_at'] else account['status']}{since and f' since {since} UTC'}"
     yield row(" ", clean(join("; ", (status, missing and f"missing from the account list since {missing} UTC"))))
-    for facts in explained["surfaces"]:
-        yield row(" ", clean(f"{facts['surface']}: {_surface_facts(facts)} (UTC)"))
+    yield from listing(explained["surfaces"], _SURFACE)
     before: dict[str, object] = {}
     for event in explained["events"]:
         if event["event"] != "scan":
@@ -253,14 +261,12 @@ def explain(
     settings = load(snapshot=snapshot)
     path = current_snapshot(settings)
     try:
-        with open_snapshot(path, with_raw=True) as opened:
-            found = list(_explain(opened, what, settings, with_raw=True))
+        found = _explain(path, what, settings, with_raw=True)
     except WarehouseUnusable as error:
         if raw:
             raise
         warn(f"Without the raw store: {error}")
-        with open_snapshot(path) as opened:
-            found = list(_explain(opened, what, settings, with_raw=False))
+        found = _explain(path, what, settings, with_raw=False)
     for event in (event for each in found for event in each["events"] if not raw):
         event.pop("payload", None)
     lines = (_describe_item(each) if "item" in each else _describe_account(each) for each in found)

@@ -70,33 +70,40 @@ class JsonLines(io.TextIOBase):
         self._stream.flush()
 
 
-class _Records(logging.Handler):
-    def __init__(self, lines: JsonLines) -> None:
+class Records(logging.Handler):
+    """Calls a function with each log record."""
+
+    def __init__(self, tell: Callable[[logging.LogRecord], None]) -> None:
         super().__init__()
-        self._lines = lines
+        # It is called by `emit`, with the handler's lock.
+        self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        self._lines.say(record.getMessage(), record.levelno, {**vars(record), "error": error})
+        """Call the function."""
+        self._tell(record)
 
 
-def log_to(handler: logging.Handler) -> None:
-    """Log everything that happens in our packages: Prefect and its client would log each request."""
+def log_to(tell: Callable[[logging.LogRecord], None]) -> None:
+    """Tell everything that happens in our packages: Prefect and its client would log each request."""
     for package in ("connectors", "flows"):
         ours = logging.getLogger(package)
-        ours.addHandler(handler)
+        ours.addHandler(Records(tell))
         ours.setLevel(logging.INFO)
 
 
-def begin() -> None:
+def begin_json_log() -> None:
     """Convert standard error, log records and the traceback of an uncaught exception to JSON lines."""
     lines = JsonLines(sys.stderr, lambda: datetime.now(UTC))
 
     def uncaught(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
         lines.say(f"Bug in gramhouse: {kind.__name__}: {error}", logging.ERROR, {"error": error})
 
+    def tell(record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        lines.say(record.getMessage(), record.levelno, {**vars(record), "error": error})
+
     sys.stderr, sys.excepthook = lines, uncaught
-    log_to(_Records(lines))
+    log_to(tell)
 
 
 def in_force() -> JsonLines | None:

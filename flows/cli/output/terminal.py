@@ -105,12 +105,9 @@ def complain(message: str) -> None:
     err.print(f"{FAIL} {clean(message, newlines=True)}", soft_wrap=True)
 
 
-class Lines(logging.Handler):
-    """Prints log records on standard error, above the line of progress if there is one."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a record with the time."""
-        err.print(f"{datetime.now(UTC):{DATED}} {clean(record.getMessage())}", soft_wrap=True)
+def print_record(record: logging.LogRecord) -> None:
+    """Print a log record on standard error, above the line of progress if there is one."""
+    err.print(f"{datetime.now(UTC):{DATED}} {clean(record.getMessage())}", soft_wrap=True)
 
 
 def _is_harmless(char: str) -> bool:

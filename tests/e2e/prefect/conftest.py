@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.prefect.up import NIGHTLY, STORIES, ZONE, Up
+from tests.e2e.prefect.up import DUE, NIGHTLY, ZONE, Up
 from tests.operator import KEY, PROXIES, Operator, start_sandboxes
 from tests.prefect_api import PUBLIC, free_port, prefect_server
 
@@ -49,7 +49,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
             "GRAMHOUSE_PREFECT_HOME": str(folder / "prefect"),
             "GRAMHOUSE_TIME_ZONE": ZONE.key,
             "GRAMHOUSE_NIGHTLY": NIGHTLY,
-            "GRAMHOUSE_STORIES": STORIES,
+            "GRAMHOUSE_DUE": DUE,
             "PREFECT_SERVER_UI_API_URL": f"{PUBLIC}/api",
         }
         made = Up(Operator(folder, env), service, free_port())

@@ -57,11 +57,11 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: Api
         for name, one in deployed.items()
     } == {
         "nightly": [("15 2 * * *", "UTC")],
-        "stories": [("15 */6 * * *", "UTC")],
+        "due": [("15 0-1,3-23 * * *", "UTC")],
         "backfill": [],
         "publish": [],
     }
-    assert deployed["stories"]["parameters"] == {"options": {"surfaces": ["stories"]}}
+    assert deployed["due"]["parameters"] == {"options": {"due": True}}
     for one in deployed.values():
         assert one["tags"] == ["gramhouse"]
         assert one["work_pool_name"] == "gramhouse"

@@ -76,7 +76,7 @@ def test_what_cannot_be_used_is_refused_in_one_line_and_writes_nothing(
 
 def test_expired_since_is_a_date_or_so_long_ago(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Any] = []
-    monkeypatch.setattr("flows.cli.running.run_command", lambda options, *_, **__: begun.append(options))
+    monkeypatch.setattr("flows.cli.commands.sync._run_command", lambda options, *_, **__: begun.append(options))
     for text in ("20260301", "2026-03-01T02:00:00+02:00", "36h"):
         assert run_cli("backfill", "--expired-since", text).code == 0
     *dates, recent = (options.selection().expired_since for options in begun)

@@ -41,7 +41,7 @@ def imported(*arguments: str, **environment: str) -> set[str]:
 def test_the_help_and_the_version_import_no_command() -> None:
     for option in ("-h", "--version"):
         modules = imported(option)
-        assert modules.isdisjoint({*HEAVY, "asyncio", "cyclopts.completion.install"})
+        assert modules.isdisjoint({*HEAVY, "asyncio"})
         assert {name for name in modules if name.startswith("connectors.")} <= {
             "connectors.buckets",
             "connectors.warehouse",
@@ -76,13 +76,6 @@ def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
     assert status.isdisjoint({"aiohttp", "httpx", "prefect", "pyarrow"})
     for command in (["query", "FROM media"], ["report", "r.html"]):
         assert imported(*command, **environment).isdisjoint({"pyarrow", "sqlalchemy"}), command
-
-
-def test_commands_that_need_numpy_find_it() -> None:
-    hides = {"GRAMHOUSE_HIDE": "caption,permalink:hash", "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
-    with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
-        for command in (["sync"], ["rebuild", "--force"], ["compact"], ["doctor", "--repair"]):
-            imported(*command, GRAMHOUSE_BASE_URL=url, **hides)
 
 
 @pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])
