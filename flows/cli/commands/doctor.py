@@ -134,8 +134,8 @@ def _key(facts: Facts) -> Iterator[Finding]:
 
 def _network(facts: Facts) -> Iterator[Finding]:
     network = facts.settings.network() if facts.settings.base_url else None
-    if network and network.proxy is not None:
-        yield ok(f"through the proxy {network.proxy.server} ({network.proxy.variable})")
+    if network and network.proxy:
+        yield ok(f"through the proxy {network.proxy}")
     if network and network.certificates is not None:
         yield ok(f"trusts the certificates of {network.variables}, not the public ones")
 
