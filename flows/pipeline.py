@@ -64,10 +64,6 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
             async with open_scans(run, of_media=True) as scans:
                 async for batch in run.batches():
                     scans.create_task(steps.scan_batch(run, batch))
-        async with open_scans(run) as scans:
-            # What failed for a passing reason is scanned once more.
-            for batch in run.repeats():
-                scans.create_task(steps.scan_batch(run, batch))
         await run.settle_rest()
         await steps.merge(run)
         report = await close_run(run)

@@ -37,8 +37,7 @@ class Selection:
 class ChosenAccount:
     """An account that a run scans: its id as the API writes it, whether its token has expired, the surfaces to scan.
 
-    An account with an `unknown_status` is not scanned, and neither is one that `is_forgotten`; its id is its mark
-    (models/erasure.py).
+    An account with an `unknown_status` is not scanned.
     """
 
     listed_as: str
@@ -46,7 +45,6 @@ class ChosenAccount:
     surfaces: tuple[str, ...] = SURFACES
     username: str | None = None
     unknown_status: str | None = None
-    is_forgotten: bool = False
 
     @property
     def account_id(self) -> str:

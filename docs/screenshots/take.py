@@ -158,7 +158,7 @@ def live(at: Rig) -> str:
     for _ in range(2):
         at.next_day()
         at.run("nightly")
-        at.run("stories", surfaces=["stories"])
+        at.run("due", due=True, surfaces=["stories"])
     at.next_day()
     denied, limited, gone = at.active()[3:6]
     at.fault(code="api_account_not_granted", account_id=denied)

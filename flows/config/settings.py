@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections.abc import Iterator
 from collections.abc import Mapping as Map
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,6 +47,8 @@ _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?"
 
 _CRON_FIELDS = 5
 
+OFF = "off"
+
 
 def _web_address(text: str) -> str:
     if not _WEB_ADDRESS.fullmatch(text):
@@ -74,6 +77,11 @@ def check_cron(expression: str) -> str:
     if not is_due:
         raise ValueError("it is not a valid cron expression; use five fields, such as 15 2 * * *")
     return expression
+
+
+def fires(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
+    """Yield the times at which a schedule fires, in its time zone, beginning with the first one after `after`."""
+    return CronSim(expression, after.astimezone(ZoneInfo(time_zone)))
 
 
 def _time_zone(name: str) -> str:
@@ -122,7 +130,7 @@ def _hidden(names: tuple[str, ...]) -> tuple[str, ...]:
 
 File = Annotated[Path, AfterValidator(local)]
 DatabaseFile = Annotated[Path, AfterValidator(database)]
-Cron = Annotated[str, AfterValidator(check_cron)]
+Cron = Annotated[str, AfterValidator(lambda text: text if text == OFF else check_cron(text))]
 # Not a Path, which would turn s3://bucket into s3:/bucket.
 SnapshotPlace = Annotated[
     str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value), AfterValidator(_snapshot)
@@ -201,9 +209,10 @@ class Settings(BaseModel):
     """Days for which the raw store keeps rows that a newer row of the same version replaced, such as rows with older
     counts. `gramhouse compact` deletes such rows when they are older. By default all are kept."""
     nightly: Cron = "15 2 * * *"
-    """Schedule of the nightly sync of `up`, a cron expression."""
-    stories: Cron = "15 */6 * * *"
-    """Schedule of the stories sync of `up`, a cron expression; stories expire after 24 hours."""
+    """Schedule of the sync of everything of `up`, a cron expression; off: none."""
+    due: Cron = "15 0-1,3-23 * * *"
+    """Schedule of the sync of what is due of `up`, a cron expression; off: none. By default every hour but that of the
+    nightly sync."""
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
     """Time zone of the schedules."""
     prefect_home: File = Path("data/prefect")
@@ -252,6 +261,14 @@ class Settings(BaseModel):
         if self.stale_after is not None:
             return timedelta(seconds=self.stale_after)
         return 1.5 * max(DAY, *self.goals().values())
+
+    def schedules(self) -> Map[str, str]:
+        """Return the cron expression of each deployment of `up` that has a schedule."""
+        return {name: cron for name in ("nightly", "due") if (cron := getattr(self, name)) != OFF}
+
+    def next_runs(self, now: datetime) -> Map[str, datetime]:
+        """Return when each of these deployments runs next, in the time zone of the schedules."""
+        return {name: next(fires(cron, self.time_zone, now)) for name, cron in self.schedules().items()}
 
     def key(self) -> SecretStr:
         """Return the API key. Raises SettingsError if there is none, or it cannot be read or sent."""

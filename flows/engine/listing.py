@@ -40,7 +40,6 @@ async def list_accounts(run: Run) -> Outcome | None:
     with suppress(RequestsSpent):
         outcome = await run.scan_partition(scan, run.budget(CATALOGUE_SCOPE), add)
     run.add(await _known(warehouse, rejected, surfaces))
-    run.add(ChosenAccount(mark, surfaces=surfaces, is_forgotten=True) for mark in sorted(run.forgotten_listed))
     run.end_listing()
     return outcome
 

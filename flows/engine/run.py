@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -41,12 +41,11 @@ from models.erasure import Forgotten, without_forgotten
 from models.identity import service_refusal
 from models.incremental import Incremental
 from models.landing import PageCommit
-from models.partition import CATALOGUE
+from models.partition import CATALOGUE, Partition
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection
 
-# The most accounts that are scanned once more: they take memory. And the partitions that settle together.
-_MOST_REPEATED = 1_000
+# The partitions that settle together.
 _SETTLED_AT_ONCE = 1_000
 
 
@@ -71,9 +70,8 @@ class RunResources:
 class Run(Scanner):
     """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    Without `incremental` every scan of posts is full. `stopped_by` is the error that ended all scans, and
-    `forgotten_listed` has the marks of forgotten accounts that were listed. Not a dataclass: Prefect would copy the
-    fields of one for each task.
+    Without `incremental` every scan of posts is full. `stopped_by` is the error that ended all scans. Not a dataclass:
+    Prefect would copy the fields of one for each task.
     """
 
     def __init__(
@@ -90,8 +88,7 @@ class Run(Scanner):
         due: "DueScans",
     ) -> None:
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
-        self.forgotten_listed = set[str]()
-        ask = _leave_out(forgotten, resources.send, self.forgotten_listed) if forgotten.marks else resources.send
+        ask = _leave_out(forgotten, resources.send) if forgotten.marks else resources.send
         progress, random = resources.progress, resources.random
         requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, due.most_requests)
         super().__init__(request, run_id, resumed, resources.warehouse.files.mapping, requests, resources.new_id)
@@ -100,7 +97,6 @@ class Run(Scanner):
         self.incremental = incremental
         self.due = due
         self.batcher = AccountBatcher(progress, has_catalogue=due.accounts is None, waits_for_all=request.is_limited)
-        self.to_repeat: list[AccountScan] = []
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
         self._cooldowns = cooldowns
@@ -154,15 +150,11 @@ class Run(Scanner):
         while (batch := await self.batcher.batches.get()) is not None and not self.is_ending:
             yield batch
 
-    @property
-    def may_repeat(self) -> bool:
-        """Whether a scan that fails for a passing reason is repeated. If many fail, the whole run is."""
-        return len(self.to_repeat) < _MOST_REPEATED
-
-    def repeats(self) -> Iterator[Batch]:
-        """Yield the scans that failed for a passing reason, to be scanned once more, unless something ended all."""
-        if self.to_repeat and not self.is_ending:
-            yield Batch(1, (), tuple(self.to_repeat))
+    async def settle(self, partitions: Iterable[Partition], **about: Any) -> None:  # noqa: ANN401 - fields of an outcome
+        """Give partitions that are not scanned this outcome."""
+        now = self.clock.now()
+        outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in partitions)
+        await self.land(PageCommit(outcomes=tuple(outcomes)))
 
     async def settle_rest(self) -> None:
         """Give every listed partition that has no outcome the outcome of what ended the scans."""
@@ -172,12 +164,11 @@ class Run(Scanner):
             most = count(self.due.most_requests or 0, "request")
             detail = f"The run had made the {most} that --max-requests and GRAMHOUSE_REQUESTS_PER_DAY allow."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
-        now, rest = self.clock.now(), iter(self.batcher.unsettled())
+        rest = iter(self.batcher.unsettled())
         while some := tuple(islice(rest, _SETTLED_AT_ONCE)):
             if not self.is_ending:
                 raise AssertionError(f"{some[0]} has no outcome")
-            outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in some)
-            await self.land(PageCommit(outcomes=tuple(outcomes)))
+            await self.settle(some, **about)
 
     async def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""
@@ -225,7 +216,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         version=release(),
         selection=request.selected,
         reason=options.reason,
-        base_url=request.base_url,
+        base_url=request.settings.base_url,
         accept_removals=options.accept_removals,
     )
     run = Run(
@@ -257,7 +248,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
 
 async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
     """Raise OtherService, which names both addresses, if the data came from another service, or accept this one."""
-    if (base_url := request.base_url) is None:
+    if (base_url := request.settings.base_url) is None:
         return
     if request.options.rebind:
         await warehouse.write_state(bind_service, base_url)
@@ -311,11 +302,8 @@ def decide_incremental(request: RunRequest, *, now: datetime) -> Incremental | N
     return Incremental(now, timedelta(days=settings.full_refresh_every))
 
 
-def _leave_out(forgotten: Forgotten, send: Send, listed: set[str]) -> Send:
-    """Return `send`, whose pages and errors do not contain forgotten accounts; their marks are added to `listed`.
-
-    So their records never land.
-    """
+def _leave_out(forgotten: Forgotten, send: Send) -> Send:
+    """Return `send`, whose pages and errors do not contain forgotten accounts, so that their records never land."""
 
     async def filtered(request: ApiRequest) -> Response:
         try:
@@ -326,8 +314,6 @@ def _leave_out(forgotten: Forgotten, send: Send, listed: set[str]) -> Send:
             if body is not None and forgotten.marks_in(body.decode(errors="replace")):
                 error.failure = replace(error.failure, body=None)
             raise
-        page, marks = without_forgotten(response.page, forgotten)
-        listed.update(marks)
-        return replace(response, page=page)
+        return replace(response, page=without_forgotten(response.page, forgotten))
 
     return filtered

@@ -41,11 +41,6 @@ class RunRequest:
         return min((each for each in limits if each is not None), default=None)
 
     @property
-    def base_url(self) -> str | None:
-        """Return the service's address in one spelling; None: the warehouse is not bound to a service."""
-        return self.settings.base_url
-
-    @property
     def within(self) -> timedelta:
         """Return the maximum age of an interrupted run that is resumed."""
         return timedelta(seconds=self.settings.resume_within)

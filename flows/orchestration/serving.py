@@ -37,7 +37,7 @@ _FIELDS = ("name", "description", "tags", "parameters", "enforce_parameter_schem
 # Seconds between polls. The server is on this machine, usually for us alone, so it may be polled often.
 _ASK_EVERY = 3.0
 
-# One nightly run, one stories run, and a few backfills that wait for the writer lock.
+# One nightly run, one of what is due, and a few backfills that wait for the writer lock.
 _RUNS_AT_ONCE = 8
 
 
@@ -48,7 +48,7 @@ def read_described(file: str) -> Any:  # noqa: ANN401 - any YAML
 
 async def deployments(settings: Settings) -> list[RunnerDeployment]:
     """Return all deployments with the schedules of the settings, in the order of the file. They are not applied yet."""
-    crons, made = {"nightly": settings.nightly, "stories": settings.stories}, []
+    crons, made = settings.schedules(), []
     for each in read_described("prefect.yaml")["deployments"]:
         limit, cron = each.get("concurrency_limit"), crons.get(each["name"])
         flow: Flow[..., Any] = load_flow_from_entrypoint(each["entrypoint"], use_placeholder_flow=False)

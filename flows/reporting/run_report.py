@@ -59,20 +59,15 @@ class RunReport(RunCounts):
     as_of: datetime
 
     @property
-    def expired(self) -> int:
-        """Return the number of accounts whose access token must be renewed."""
-        return len(self.data["expired"])
-
-    @property
     def publish_refusal(self) -> Finding | None:
         """Return the warning because of which the snapshot must not be published, if there is one."""
         return next((warning for warning in self.warnings if warning.code == NOT_REPLACED), None)
 
     @property
     def scope(self) -> str:
-        """Return the run's coverage for alerts: `everything`, `some` (surfaces) or `chosen` (accounts)."""
+        """Return the run's coverage for alerts: `everything`, `due`, `some` (surfaces) or `chosen` (accounts)."""
         if self.kind == "sync":
-            return "everything" if self.selected is None else "some"
+            return {None: "everything", "due": "due"}.get(self.selected, "some")
         return "chosen"
 
 

@@ -219,8 +219,6 @@ class Simulation:
         outcomes = {(row[0], row[1]): row[2:] for row in rows}
         require(len(rows) == len(outcomes), "a partition has two outcomes")
         require(sum(report["outcomes"].values()) == len(rows), f"{len(rows)} outcomes, and {report['outcomes']}")
-        # A forgotten account that is listed is skipped, under another id.
-        outcomes = {where: found for where, found in outcomes.items() if found[1] != "forgotten"}
         self.promises.check_outcomes(session, outcomes, report["state"], is_refused=self.is_refused)
         require(_CODES[report["state"]] == code, f"exit code {code} for {report['state']}")
         sent = sum(isinstance(event, Sent) for event in log)

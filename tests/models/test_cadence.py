@@ -127,7 +127,6 @@ DUES = {
         # Renewed since, and new.
         (ChosenAccount("b"), False, SURFACES),
         (ChosenAccount("c"), False, SURFACES),
-        (ChosenAccount("c", is_forgotten=True), False, ()),
     ],
 )
 def test_a_run_keeps_what_is_due(account: ChosenAccount, scan_expired: bool, surfaces: tuple[str, ...]) -> None:  # noqa: FBT001 - a case

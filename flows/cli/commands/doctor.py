@@ -32,7 +32,6 @@ from flows.engine.publishing import publication
 from flows.engine.resources import check_clock, check_places, make_client, unwritable_folders
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
-from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, span
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
@@ -120,8 +119,7 @@ def _address(facts: Facts) -> Iterator[Finding]:
         yield note(f"not checked: it is that of the Prefect block {facts.settings.credentials}")
         return
     address, network = facts.settings.address(), facts.settings.network()
-    proxy = f" through the proxy {network.proxy.server} ({network.proxy.variable})" if network.proxy else ""
-    yield ok(f"{address}{proxy}")
+    yield ok(f"{address} through the proxy {network.proxy}" if network.proxy else address)
     if network.certificates is not None:
         yield ok(f"trusts the certificates of {network.variables}, not the public ones")
 
@@ -283,10 +281,9 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
     settings = facts.settings
     up = holder(settings.prefect_home / "up")
     who = f"{up} runs" if up else "`gramhouse up` is not running on this machine; it would run"
-    due = moment(next(fires(settings.nightly, settings.time_zone, facts.now)))
-    yield ok(f"{who} the next nightly sync at {due} {settings.time_zone}")
-    if warning := gap_warning(settings.nightly, settings.stories, settings.time_zone, facts.now):
-        yield note(warning)
+    what = {"nightly": "the next nightly sync", "due": "that of what is due"}
+    runs = [f"{what[name]} at {moment(at)} {settings.time_zone}" for name, at in settings.next_runs(facts.now).items()]
+    yield ok(f"{who} {', and '.join(runs) or 'no sync: GRAMHOUSE_NIGHTLY and GRAMHOUSE_DUE are off'}")
 
 
 # In the order in which they are shown. An error that a check raises is its finding.

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from connectors.warehouse.storage.holder import Held, lock
+from connectors.warehouse.storage.errors import WarehouseBusy
+from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
 from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, WARN, check_line, clean, complain, err, out
@@ -19,7 +20,6 @@ from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import Settings, load
 from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_prefect, local_prefect
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.schedules import fires, gap_warning
 
 if TYPE_CHECKING:
     from prefect.deployments.runner import RunnerDeployment
@@ -29,15 +29,14 @@ _BUSY_WAIT = 6 * 3600
 
 
 def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
-    now = datetime.now(UTC)
     here = f"http://127.0.0.1:{settings.prefect_port}"
     if api is None:
         out.print(f"{DONE} Prefect's UI is at [bold]{here}[/], its API at {here}/api.")
     else:
         out.print(f"{DONE} Serving to {clean(api)}: PREFECT_API_URL is set, so no server is started here.")
-    crons = {"nightly": settings.nightly, "stories": settings.stories}
+    following = settings.next_runs(datetime.now(UTC))
     for name in (each.name for each in served):
-        due = next(fires(crons[name], settings.time_zone, now)) if name in crons else None
+        due = following.get(name)
         when = f"next {due:%a %Y-%m-%d %H:%M} {settings.time_zone}" if due else "on request"
         out.print(clean(f"  {name:<9} {when}"))
     start = f"PREFECT_API_URL={api or f'{here}/api'} prefect deployment run sync/nightly"
@@ -45,8 +44,7 @@ def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployme
     report = settings.report_file()
     shown = "" if api else f", shown at {here}{REPORT_PATH}"
     out.print(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
-    warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)
-    for note in (*notes, *([warning] if warning else ())):
+    for note in notes:
         out.print(f"{WARN} {clean(note)}")
     out.print("Stop with Ctrl-C.")
 
@@ -126,12 +124,13 @@ def up(
             # An ignored signal remains ignored: with nohup, the command must survive the end of its terminal.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)
-        with lock(settings.prefect_home / "up.lock", f"gramhouse up at {where}", since=now, pause=time.sleep):
+        with hold(settings.prefect_home / "up", f"gramhouse up at {where}", since=now, pause=time.sleep):
             _run(settings, api)
     except KeyboardInterrupt:
         pass
-    except Held as other:
-        hint = f"kill {other.who.pid}" if other.who.pid else "end that process"
+    except WarehouseBusy:
+        other = holder(settings.prefect_home / "up")
+        hint = f"kill {other.pid}" if other and other.pid else "end that process"
         complain(f"Already running: {other}. Stop it first: {hint}.")
         raise SystemExit(ExitCode.BUSY) from None
     err.print("Stopped.")

@@ -1,12 +1,12 @@
 """Prefect servers that run for all tests of a module, or of all modules."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.prefect.up import NIGHTLY, STORIES, ZONE, Up
-from tests.operator import KEY, PROXIES, Operator, start_sandboxes
+from tests.e2e.prefect.up import DUE, NIGHTLY, ZONE, Up
+from tests.operator import KEY, PROXIES, ROOT, TIMEOUT, Operator, killed_on_exit, start_sandboxes
 from tests.prefect_api import PUBLIC, free_port, prefect_server
 
 
@@ -30,6 +30,23 @@ def api(home: Path) -> Iterator[str]:
 
 
 @pytest.fixture
+def python(operator: Operator, api: str) -> Callable[..., str]:
+    """Runs Python in the operator's folder, as a user of that server; returns what it wrote."""
+    # PWD is the shell's, from which Prefect takes the folder.
+    own = {"PREFECT_HOME": str(operator.folder / "prefect"), "PWD": str(operator.folder)}
+    operator.env |= {"PREFECT_API_URL": api, "DO_NOT_TRACK": "1", **own}
+
+    def run(*arguments: str) -> str:
+        env = {"PYTHONPATH": str(ROOT), "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+        with killed_on_exit(operator.start_python(*arguments, env=env)) as process:
+            out, err = process.communicate(timeout=2 * TIMEOUT)
+        assert process.returncode == 0, out + err
+        return out
+
+    return run
+
+
+@pytest.fixture
 def up(serving: Up) -> Up:
     """`gramhouse up`, as `serving`, started again if an earlier test has ended it."""
     serving.begin_again()
@@ -49,7 +66,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
             "GRAMHOUSE_PREFECT_HOME": str(folder / "prefect"),
             "GRAMHOUSE_TIME_ZONE": ZONE.key,
             "GRAMHOUSE_NIGHTLY": NIGHTLY,
-            "GRAMHOUSE_STORIES": STORIES,
+            "GRAMHOUSE_DUE": DUE,
             "PREFECT_SERVER_UI_API_URL": f"{PUBLIC}/api",
         }
         made = Up(Operator(folder, env), service, free_port())

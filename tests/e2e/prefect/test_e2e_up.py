@@ -6,17 +6,21 @@ import urllib.error
 import urllib.request
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tests.api.faults import Rule, refuse
-from tests.e2e.prefect.up import HOUR, NIGHTLY, STORIES, Up, wait_until
+from tests.e2e.prefect.up import DUE, HOUR, NIGHTLY, Up, wait_until
 from tests.harness.against_api import assert_matches_api
 from tests.operator import KEY, Operator
 from tests.prefect_api import prefect_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
+
+# What the deployment `due` scans whether it is due or not.
+STORIES: dict[str, Any] = {"parameters": {"options": {"surfaces": ["stories"]}}}
 
 
 @pytest.fixture(scope="module")
@@ -41,21 +45,21 @@ def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
     assert f"the key reaches {len(up.service.list_accounts())} accounts" in up.shown[0]
     assert any(f":{up.port}/api prefect deployment run sync/nightly" in line for line in output)
     assert f"http://127.0.0.1:{up.port}" in output[0]
-    assert [line.split()[0] for line in output[1:5]] == ["nightly", "stories", "backfill", "publish"]
+    assert [line.split()[0] for line in output[1:5]] == ["nightly", "due", "backfill", "publish"]
     assert f"{HOUR:02}:15 Europe/Berlin" in output[1]
     there = up.deployments()
-    assert sorted(there) == ["backfill", "nightly", "publish", "stories"]
+    assert sorted(there) == ["backfill", "due", "nightly", "publish"]
     crons = {
         name: [(each["schedule"]["cron"], each["schedule"]["timezone"], each["active"]) for each in found["schedules"]]
         for name, found in there.items()
     }
     assert crons == {
         "nightly": [(NIGHTLY, "Europe/Berlin", True)],
-        "stories": [(STORIES, "Europe/Berlin", True)],
+        "due": [(DUE, "Europe/Berlin", True)],
         "backfill": [],
         "publish": [],
     }
-    assert there["stories"]["parameters"]["options"]["surfaces"] == ["stories"]
+    assert there["due"]["parameters"]["options"] == {"due": True}
     assert all(found["tags"] == ["gramhouse"] and found["description"] for found in there.values())
 
 
@@ -125,7 +129,7 @@ def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:
 
 @pytest.mark.long
 def test_a_second_run_is_skipped_and_the_first_can_be_cancelled(up: Up) -> None:
-    first = up.under_way("stories")
+    first = up.under_way("due", **STORIES)
     second = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 0}}}))
     assert (second["state_type"], second["state"]["name"]) == ("CANCELLED", "Cancelled")
     assert "is held by gramhouse sync (process " in second["state"]["message"]
@@ -136,7 +140,7 @@ def test_a_second_run_is_skipped_and_the_first_can_be_cancelled(up: Up) -> None:
 
 @pytest.mark.long
 def test_a_killed_run_is_started_again_and_resumes_but_not_for_ever(up: Up) -> None:
-    run = up.under_way("stories")
+    run = up.under_way("due", **STORIES)
     up.kill_runs()
     wait_until(lambda: up.states(run).count("Running") == 2, "the run to be started again")
     up.kill_runs()
@@ -148,7 +152,7 @@ def test_a_killed_run_is_started_again_and_resumes_but_not_for_ever(up: Up) -> N
     started = [name for name in up.states(run) if name not in {"Pending", "Submitting"}]
     assert started == ["Running", "Crashed", "AwaitingRetry", "Running", "Crashed"]
     # Prefect drops log lines while its database is busy, so check in the warehouse that the run was resumed.
-    assert up.ended(up.trigger("stories"))["state_type"] == "COMPLETED"
+    assert up.ended(up.trigger("due", **STORIES))["state_type"] == "COMPLETED"
     [(last, first)] = up.operator.inside("SELECT state, resumes FROM core.runs ORDER BY seq DESC LIMIT 1")
     assert (last, first is not None) == ("complete", True)
 
@@ -207,7 +211,7 @@ def test_sigterm_ends_all_processes_and_no_file_of_prefect_contains_the_key(up: 
 @pytest.mark.long
 @pytest.mark.usefixtures("nightly")
 def test_after_a_stop_one_missed_run_starts_and_what_was_paused_stays_so(up: Up) -> None:
-    up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
+    up.ask(f"/deployments/{up.deployments()['due']['id']}", {"paused": True}, method="PATCH")
     assert up.end(signal.SIGTERM) == 0
     with prefect_server(up.home, up.port):
         now = datetime.now(UTC)
@@ -216,7 +220,7 @@ def test_after_a_stop_one_missed_run_starts_and_what_was_paused_stays_so(up: Up)
         missed = [each["id"] for each in up.runs_of("nightly")][:4]
     up.begin()
     assert sorted(up.ended(each)["state_name"].split()[0] for each in missed) == [*["Cancelled"] * 3, "Completed"]
-    assert [up.deployments()[name]["paused"] for name in ("nightly", "stories")] == [False, True]
+    assert [up.deployments()[name]["paused"] for name in ("nightly", "due")] == [False, True]
 
 
 @pytest.mark.long

@@ -27,7 +27,7 @@ SLOW = Rule(Action("delay", seconds=600), "media")
 # Scheduled runs would disturb the tests, so they are due at least six hours from now, not in an hour of a time change.
 ZONE = ZoneInfo("Europe/Berlin")
 HOUR = 4 if 10 <= datetime.now(ZONE).hour < 22 else 16
-NIGHTLY, STORIES = f"15 {HOUR} * * *", f"45 {HOUR},{HOUR + 4} * * *"
+NIGHTLY, DUE = f"15 {HOUR} * * *", f"45 {HOUR},{HOUR + 4} * * *"
 
 # Prefect's server needs up to ten milliseconds for a response: polling without a pause would overload it.
 wait_until = partial(operator.wait_until, pause=0.2)

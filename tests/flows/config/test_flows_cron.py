@@ -1,4 +1,4 @@
-"""Cron expressions, computed without a clock: their times, and the gap between runs of stories."""
+"""Cron expressions, computed without a clock: and their times."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -6,8 +6,7 @@ from itertools import islice
 import pytest
 from prefect.server.schemas.schedules import CronSchedule
 
-from flows.config.settings import check_cron
-from flows.reporting.schedules import fires, gap_warning
+from flows.config.settings import Settings, check_cron, fires
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BERLIN = "Europe/Berlin"
@@ -30,23 +29,8 @@ def test_the_times_of_runs_are_shown_in_their_zone() -> None:
     assert second - first == timedelta(days=1)
 
 
-@pytest.mark.parametrize(
-    ("nightly", "stories", "zone", "gap"),
-    [
-        ("15 2 * * *", "15 */6 * * *", BERLIN, None),
-        ("15 2 * * *", "15 2 * * *", "UTC", None),
-        ("15 2 * * *", "15 2 * * *", BERLIN, "1 d 1 h"),
-        ("15 2 * * 1-5", "15 2 1 * *", BERLIN, "3 d 1 h"),
-        ("0 0 1 1 *", "0 0 1 1 *", BERLIN, "305 d 11 h"),
-        ("* * * * *", "15 2 * * *", BERLIN, None),
-    ],
-)
-def test_schedules_that_together_can_miss_stories_cause_a_warning(
-    nightly: str, stories: str, zone: str, gap: str | None
-) -> None:
-    warning = gap_warning(nightly, stories, zone, NOW)
-    assert (warning is None) == (gap is None)
-    assert warning is None or f"up to {gap}. Fix: set GRAMHOUSE_STORIES" in warning
+def test_a_schedule_may_be_off() -> None:
+    assert Settings(nightly="off").next_runs(NOW) == {"due": datetime(2026, 3, 1, 12, 15, tzinfo=UTC)}
 
 
 @pytest.mark.anyio

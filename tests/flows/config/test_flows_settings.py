@@ -43,7 +43,7 @@ RIGHT = [
     ("scheduler", "tls://scheduler:8786", "tls://scheduler:8786"),
     ("workers", 4, 4),
     ("nightly", "30 3 * * 1-5", "30 3 * * 1-5"),
-    ("stories", "0 */4 * * *", "0 */4 * * *"),
+    ("due", "off", "off"),
     ("time_zone", "Europe/Berlin", "Europe/Berlin"),
     ("prefect_home", "a/p", Path("a/p")),
     ("prefect_port", 4300, 4300),
