@@ -48,15 +48,15 @@ SELECT
     i.* EXCLUDE (published_at, permalink, earlier),
     m.rowid AS row, m.present_seq, m.first_seen_at, m.first_run_seq, m.content_changed_at,
     coalesce(m.missed_at IS NOT NULL, false) AS is_missed, coalesce(m.removed_at IS NOT NULL, false) AS is_removed,
-    if(earlier IS NULL, {{{stored_counts}}}, earlier.counts) AS before,
-    if(earlier IS NULL, m.content_hash, earlier.content_hash) AS content_before,
+    if(i.earlier IS NULL, {{{stored_counts}}}, i.earlier.counts) AS before,
+    if(i.earlier IS NULL, m.content_hash, i.earlier.content_hash) AS content_before,
     coalesce(
-        if(earlier IS NULL, m.seen_seq, earlier.seq) >= i.began_seq
-        AND (if(earlier IS NULL, m.published_at, earlier.published_at) IS DISTINCT FROM i.published_at
-            OR if(earlier IS NULL, m.permalink, earlier.permalink) IS DISTINCT FROM i.permalink),
+        if(i.earlier IS NULL, m.seen_seq, i.earlier.seq) >= i.began_seq
+        AND (if(i.earlier IS NULL, m.published_at, i.earlier.published_at) IS DISTINCT FROM i.published_at
+            OR if(i.earlier IS NULL, m.permalink, i.earlier.permalink) IS DISTINCT FROM i.permalink),
         false
     ) AS is_same_id,
-    m.rowid IS NULL AND earlier IS NULL AS is_new,
+    m.rowid IS NULL AND i.earlier IS NULL AS is_new,
     i.content_hash IS DISTINCT FROM content_before AS is_content,
     is_content OR before IS DISTINCT FROM counts AS is_changed
 FROM listings AS i
