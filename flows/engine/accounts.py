@@ -24,7 +24,7 @@ from models.api import Page, RejectedRecord
 from models.incremental import FullReason, why_full
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
-from models.selection import ChosenAccount, choose_account
+from models.selection import ChosenAccount
 
 SCOPE_DENIED = "api_scope_denied"
 
@@ -47,11 +47,11 @@ async def list_accounts(run: Run) -> Outcome | None:
     if scan.checkpoint.pages and not run.is_too_old(scan):
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await warehouse.read(find_listed_accounts, scan.checkpoint)
-        run.add(choose_account(listed_as, status, surfaces) for listed_as, status in found)
+        run.add(ChosenAccount(listed_as, status, surfaces) for listed_as, status in found)
     rejected, outcome = list[RejectedRecord](), None
 
     def add(page: Page) -> None:
-        run.add(choose_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+        run.add(ChosenAccount(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
         rejected.extend(page.rejected)
 
     with suppress(RequestsSpent):
@@ -67,7 +67,7 @@ async def _known(
     """Return accounts that get outcomes although their record was rejected, because they are known."""
     listed_as = {record.account_id.lower(): record.account_id for record in rejected if record.account_id is not None}
     statuses = await warehouse.read(read_statuses, listed_as) if listed_as else {}
-    return [choose_account(listed_as[key], status, surfaces) for key, status in statuses.items()]
+    return [ChosenAccount(listed_as[key], status, surfaces) for key, status in statuses.items()]
 
 
 async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
@@ -106,11 +106,11 @@ async def _scan(run: Run, account: AccountScan, done: Counter[str]) -> None:
 
 def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
     """Return outcome, error code and detail of an account that is not scanned, or None."""
-    if account.unknown_status is not None:
+    if not account.is_expired and account.status != "active":
         # Without the status itself: it is data, which may be anything, such as the API key.
         detail = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
         return OutcomeKind.FAILED, UNKNOWN_STATUS, detail
-    if account.expired and not scan_expired:
+    if account.is_expired and not scan_expired:
         detail = "Its access token must be renewed; the next sync after that scans it again."
         return OutcomeKind.SKIPPED, "token_expired", detail
     return None

@@ -329,10 +329,6 @@ def test_a_column_holds_every_type_of_its_field(types: set[FieldType], column: s
         ('"text"', "not_an_object"),
         ("{", "not_json"),
         ('{"id": "1", "a": NaN}', "not_json"),
-        ('{"id": "1", "id": "2"}', "duplicate_key"),
-        ('{"id": "1", "a": {"b": 1, "b": 1}}', "duplicate_key"),
-        ('{"id": "1", "a": [{"b": 1, "c": "\\u003a", "b": 1}]}', "duplicate_key"),
-        ('{"id" : "1", "a" :1, "a" : 2}', "duplicate_key"),
         ('{"id": "1", "a": "\\ud83d"}', "1"),
         ('{"id": "\\ude00", "pk": 1}', "inexact_id"),
         ('{"id": "1", "a": 1e400}', "number_out_of_range"),
@@ -357,11 +353,6 @@ def test_records_are_nested_at_most_200_levels_deep(levels: int, opens: str, clo
     else:
         with pytest.raises(RejectedItem, match="deeper than 200 levels"):
             read_item(record, BUILT_IN)
-
-
-def test_text_with_escapes_and_colons_is_no_duplicate_key() -> None:
-    raw = rb'{"id":"1","a":"x\":\u003a:","b\/":"\u00e9","c":"\ud83d\ude00"}'
-    assert read_item(raw, BUILT_IN).fields == {"/a": 'x":::', "/b~1": "é", "/c": "😀"}
 
 
 def test_keys_that_are_data_do_not_stay_in_memory() -> None:

@@ -241,19 +241,6 @@ def test_wrong_accounts_and_held_warehouses_are_refused(folder: Path, run_cli: C
     assert not _is_pending(folder)
 
 
-def test_data_of_other_accounts_and_other_files_stay_and_are_named(folder: Path, run_cli: Cli) -> None:
-    with duckdb.connect(str(folder / "w.duckdb")) as db:
-        db.execute("UPDATE core.media SET owner__id = ? WHERE account_id = ?", [ID, BEN])
-    (folder / "w.duckdb.bak.gz").write_bytes(b"\x1f\x8b")
-    code, out, _ = run_cli("forget", NAME, "--yes")
-    [named] = [line for line in out.splitlines() if "Not looked into:" in line]
-    assert (code, "backups" in named, "beside the warehouse" in named, "data of other accounts" in named) == (
-        0, True, True, True,
-    )  # fmt: skip
-    assert (folder / "w.duckdb.bak.gz").exists()
-    assert _stored(folder, "SELECT owner__id FROM core.media") == [(ID,)]
-
-
 def test_the_surfaces_of_syncs_are_kept_if_the_account_is_called_like_one(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
