@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from email.utils import parsedate_to_datetime
 
 import msgspec
 
@@ -20,12 +21,19 @@ _WITH_ZONE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?
 FIRST, LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 29, 23, 59, 59, 999_999, tzinfo=UTC)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _OFFSET = r"[+-](?:[01]\d|2[0-3])"
 _ISO_8601 = re.compile(
     r"\d{4}(-)?\d\d(?(1)-)\d\d(?:[Tt ](?:[01]\d|2[0-3])(?(1):)\d\d(?:(?(1):)\d\d(?:[.,]\d{1,9})?)?"
     rf"(?P<zone> ?(?:[Zz]|UTC|GMT|{_OFFSET}(?::?[0-5]\d)?))?)?",
     re.ASCII,
 )
+_RFC_2822 = re.compile(
+    rf"(?:(?P<weekday>{'|'.join(_WEEKDAYS)}), *)?\d\d? +(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+    rf" +[1-9]\d{{3}} +\d\d:\d\d(?::\d\d)? +(?:UTC?|GMT|Z|{_OFFSET}[0-5]\d)",
+    re.ASCII | re.IGNORECASE,
+)
+
 # Seconds, milliseconds and microseconds since 1970, with the number of decimals to a microsecond, by the number of
 # digits. These lengths are the years 2001 to 2286; other numbers may be years, dates or identifiers.
 _SINCE_1970 = re.compile(r"([1-9]\d*)(?:\.(\d+))?", re.ASCII)
@@ -69,6 +77,10 @@ def _read(text: str) -> datetime | None:
         return _in_utc(
             datetime.fromisoformat(text.removesuffix(match["zone"] or "") + ("Z" if zone.isalpha() else zone))
         )
+    if match := _RFC_2822.fullmatch(text):
+        found = parsedate_to_datetime(text)
+        is_real = match["weekday"] is None or match["weekday"].lower() == _WEEKDAYS[found.weekday()]
+        return _in_utc(found) if is_real else None
     if (match := _SINCE_1970.fullmatch(text)) and (decimals := _DECIMALS.get(len(match[1]))) is not None:
         fraction = (match[2] or "").ljust(decimals, "0")[:decimals] or "0"
         return _EPOCH + timedelta(microseconds=int(match[1]) * 10**decimals + int(fraction))

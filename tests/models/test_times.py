@@ -27,6 +27,10 @@ READ: list[tuple[Any, datetime]] = [
     ("20260102T030405Z", AT),
     ("20260102T030405", AT),
     ("  2026-01-02T03:04:05Z\n", AT),
+    ("Fri, 02 Jan 2026 03:04:05 GMT", AT),
+    ("Fri, 2 Jan 2026 00:04:05 -0300", AT),
+    ("02 jan 2026 03:04:05 +0000", AT),
+    ("2 Jan 2026 03:04 UT", AT.replace(second=0)),
     ("2026-01-02T03:04Z", AT.replace(second=0)),
     ("20260102T0304+00", AT.replace(second=0)),
     *(
