@@ -61,11 +61,11 @@ async def _scan(run: Run, account: AccountScan, done: Counter[str]) -> None:
 
 def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
     """Return outcome, error code and detail of an account that is not scanned, or None."""
-    if account.unknown_status is not None:
+    if not account.is_expired and account.status != "active":
         # Without the status itself: it is data, which may be anything, such as the API key.
         detail = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
         return OutcomeKind.FAILED, UNKNOWN_STATUS, detail
-    if account.expired and not scan_expired:
+    if account.is_expired and not scan_expired:
         detail = "Its access token must be renewed; the next sync after that scans it again."
         return OutcomeKind.SKIPPED, "token_expired", detail
     return None

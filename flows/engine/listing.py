@@ -12,7 +12,7 @@ from flows.engine.warehouse import Warehouse
 from models.api import Page, RejectedRecord
 from models.partition import CATALOGUE
 from models.runs import Outcome
-from models.selection import ChosenAccount, choose_account
+from models.selection import ChosenAccount
 
 
 async def list_accounts(run: Run) -> Outcome | None:
@@ -30,11 +30,11 @@ async def list_accounts(run: Run) -> Outcome | None:
     if scan.checkpoint.pages and not run.is_too_old(scan):
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await warehouse.read(find_listed_accounts, scan.checkpoint)
-        run.add(choose_account(listed_as, status, surfaces) for listed_as, status in found)
+        run.add(ChosenAccount(listed_as, status, surfaces) for listed_as, status in found)
     rejected, outcome = list[RejectedRecord](), None
 
     def add(page: Page) -> None:
-        run.add(choose_account(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+        run.add(ChosenAccount(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
         rejected.extend(page.rejected)
 
     with suppress(RequestsSpent):
@@ -50,4 +50,4 @@ async def _known(
     """Return accounts that get outcomes although their record was rejected, because they are known."""
     listed_as = {record.account_id.lower(): record.account_id for record in rejected if record.account_id is not None}
     statuses = await warehouse.read(read_statuses, listed_as) if listed_as else {}
-    return [choose_account(listed_as[key], status, surfaces) for key, status in statuses.items()]
+    return [ChosenAccount(listed_as[key], status, surfaces) for key, status in statuses.items()]

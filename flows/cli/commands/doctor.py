@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _VERDICTS = {Severity.INFORMATION: "ok", Severity.WARNING: "note", Severity.ACTION: "bad"}
 
 # Checks of what the user has set.
-_USAGE = {"configuration", "address", "key", "network"}
+_USAGE = {"configuration", "address", "key"}
 
 # Free bytes that a run needs beside a copy of the warehouse.
 _ROOM = 100_000_000
@@ -117,8 +117,11 @@ def _is_of_block(settings: Settings, *names: str) -> bool:
 def _address(facts: Facts) -> Iterator[Finding]:
     if _is_of_block(facts.settings, "base_url"):
         yield note(f"not checked: it is that of the Prefect block {facts.settings.credentials}")
-    else:
-        yield ok(facts.settings.address())
+        return
+    address, network = facts.settings.address(), facts.settings.network()
+    yield ok(f"{address} through the proxy {network.proxy}" if network.proxy else address)
+    if network.certificates is not None:
+        yield ok(f"trusts the certificates of {network.variables}, not the public ones")
 
 
 def _key(facts: Facts) -> Iterator[Finding]:
@@ -132,14 +135,6 @@ def _key(facts: Facts) -> Iterator[Finding]:
         yield note(f"other users can read {file}. Fix: chmod 600 {file}.")
 
 
-def _network(facts: Facts) -> Iterator[Finding]:
-    network = facts.settings.network() if facts.settings.base_url else None
-    if network and network.proxy:
-        yield ok(f"through the proxy {network.proxy}")
-    if network and network.certificates is not None:
-        yield ok(f"trusts the certificates of {network.variables}, not the public ones")
-
-
 def _api(facts: Facts) -> Iterator[Finding]:
     if facts.problem is not None:
         yield note("not checked: cooldowns are in the warehouse, which cannot be read; see below")
@@ -147,7 +142,7 @@ def _api(facts: Facts) -> Iterator[Finding]:
     try:
         facts.settings.address(), facts.settings.key(), facts.settings.network()
     except SettingsError:
-        yield note("not checked: see address, key and network above")
+        yield note("not checked: see address and key above")
         return
     if (long := facts.long_cooldown()) is not None:
         text = f"no requests for {long[1]}: {LONG_COOLDOWN_WHY}. Fix: {LONG_COOLDOWN_FIX}."
@@ -200,10 +195,6 @@ def _refused(facts: Facts, scope: str, error: "ApiError") -> Finding:
     return note(f"{text}. Fix: wait as long before you sync: this wait could not be stored.")
 
 
-def _folders(facts: Facts) -> Iterator[Finding]:
-    yield from map(bad, unwritable_folders(facts.settings))
-
-
 def _disk(facts: Facts) -> Iterator[Finding]:
     file = facts.settings.warehouse.absolute()
     folder = next(each for each in file.parents if each.exists())
@@ -219,6 +210,7 @@ def _configuration(facts: Facts) -> Iterator[Finding]:
     if warning := exposed():
         yield note(warning)
     check_places(facts.settings)
+    yield from map(bad, unwritable_folders(facts.settings))
 
 
 def _warehouse(facts: Facts) -> Iterator[Finding]:
@@ -298,9 +290,7 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
 _CHECKS: Mapping[str, Callable[[Facts], Iterable[Finding]]] = {
     "address": _address,
     "key": _key,
-    "network": _network,
     "API": _api,
-    "folders": _folders,
     "disk": _disk,
     "configuration": _configuration,
     "warehouse": _warehouse,
