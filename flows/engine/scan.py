@@ -109,7 +109,7 @@ class Scan:
             next_cursor=page.next_cursor,
             items=len(page.records),
             rejected=rejected,
-            token_expired=self.account is not None and self.account.expired,
+            token_expired=self.account is not None and self.account.is_expired,
             at=at,
             repeated_pages=self.guard.repeated,
             empty_pages=self.guard.empty,

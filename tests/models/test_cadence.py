@@ -122,8 +122,8 @@ DUES = {
     [
         (ANNA, False, ("stories",)),
         (ChosenAccount("A", surfaces=("posts",)), False, ()),
-        (ChosenAccount("A", expired=True), False, ()),
-        (ChosenAccount("A", expired=True), True, ("stories",)),
+        (ChosenAccount("A", status="token_expired"), False, ()),
+        (ChosenAccount("A", status="token_expired"), True, ("stories",)),
         # Renewed since, and new.
         (ChosenAccount("b"), False, SURFACES),
         (ChosenAccount("c"), False, SURFACES),
