@@ -8,11 +8,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.warehouse.merge.run_counts import MergeStats
-from flows.engine.accounts import open_scans, scan_batch
+from flows.engine.accounts import list_accounts, open_scans, scan_batch
 from flows.engine.batches import Batch
 from flows.engine.closing import close_run, complete_report
-from flows.engine.listing import list_accounts
 from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.run import Run, RunResources, open_run
 from flows.engine.run_request import RunRequest
@@ -20,10 +18,10 @@ from flows.reporting.run_report import RunReport
 from models.runs import Outcome
 
 
-async def merge(run: Run) -> MergeStats:
-    """Merge all landed pages into the tables; return the statistics of all merges of this run."""
+async def merge(run: Run) -> None:
+    """Merge all landed pages into the tables."""
     run.progress.ending = "merge"
-    return await run.resources.warehouse.merge()
+    await run.resources.warehouse.merge()
 
 
 async def publish(run: Run) -> Published:
@@ -38,7 +36,7 @@ class Steps:
 
     list_accounts: Callable[[Run], Coroutine[Any, Any, Outcome | None]] = list_accounts
     scan_batch: Callable[[Run, Batch], Coroutine[Any, Any, Counter[str]]] = scan_batch
-    merge: Callable[[Run], Coroutine[Any, Any, MergeStats]] = merge
+    merge: Callable[[Run], Coroutine[Any, Any, None]] = merge
     publish: Callable[[Run], Coroutine[Any, Any, Published]] = publish
 
 
@@ -64,10 +62,6 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
             async with open_scans(run, of_media=True) as scans:
                 async for batch in run.batches():
                     scans.create_task(steps.scan_batch(run, batch))
-        async with open_scans(run) as scans:
-            # What failed for a passing reason is scanned once more.
-            for batch in run.repeats():
-                scans.create_task(steps.scan_batch(run, batch))
         await run.settle_rest()
         await steps.merge(run)
         report = await close_run(run)

@@ -12,6 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
+from connectors.warehouse.merge.run_counts import read_counts
 from flows.config.options import SyncOptions
 from flows.engine.batches import Batch
 from flows.engine.requests import StopRun
@@ -52,8 +53,9 @@ async def scan_batch(run: Run, batch: Batch) -> State[Any]:
 @task(task_run_name="merge", cache_policy=NO_CACHE, persist_result=False)
 async def merge(run: Run) -> State[Any]:
     """Merge what has landed into the tables."""
-    merged = await DIRECT.merge(run)
-    return Completed(message=changes(merged), data=merged)
+    await DIRECT.merge(run)
+    counted = await run.resources.warehouse.read(read_counts, [run.run_id])
+    return Completed(message=changes(counted[run.run_id][-1]) if counted else "nothing landed", data=counted)
 
 
 @task(task_run_name="publish", cache_policy=NO_CACHE, persist_result=False)

@@ -170,7 +170,7 @@ def keep_due(
     for account in accounts:
         found = {surface: dues.get(media(account.account_id, surface)) for surface in account.surfaces}
         surfaces = tuple(each for each, due in found.items() if due is None or due.is_due(now))
-        if surfaces and not account.is_forgotten and (scan_expired or not account.expired):
+        if surfaces and (scan_expired or not account.is_expired):
             yield replace(account, surfaces=surfaces)
 
 

@@ -23,26 +23,12 @@ class ScanState(StrEnum):
     ABANDONED = "abandoned"
 
 
-def mostly_rejected(rejected: int, items: int) -> bool:
-    """Return whether more than half of the items were rejected."""
-    return 2 * rejected > items
-
-
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A scan's progress: `pages` and `items` landed so far, and the cursor of the next page to request.
+    """A scan's progress: a row of the table `checkpoints` (models/tables.py), whose comments say what the fields are.
 
-    It becomes durable together with its page, in one transaction, so it is never ahead of its rows.
-    `pages` and `items` count the whole scan, over every run that took part in it; `run_id` is the latest of these runs.
-    `rejected` of the items went to quarantine. `had_expired_token`: the account's token had expired when one of the
-    pages was received. `began_seq` is the landing number of the first page; None before it is read from the state.
-    `repeated_pages` and `empty_pages` count the pages since the last one with a new item: `repeated_pages` those with
-    only items that the scan had seen before, `empty_pages` those without items.
-
-    `known_seq`: the scan may stop at posts that were known when the landing with this number closed a scan; None: the
-    scan is full. `known_run`, `read_to` and `order_broken_by` are those of its `FeedProgress`. `full_share`: for a
-    complete scan, the part of the refresh interval after which the next full scan is due; None: a part that differs by
-    account.
+    It becomes durable together with its page, in one transaction, so it is never ahead of its rows. It is that of the
+    whole scan, over every run that took part in it. `began_seq` is None before it is read from the state.
     """
 
     partition: Partition
@@ -86,15 +72,17 @@ class Checkpoint:
         reaches known posts first. A scan that rejected more than half of its items is abandoned instead: it has not
         seen them, so it neither makes them fresh nor decides removals.
         """
-        read = FeedProgress(0, self.known_run, self.read_to, self.order_broken_by) if feed is None else feed
-        is_recent = self.known_seq is not None and next_cursor is not None and read.reaches_known
-        state = ScanState.RECENT if is_recent else ScanState.SCANNING
-        state = ScanState.COMPLETE if next_cursor is None else state
+        read = self.feed(()) if feed is None else feed
+        if next_cursor is None:
+            state = ScanState.COMPLETE
+        else:
+            is_recent = self.known_seq is not None and read.reaches_known
+            state = ScanState.RECENT if is_recent else ScanState.SCANNING
         after = replace(
             self,
             run_id=run_id,
             updated_at=at,
-            cursor=None if is_recent else next_cursor,
+            cursor=next_cursor if state is ScanState.SCANNING else None,
             pages=self.pages + 1,
             items=self.items + items,
             rejected=self.rejected + rejected,
@@ -117,7 +105,7 @@ class Checkpoint:
     @property
     def rejects_most(self) -> bool:
         """Whether more than half of the scan's items were rejected."""
-        return mostly_rejected(self.rejected, self.items)
+        return 2 * self.rejected > self.items
 
     @property
     def had_cursor(self) -> bool:

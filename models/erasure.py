@@ -106,18 +106,18 @@ class Forgotten:
         return {mark_of(found[0], self.salt) for found in re.finditer(UUID, text)} & self.marks
 
 
-def without_forgotten(page: Page, forgotten: Forgotten) -> tuple[Page, set[str]]:
-    """Return a page (API 4.1) without the records of erased accounts, and the marks of these accounts.
+def without_forgotten(page: Page, forgotten: Forgotten) -> Page:
+    """Return a page (API 4.1) without the records of erased accounts.
 
     A rejected record is left out if its text contains such an id.
     """
     if not (page.accounts or page.rejected):
-        return page, set()
+        return page
     valid, rejected = iter(page.accounts), {record.position: record.payload for record in page.rejected}
     texts = [rejected.get(position) or next(valid).id for position in range(len(page.records))]
-    marks = list(map(forgotten.marks_in, texts))
-    if not any(marks):
-        return page, set()
-    kept = b",".join(raw for raw, found in zip(page.records, marks, strict=True) if not found)
+    is_forgotten = [bool(forgotten.marks_in(text)) for text in texts]
+    if not any(is_forgotten):
+        return page
+    kept = b",".join(raw for raw, is_left_out in zip(page.records, is_forgotten, strict=True) if not is_left_out)
     body = b'{"items":[' + kept + b'],"next_cursor":' + to_json(page.next_cursor) + b"}"
-    return read_account_page(body), set().union(*marks)
+    return read_account_page(body)

@@ -35,31 +35,25 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ChosenAccount:
-    """An account that a run scans: its id as the API writes it, whether its token has expired, the surfaces to scan.
+    """An account that a run scans: its id and `status` as the API writes them (API 2, 3), the surfaces to scan.
 
-    An account with an `unknown_status` is not scanned, and neither is one that `is_forgotten`; its id is its mark
-    (models/erasure.py).
+    An account with an unknown status is not scanned.
     """
 
     listed_as: str
-    expired: bool = False
+    status: str = "active"
     surfaces: tuple[str, ...] = SURFACES
     username: str | None = None
-    unknown_status: str | None = None
-    is_forgotten: bool = False
 
     @property
     def account_id(self) -> str:
         """Return the id as it is stored; ids are case-insensitive (API 2)."""
         return self.listed_as.lower()
 
-
-def choose_account(
-    listed_as: str, status: str, surfaces: tuple[str, ...], username: str | None = None
-) -> ChosenAccount:
-    """Return an account with the status that the catalogue has (API 2)."""
-    unknown = None if status in ("active", "token_expired") else status
-    return ChosenAccount(listed_as, status == "token_expired", surfaces, username, unknown)
+    @property
+    def is_expired(self) -> bool:
+        """Return whether its access token must be renewed."""
+        return self.status == "token_expired"
 
 
 class NothingChosen(Exception):  # noqa: N818 - having nothing to do is not an error

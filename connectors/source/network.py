@@ -24,19 +24,14 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Proxy:
-    """An HTTP proxy: its `url` with credentials and port, its `server` (host:port), and the variable that names it."""
-
-    url: SecretStr
-    server: str
-    variable: str
-
-
-@dataclass(frozen=True, slots=True)
 class Network:
-    """A proxy, and certificates that replace the public ones with the variables that name them; by default neither."""
+    """A proxy, and certificates that replace the public ones with the variables that name them; by default neither.
 
-    proxy: Proxy | None = None
+    `proxy` is its host, port and variable, to be shown; `proxy_url` has its credentials, too.
+    """
+
+    proxy: str = ""
+    proxy_url: SecretStr | None = None
     certificates: ssl.SSLContext | None = None
     variables: str = ""
 
@@ -50,8 +45,9 @@ def read_network(base_url: str, environ: Mapping[str, str]) -> Network:
     if parts.scheme == "http":
         return Network()
     is_direct = _is_direct(parts.hostname or "", parts.port or 443, environ)
+    proxy, proxy_url = ("", None) if is_direct else _proxy(environ)
     files = {name: environ[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if environ.get(name)}
-    return Network(None if is_direct else _proxy(environ), _certificates(files) if files else None, " and ".join(files))
+    return Network(proxy, proxy_url, _certificates(files) if files else None, " and ".join(files))
 
 
 def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str]:
@@ -65,10 +61,10 @@ def _is_direct(host: str, port: int, environ: Mapping[str, str]) -> bool:
     return is_loopback(host) or "*" in entries or any(f".{each}".endswith(covered) for each in (host, f"{host}:{port}"))
 
 
-def _proxy(environ: Mapping[str, str]) -> Proxy | None:
+def _proxy(environ: Mapping[str, str]) -> tuple[str, SecretStr | None]:
     variable, address = _first(_PROXY, environ)
     if not address:
-        return None
+        return "", None
     found = _ADDRESS.fullmatch(address)
     if found is None or int(found["port"] or 0) > _LAST_PORT:
         raise ValueError(
@@ -77,7 +73,7 @@ def _proxy(environ: Mapping[str, str]) -> Proxy | None:
         )
     scheme = (found["scheme"] or "http").lower()
     server = f"{found['host'].lower()}:{found['port'] or _DEFAULT_PORTS[scheme]}"
-    return Proxy(SecretStr(f"{scheme}://{found['login'] or ''}{server}"), server, variable)
+    return f"{server} ({variable})", SecretStr(f"{scheme}://{found['login'] or ''}{server}")
 
 
 def _certificates(files: Mapping[str, str]) -> ssl.SSLContext:

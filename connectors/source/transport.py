@@ -12,7 +12,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from connectors.source.network import Network, Proxy
+from connectors.source.network import Network
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,7 +48,7 @@ def open_transport(network: Network, *, is_secure: bool, concurrency: int) -> ht
         )
 
     # The key must not reach a proxy, as it would without TLS.
-    proxy = _proxy(network.proxy.url.get_secret_value()) if is_secure and network.proxy else None
+    proxy = _proxy(network.proxy_url.get_secret_value()) if is_secure and network.proxy_url else None
     return AiohttpTransport(verify=certificates, trust_env=False, proxy=proxy, client=open_session)
 
 
@@ -113,7 +113,7 @@ _ERRNO = re.compile(r"\[Errno (\d+)\]")
 _ALERT = re.compile(r"\[SSL: (\w+)\]")
 
 
-def explain(error: Exception, server: str, proxy: Proxy | None, *, begun: bool) -> tuple[str, str]:
+def explain(error: Exception, server: str, proxy: str, *, begun: bool) -> tuple[str, str]:
     """Return the code in `RULES` for a transport's exception, and one line that names the server and the cause.
 
     The line has no names of libraries. `begun`: the response's headers had arrived.
@@ -132,7 +132,7 @@ def explain(error: Exception, server: str, proxy: Proxy | None, *, begun: bool) 
     elif code != "certificate_refused" and _ALERT.search(str(inner)):
         # An alert of the server after the handshake has the number of a system error, but is none.
         code, text = _NO_TLS
-    through = f" through the proxy {proxy.server} ({proxy.variable})" if proxy else ""
+    through = f" through the proxy {proxy}" if proxy else ""
     reason = _reason(inner)
     return code, text.format(server=server + through) + (f": {reason}" if reason else "")
 

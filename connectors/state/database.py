@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert
+from sqlalchemy import Connection, Engine, create_engine, event, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from models.errors import WarehouseUnusable
@@ -52,12 +52,12 @@ class State:
 
     def __init__(self, path: Path, engine: Engine) -> None:
         self.path = path
-        self._engine = engine
+        self.engine = engine
         self._reading = engine.execution_options(reading=True)
 
     def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction that writes."""
-        with explained(self.path), self._engine.begin() as connection:
+        with explained(self.path), self.engine.begin() as connection:
             return work(connection, *args, **kwargs)
 
     def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -73,14 +73,13 @@ class State:
 
     def erase(self) -> None:
         """Write the file again without what was deleted, and empty SQLite's log, which keeps it too."""
-        with explained(self.path), self._engine.connect() as connection:
+        with explained(self.path), self.engine.connect() as connection:
             driver = driver_of(connection)
             driver.execute("VACUUM")
             [(is_read, *_)] = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         if is_read:
-            raise WarehouseUnusable(
-                f"{self.path} is being read, so its log still has what was erased. Fix: run this again."
-            )
+            what = "is being read, so its log still has what was erased"
+            raise WarehouseUnusable(f"{self.path} {what}. Fix: run this again.")
 
 
 @contextmanager
@@ -150,51 +149,40 @@ def open_state_read_only(path: Path) -> Iterator[State | None]:
     if not path.exists():
         yield None
         return
-    engine = _connect(path, mode="ro")
+    state = State(path, _connect(path, mode="ro"))
     try:
-        with explained(path), engine.execution_options(reading=True).begin() as connection:
-            number = _schema_number(path, connection, newest=1 + len(changes()))
+        number = state.read(_read_number, path)
         if number and number <= len(changes()):
-            raise WarehouseUnusable(
-                f"{path} was written by an older gramhouse. Fix: run `gramhouse publish` once, which changes it."
-            )
-        yield State(path, engine) if number else None
+            fix = "Fix: run `gramhouse publish` once, which changes it."
+            raise WarehouseUnusable(f"{path} was written by an older gramhouse. {fix}")
+        yield state if number else None
     finally:
-        engine.dispose()
+        state.engine.dispose()
 
 
-def _schema_number(path: Path, connection: Connection, *, newest: int) -> int | None:
-    """Return the number of the schema; None without tables.
-
-    Raises WarehouseUnusable for other files, and newer ones.
-    """
+def _read_number(connection: Connection, path: Path) -> int:
+    """Return the number of the schema; 0 without tables. Raises WarehouseUnusable for other files, and newer ones."""
     tables = {name for (name,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not tables:
-        return None
-    if not {"identity", "inbox"} <= tables:
-        raise WarehouseUnusable(
-            f"{path} is not a state file of gramhouse. Fix: move it away, or choose another warehouse."
-        )
-    number = int(connection.exec_driver_sql("SELECT schema_number FROM identity").scalar_one())
-    if number > newest:
-        raise WarehouseUnusable(
-            f"{path} was written by a newer gramhouse (schema {number}; this one knows up to {newest})."
-            " Fix: upgrade gramhouse."
-        )
-    return number
+    if tables and not {"identity", "inbox"} <= tables:
+        fix = "Fix: move it away, or choose another warehouse."
+        raise WarehouseUnusable(f"{path} is not a state file of gramhouse. {fix}")
+    number = connection.execute(select(identity.c.schema_number)).scalar_one() if tables else 0
+    if number > (known := 1 + len(changes())):
+        what = f"{path} was written by a newer gramhouse (schema {number}; this one knows up to {known})"
+        raise WarehouseUnusable(f"{what}. Fix: upgrade gramhouse.")
+    return int(number)
 
 
 def _prepare(path: Path, engine: Engine) -> None:
     """Create the tables, or make the changes that they lack, each in one transaction with the number of the schema."""
-    steps = changes()
-    newest = 1 + len(steps)
     with engine.begin() as connection:
-        if (number := _schema_number(path, connection, newest=newest)) is None:
+        if not (number := _read_number(connection, path)):
             STATE.create_all(connection)
-            connection.execute(insert(identity).values(schema_number=newest, token="", last_seq=0, salt=token_hex(32)))
+            first = {"schema_number": 1 + len(changes()), "token": "", "last_seq": 0, "salt": token_hex(32)}
+            connection.execute(insert(identity).values(first))
             return
     with engine.connect() as connection:
-        for after, step in enumerate(steps[number - 1 :], number + 1):
+        for after, step in enumerate(changes()[number - 1 :], number + 1):
             counted = f"UPDATE identity SET schema_number = {after}"  # noqa: S608 - an integer
             # If it fails, closing the connection rolls back.
             script = f"BEGIN IMMEDIATE; {step.read_text(encoding='utf-8')}; {counted}; COMMIT"

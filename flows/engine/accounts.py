@@ -1,23 +1,28 @@
-"""Scans the accounts of a batch. Scans end together if one of them fails, or if an error makes the others useless."""
+"""The steps of a run that scan: they list the accounts, and scan their feeds, a batch of accounts at a time."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from connectors.source.endpoints import account_scope
+from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from connectors.state.progress import read_checkpoints
-from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
+from connectors.warehouse.queries.progress import (
+    find_known_items,
+    find_listed_accounts,
+    read_closed_scans,
+    read_statuses,
+)
 from connectors.warehouse.storage.errors import WarehouseError
 from flows.engine.batches import Batch
 from flows.engine.requests import RequestsSpent, StopRun
 from flows.engine.run import Run
-from flows.engine.scan import AccountScan, Scan
-from models.erasure import FORGOTTEN
+from flows.engine.scan import AccountScan
+from flows.engine.warehouse import Warehouse
+from models.api import Page, RejectedRecord
 from models.incremental import FullReason, why_full
-from models.landing import PageCommit
-from models.partition import media
+from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 from models.selection import ChosenAccount
 
@@ -27,28 +32,63 @@ SCOPE_DENIED = "api_scope_denied"
 _AT_ONCE = 50
 
 
+async def list_accounts(run: Run) -> Outcome | None:
+    """Page through the account catalogue, with a cursor checkpoint for each page; note accounts whose token expired.
+
+    The accounts of a page go into batches at once. Return the outcome, or None if the run has made as many requests as
+    it may.
+    """
+    warehouse, surfaces = run.resources.warehouse, run.request.surfaces
+    last = (await warehouse.read_state(read_checkpoints, [""])).get(CATALOGUE)
+    if run.request.options.accept_removals:
+        # The user confirms the present catalogue, not what an interrupted run listed of it.
+        last = None
+    scan = run.begin_scan(CATALOGUE, last, await run.seen(last))
+    if scan.checkpoint.pages and not run.is_too_old(scan):
+        # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
+        found = await warehouse.read(find_listed_accounts, scan.checkpoint)
+        run.add(ChosenAccount(listed_as, status, surfaces) for listed_as, status in found)
+    rejected, outcome = list[RejectedRecord](), None
+
+    def add(page: Page) -> None:
+        run.add(ChosenAccount(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+        rejected.extend(page.rejected)
+
+    with suppress(RequestsSpent):
+        outcome = await run.scan_partition(scan, run.budget(CATALOGUE_SCOPE), add)
+    run.add(await _known(warehouse, rejected, surfaces))
+    run.end_listing()
+    return outcome
+
+
+async def _known(
+    warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[str, ...]
+) -> list[ChosenAccount]:
+    """Return accounts that get outcomes although their record was rejected, because they are known."""
+    listed_as = {record.account_id.lower(): record.account_id for record in rejected if record.account_id is not None}
+    statuses = await warehouse.read(read_statuses, listed_as) if listed_as else {}
+    return [ChosenAccount(listed_as[key], status, surfaces) for key, status in statuses.items()]
+
+
 async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     """Scan the feeds of a batch's accounts; land an outcome for each partition. Return their number by kind, and pages.
 
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
-    are skipped, unless a setting lets them be scanned. Forgotten accounts are always skipped.
+    are skipped, unless a setting lets them be scanned.
     """
-    done, now, due, skipped = Counter[str](), run.clock.now(), list[ChosenAccount](), list[Outcome]()
+    done, due = Counter[str](), list[ChosenAccount]()
+    skipped = defaultdict[tuple[OutcomeKind, str, str], list[Partition]](list)
     for account in batch.accounts:
         if (why := why_skipped(account, scan_expired=run.request.settings.scan_expired)) is None:
             due.append(account)
-            continue
-        kind, code, detail = why
-        skipped += [
-            Outcome(media(account.account_id, surface), run.run_id, kind, now, now, error_code=code, detail=detail)
-            for surface in account.surfaces
-        ]
-    if skipped:
-        await run.land(PageCommit(outcomes=tuple(skipped)))
-        done.update(outcome.kind for outcome in skipped)
-        run.progress.accounts_done += len(batch.accounts) - len(due)
+        else:
+            skipped[why] += [media(account.account_id, surface) for surface in account.surfaces]
+            run.progress.accounts_done += 1
+    for (kind, code, detail), partitions in skipped.items():
+        await run.settle(partitions, kind=kind, error_code=code, detail=detail)
+        done[kind] += len(partitions)
     async with fail_fast_group() as group:
-        async for account_scan in _begin_scans(run, batch, due):
+        async for account_scan in _begin_scans(run, due):
             # Acquired before the task is created, so that waiting accounts cost no memory.
             await run.requests.open_accounts.acquire()
             scanning = group.create_task(_scan(run, account_scan, done))
@@ -61,30 +101,23 @@ async def _scan(run: Run, account: AccountScan, done: Counter[str]) -> None:
     with suppress(RequestsSpent):
         await (elsewhere(run, account) if elsewhere else run.scan_account(account))
         done.update(account.done)
-        if account.failed:
-            run.to_repeat.append(AccountScan(account.budget, account.failed))
-        else:
-            run.progress.accounts_done += 1
+        run.progress.accounts_done += 1
 
 
 def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
     """Return outcome, error code and detail of an account that is not scanned, or None."""
-    if account.is_forgotten:
-        return OutcomeKind.SKIPPED, FORGOTTEN, FORGOTTEN
-    if account.unknown_status is not None:
+    if not account.is_expired and account.status != "active":
         # Without the status itself: it is data, which may be anything, such as the API key.
         detail = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
         return OutcomeKind.FAILED, UNKNOWN_STATUS, detail
-    if account.expired and not scan_expired:
+    if account.is_expired and not scan_expired:
         detail = "Its access token must be renewed; the next sync after that scans it again."
         return OutcomeKind.SKIPPED, "token_expired", detail
     return None
 
 
-async def _begin_scans(run: Run, batch: Batch, due: Sequence[ChosenAccount]) -> AsyncIterator[AccountScan]:
-    """Yield the scans that are made again, and those of accounts, which depend on what is known of each feed."""
-    for account_scan in batch.again:
-        yield account_scan
+async def _begin_scans(run: Run, due: Sequence[ChosenAccount]) -> AsyncIterator[AccountScan]:
+    """Yield the scans of accounts, which depend on what is known of each feed."""
     warehouse = run.resources.warehouse
     for first in range(0, len(due), _AT_ONCE):
         if run.requests.are_spent:
@@ -99,20 +132,18 @@ async def _begin_scans(run: Run, batch: Batch, due: Sequence[ChosenAccount]) -> 
         older_than = run.clock.now() - run.request.lookback
         known = await warehouse.read(find_known_items, recent, older_than=older_than) if recent else {}
         for account, own in feeds.items():
-            scans = list[Scan]()
-            for each in own:
-                last = checkpoints.get(each)
-                scan = run.begin_scan(
+            scans = [
+                run.begin_scan(
                     each,
-                    last,
+                    last := checkpoints.get(each),
                     await run.seen(last),
                     account,
                     known=known.get(each, frozenset()),
                     known_seq=recent[each].seq if each in recent else None,
                     is_due=full[each] is FullReason.DUE,
                 )
-                scan.may_repeat = run.may_repeat
-                scans.append(scan)
+                for each in own
+            ]
             yield AccountScan(run.budget(account_scope(account.account_id)), scans)
 
 

@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from flows.engine.scan import AccountScan
 from flows.reporting.progress import Progress
-from flows.reporting.words import count
 from models.feeds import SURFACES
 from models.partition import CATALOGUE, Partition, media
 from models.selection import ChosenAccount
@@ -22,23 +20,15 @@ _FULL_BATCH = 250
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Accounts number `first` to `last` of a run, counted from 1; or scans of the run that are made `again`."""
+    """Accounts of a run, of which the first has the number `first`, from 1."""
 
     first: int
     accounts: tuple[ChosenAccount, ...]
-    again: tuple[AccountScan, ...] = ()
-
-    @property
-    def last(self) -> int:
-        """Return the number of the last account."""
-        return self.first + len(self.accounts) - 1
 
     def __str__(self) -> str:
-        if self.again:
-            return f"once more, {count(len(self.again), 'account')}"
         due = {surface for account in self.accounts for surface in account.surfaces}
         what = " and ".join(surface for surface in SURFACES if surface in due)
-        return f"{what}, accounts {self.first} to {self.last}"
+        return f"{what}, accounts {self.first} to {self.first + len(self.accounts) - 1}"
 
 
 class AccountBatcher:

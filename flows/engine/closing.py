@@ -24,7 +24,6 @@ from flows.engine.warehouse import Warehouse
 from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, RunReport, read_data
-from flows.reporting.words import count
 from models.findings import Severity
 from models.runs import NOT_REPLACED, RunState, run_state
 
@@ -39,9 +38,9 @@ async def close_run(run: Run) -> RunReport:
     """
     warehouse, request = run.resources.warehouse, run.request
     outcomes = await warehouse.read(count_outcomes, run.run_id)
-    rows = {row["run_id"]: row for row in await warehouse.read_state(read_runs)}
+    [row] = await warehouse.read_state(read_runs, limit=1)
     accepts = request.options.accept_removals
-    removals = await warehouse.alone(remove_missing, rows[run.run_id]["seq"], run.run_id, accept_removals=accepts)
+    removals = await warehouse.alone(remove_missing, row["seq"], run.run_id, accept_removals=accepts)
     warnings = await find_warnings(run, outcomes, removals)
     await warehouse.write_state(warn, run.run_id, warnings)
     missing = sum(warning.count for warning in warnings if warning.code == ACCOUNTS_MISSING)
@@ -55,17 +54,16 @@ async def close_run(run: Run) -> RunReport:
     causes += [(group.error_code, group.detail) for group in groups]
     causes += [(each.code, each.text) for each in warnings if each.severity is Severity.ACTION]
     error_code, detail = next(iter(causes), (None, None))
-    of_row = {"accounts_missing": missing, "partitions": outcomes.total, "error_code": error_code, "detail": detail}
-    await run.end(state, **of_row)
+    more = {"accounts_missing": missing, "partitions": outcomes.total}
+    await run.end(state, error_code=error_code, detail=detail, **more)
     # Until the run's end in the ledger, so that a run has one duration.
     seconds = run.seconds
-    ids = dict.fromkeys([*run.resumed, *warehouse.files.recovered_runs, run.run_id])
+    ids = {*run.resumed, *warehouse.files.recovered_runs, run.run_id}
     counts = await warehouse.read(read_counts, ids)
-    rows[run.run_id] |= {"state": state}
-    *resumed, own = (
-        RunCounts(run_id, row["kind"], RunState(row["state"]), row["started_at"], *counts.get(run_id, ()))
-        for run_id, row in sorted(rows.items(), key=lambda each: int(each[1]["seq"]))
-        if run_id in ids
+    own, *resumed = (
+        RunCounts(row["run_id"], row["kind"], RunState(row["state"]), row["started_at"], *counts.get(row["run_id"], ()))
+        for row in await warehouse.read_state(read_runs)
+        if row["run_id"] in ids
     )
     await delete_old(timedelta(days=request.settings.keep_runs), warehouse, now=run.clock.now())
     return RunReport(
@@ -79,7 +77,7 @@ async def close_run(run: Run) -> RunReport:
         accounts=run.batcher.listed,
         accounts_missing=missing,
         outcomes=outcomes,
-        resumed=tuple(resumed),
+        resumed=tuple(reversed(resumed)),
         failure_groups=groups,
         warnings=tuple(warnings),
         stopped_by=stopped_by,
@@ -114,10 +112,6 @@ async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) ->
         await warehouse.write(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))
         runs = await warehouse.write(delete_old_runs, before=now - keep)
         await warehouse.write_state(delete_runs, runs)
-        records = await warehouse.write(delete_quarantined, before=now - keep)
+        await warehouse.write(delete_quarantined, before=now - keep)
     except WarehouseError as error:
         notices.warning(f"Could not delete old runs: {error}")
-        return
-    deleted = [count(number, what) for number, what in ((len(runs), "run"), (records, "quarantined record")) if number]
-    if deleted:
-        notices.warning(f"Deleted {' and '.join(deleted)} older than {count(keep.days, 'day')}.")

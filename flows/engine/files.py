@@ -14,7 +14,6 @@ from connectors.state.inbox import delete_landings, landed_runs, last_landing, r
 from connectors.state.progress import forget_order
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
-from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage import identity as of_warehouse
 from connectors.warehouse.storage.connection import Database, explained, open_warehouse, release_memory, transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -45,8 +44,8 @@ class Files:
     paths: PagePaths
     recovered_runs: tuple[str, ...] = ()
 
-    def merge(self, db: Database) -> MergeStats:
-        """Merge what has landed, a batch at a time, with this connection; return what it changed.
+    def merge(self, db: Database) -> None:
+        """Merge what has landed, a batch at a time, with this connection.
 
         What lands meanwhile waits for the next merge. Raises duckdb.Error and OSError; earlier batches are merged then.
         """
@@ -54,15 +53,14 @@ class Files:
         # commands that merge nothing do not need it.
         from connectors.warehouse.merge.merge import merge_batch  # noqa: PLC0415
 
-        last, total = self.state.read(last_landing), MergeStats()
+        last = self.state.read(last_landing)
         while (merged := of_warehouse.read_warehouse(db).merged_seq) < last:
             with self.state.reading() as connection:
                 batch = cut_batch(read_landings(connection, merged, last))
             with transaction(db):
-                total += merge_batch(db, batch, self.mapping, self.raw, self.paths)
+                merge_batch(db, batch, self.mapping, self.raw, self.paths)
             self.state.write(delete_landings, batch[-1].seq)
             release_memory(db)
-        return total
 
 
 @contextmanager

@@ -22,6 +22,9 @@ from models.selection import ChosenAccount
 
 _log = logging.getLogger(__name__)
 
+# Seconds before a scan that failed for a passing reason is made once more.
+_PAUSE = 60.0
+
 
 class Scanner(ABC):
     """What scans, the run itself or a worker for it: they differ in how they `land`."""
@@ -69,6 +72,7 @@ class Scanner(ABC):
         attempts = Attempts(self.request.settings.page_size)
         scan = Scan(account, fresh.started_at, checkpoint, attempts, known, known_seq, 1.0 if is_due else None)
         scan.had_cursor = last is not None and last.had_cursor
+        scan.may_repeat = account is not None
         scan.continue_at(checkpoint, seen)
         if checkpoint.is_closed:
             scan.note = "Scanned by the run that this one resumes."
@@ -84,16 +88,18 @@ class Scanner(ABC):
         """Scan what is left of an account. Raises as `scan_partition` does.
 
         One surface after the other: both are one rate-limit scope, which must not have concurrent requests, and whose
-        cooldown applies to both (API 4.2).
+        cooldown applies to both (API 4.2). What fails for a passing reason is scanned once more, after a pause.
         """
         while account.left:
             scan = account.left[0]
             outcome = await self.scan_partition(scan, account.budget)
             account.left.pop(0)
             if outcome is None:
-                account.failed.append(scan)
+                account.left.append(scan)
             else:
                 account.done.update({outcome.kind: 1, "pages": outcome.pages})
+            if account.left and not account.left[0].may_repeat:
+                await self.requests.sleep(_PAUSE)
 
     async def scan_partition(
         self, scan: Scan, budget: RateLimitBudget, on_page: Callable[[Page], None] | None = None

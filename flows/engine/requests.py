@@ -70,7 +70,7 @@ class Requests:
         self._land = land
         self._most, concurrency = most, request.settings.concurrency
         self._max_wait = request.settings.max_wait
-        self._host = (request.base_url or "").partition("://")[2]
+        self._host = (request.settings.base_url or "").partition("://")[2]
         self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if self._most is None else concurrency)
         self._in_flight = asyncio.Semaphore(concurrency)
         self._outage = Outage(clock.monotonic())

@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -18,12 +18,11 @@ from connectors.source.responses import Response
 from connectors.source.retry import Send
 from connectors.state.identity import bind_service, read_forgotten, read_service
 from connectors.state.progress import read_cooldowns
-from connectors.state.runs import begin_run, count_requests, end_run, read_runs
-from connectors.warehouse.queries.cadence import read_dues
+from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.queries.progress import find_seen_ids
-from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.engine.batches import AccountBatcher, Batch
+from flows.engine.choosing import DueScans, find_due
 from flows.engine.pages import Scanner
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
@@ -32,21 +31,19 @@ from flows.engine.scan import AccountScan, describe_failure
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
-from flows.reporting.words import count, moment
+from flows.reporting.words import count
 from models import release
-from models.cadence import DAY, Dues, keep_due, sort_overdue
+from models.cadence import keep_due, sort_overdue
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
 from models.erasure import Forgotten, without_forgotten
 from models.identity import service_refusal
-from models.incremental import Incremental
 from models.landing import PageCommit
-from models.partition import CATALOGUE
+from models.partition import Partition
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
-from models.selection import ChosenAccount, NothingChosen, Selection
+from models.selection import ChosenAccount
 
-# The most accounts that are scanned once more: they take memory. And the partitions that settle together.
-_MOST_REPEATED = 1_000
+# The partitions that settle together.
 _SETTLED_AT_ONCE = 1_000
 
 
@@ -71,9 +68,8 @@ class RunResources:
 class Run(Scanner):
     """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    Without `incremental` every scan of posts is full. `stopped_by` is the error that ended all scans, and
-    `forgotten_listed` has the marks of forgotten accounts that were listed. Not a dataclass: Prefect would copy the
-    fields of one for each task.
+    `incremental` is how it decides between full and recent scans of posts; without it all are full. `stopped_by` is the
+    error that ended all scans. Not a dataclass: Prefect would copy the fields of one for each task.
     """
 
     def __init__(
@@ -84,23 +80,20 @@ class Run(Scanner):
         run_id: str,
         resumed: tuple[str, ...],
         *,
-        incremental: Incremental | None,
         cooldowns: Map[str, datetime],
         forgotten: Forgotten,
-        due: "DueScans",
+        due: DueScans,
     ) -> None:
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
-        self.forgotten_listed = set[str]()
-        ask = _leave_out(forgotten, resources.send, self.forgotten_listed) if forgotten.marks else resources.send
+        ask = _leave_out(forgotten, resources.send) if forgotten.marks else resources.send
         progress, random = resources.progress, resources.random
         requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, due.most_requests)
         super().__init__(request, run_id, resumed, resources.warehouse.files.mapping, requests, resources.new_id)
         self.resources = resources
         self.began_at = clock.now()
-        self.incremental = incremental
+        self.incremental = request.incremental(self.began_at)
         self.due = due
         self.batcher = AccountBatcher(progress, has_catalogue=due.accounts is None, waits_for_all=request.is_limited)
-        self.to_repeat: list[AccountScan] = []
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
         self._cooldowns = cooldowns
@@ -154,15 +147,11 @@ class Run(Scanner):
         while (batch := await self.batcher.batches.get()) is not None and not self.is_ending:
             yield batch
 
-    @property
-    def may_repeat(self) -> bool:
-        """Whether a scan that fails for a passing reason is repeated. If many fail, the whole run is."""
-        return len(self.to_repeat) < _MOST_REPEATED
-
-    def repeats(self) -> Iterator[Batch]:
-        """Yield the scans that failed for a passing reason, to be scanned once more, unless something ended all."""
-        if self.to_repeat and not self.is_ending:
-            yield Batch(1, (), tuple(self.to_repeat))
+    async def settle(self, partitions: Iterable[Partition], **about: Any) -> None:  # noqa: ANN401 - fields of an outcome
+        """Give partitions that are not scanned this outcome."""
+        now = self.clock.now()
+        outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in partitions)
+        await self.land(PageCommit(outcomes=tuple(outcomes)))
 
     async def settle_rest(self) -> None:
         """Give every listed partition that has no outcome the outcome of what ended the scans."""
@@ -172,30 +161,17 @@ class Run(Scanner):
             most = count(self.due.most_requests or 0, "request")
             detail = f"The run had made the {most} that --max-requests and GRAMHOUSE_REQUESTS_PER_DAY allow."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
-        now, rest = self.clock.now(), iter(self.batcher.unsettled())
+        rest = iter(self.batcher.unsettled())
         while some := tuple(islice(rest, _SETTLED_AT_ONCE)):
             if not self.is_ending:
                 raise AssertionError(f"{some[0]} has no outcome")
-            outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in some)
-            await self.land(PageCommit(outcomes=tuple(outcomes)))
+            await self.settle(some, **about)
 
     async def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""
         done = {name: getattr(self.progress, name) for name in ("accounts", "requests", "pages", "items")}
         warehouse, now = self.resources.warehouse, self.clock.now()
         await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
-
-
-@dataclass(frozen=True, slots=True)
-class DueScans:
-    """What a run scans: `accounts`, or if these are None, those that it lists; and at most how many requests it makes.
-
-    `dues` are read only for --due, and if the number of requests is limited.
-    """
-
-    accounts: Sequence[ChosenAccount] | None
-    dues: Dues
-    most_requests: int | None
 
 
 ScanElsewhere = Callable[[Run, AccountScan], Coroutine[Any, Any, None]]
@@ -213,7 +189,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
     now = clock.now()
-    due = await _find_due(request, warehouse, now)
+    due = await find_due(request, warehouse, now)
     progress.run_id = resources.new_id()
     resumed = await warehouse.write_state(
         begin_run,
@@ -225,7 +201,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         version=release(),
         selection=request.selected,
         reason=options.reason,
-        base_url=request.base_url,
+        base_url=request.settings.base_url,
         accept_removals=options.accept_removals,
     )
     run = Run(
@@ -234,7 +210,6 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         clock,
         progress.run_id,
         resumed,
-        incremental=decide_incremental(request, now=now),
         cooldowns=await warehouse.read_state(read_cooldowns, now=now),
         forgotten=await warehouse.read_state(read_forgotten),
         due=due,
@@ -257,7 +232,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
 
 async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
     """Raise OtherService, which names both addresses, if the data came from another service, or accept this one."""
-    if (base_url := request.base_url) is None:
+    if (base_url := request.settings.base_url) is None:
         return
     if request.options.rebind:
         await warehouse.write_state(bind_service, base_url)
@@ -265,57 +240,8 @@ async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
         raise OtherService(refusal)
 
 
-async def _find_due(request: RunRequest, warehouse: Warehouse, now: datetime) -> DueScans:
-    """Return what a run scans. Raises SelectionError and NothingChosen."""
-    selection, settings = request.options.selection(), request.settings
-    if selection is not None:
-        return DueScans(await _choose(selection, warehouse), {}, None)
-    if not (request.options.due or request.is_limited):
-        return DueScans(None, {}, None)
-    most = request.limit(await warehouse.read_state(count_requests, since=now - DAY))
-    dues = await warehouse.read(read_dues, settings.goals(), scan_expired=settings.scan_expired)
-    accounts: list[ChosenAccount] | None = None
-    if request.options.due and not dues[CATALOGUE].is_due(now):
-        everything = Selection(everything=True, surfaces=request.surfaces)
-        known = await warehouse.read(choose_accounts, everything)
-        accounts = [*keep_due(known, dues, now=now, scan_expired=settings.scan_expired)]
-    if request.options.due and not await _is_unpublished(warehouse):
-        if most == 0:
-            raise NothingChosen("Nothing is scanned: no request is left of GRAMHOUSE_REQUESTS_PER_DAY.")
-        if accounts == []:
-            wanted = (due.at for one, due in dues.items() if one.surface in ("", *request.surfaces))
-            raise NothingChosen(f"Nothing is due before {moment(min(filter(None, wanted)))} UTC.")
-    return DueScans(accounts, dues, most)
-
-
-async def _is_unpublished(warehouse: Warehouse) -> bool:
-    """Whether the last run was killed, or its snapshot was not published: the next one makes up for that."""
-    return any(row["published_at"] is None for row in await warehouse.read_state(read_runs, limit=1))
-
-
-async def _choose(selection: Selection, warehouse: Warehouse) -> Sequence[ChosenAccount]:
-    """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
-    found = await warehouse.read(choose_accounts, selection)
-    if not found:
-        only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
-        why = "no unfinished scans" if only_failed else f"no accounts match {selection}"
-        raise NothingChosen(f"Nothing to backfill: {why}.")
-    return found
-
-
-def decide_incremental(request: RunRequest, *, now: datetime) -> Incremental | None:
-    """Return how a run decides between full and recent scans of posts; None: all are full."""
-    settings = request.settings
-    if (request.options.mode or settings.sync_mode) == "full_refresh":
-        return None
-    return Incremental(now, timedelta(days=settings.full_refresh_every))
-
-
-def _leave_out(forgotten: Forgotten, send: Send, listed: set[str]) -> Send:
-    """Return `send`, whose pages and errors do not contain forgotten accounts; their marks are added to `listed`.
-
-    So their records never land.
-    """
+def _leave_out(forgotten: Forgotten, send: Send) -> Send:
+    """Return `send`, whose pages and errors do not contain forgotten accounts, so that their records never land."""
 
     async def filtered(request: ApiRequest) -> Response:
         try:
@@ -326,8 +252,6 @@ def _leave_out(forgotten: Forgotten, send: Send, listed: set[str]) -> Send:
             if body is not None and forgotten.marks_in(body.decode(errors="replace")):
                 error.failure = replace(error.failure, body=None)
             raise
-        page, marks = without_forgotten(response.page, forgotten)
-        listed.update(marks)
-        return replace(response, page=page)
+        return replace(response, page=without_forgotten(response.page, forgotten))
 
     return filtered

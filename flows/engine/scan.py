@@ -31,7 +31,7 @@ class Scan:
     closed had seen. `had_cursor`: the list had more than one page when it was last scanned. For `full_share` see
     Checkpoint. `guard`, `feed` and `attempts` are the state between pages; `pages` and `items` count what this run
     landed. `note` becomes the detail of its outcome. `refused_after` counts the items up to the last cursor that the
-    API refused. A scan that `may_repeat` has no outcome if it fails for a passing reason: the run scans it once more.
+    API refused. One that `may_repeat` has no outcome yet if it fails for a passing reason: it is scanned once more.
     """
 
     account: ChosenAccount | None
@@ -109,7 +109,7 @@ class Scan:
             next_cursor=page.next_cursor,
             items=len(page.records),
             rejected=rejected,
-            token_expired=self.account is not None and self.account.expired,
+            token_expired=self.account is not None and self.account.is_expired,
             at=at,
             repeated_pages=self.guard.repeated,
             empty_pages=self.guard.empty,
@@ -143,14 +143,13 @@ class Scan:
 
 @dataclass(slots=True)
 class AccountScan:
-    """The scans of an account: those `left`, and those that `failed` for a passing reason. They share a wait `budget`.
+    """The scans of an account that are `left`. They share a wait `budget`.
 
     `done` counts its outcomes by kind, and their pages. A worker leaves it for so many seconds of `pause`.
     """
 
     budget: RateLimitBudget
     left: list[Scan]
-    failed: list[Scan] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
     pause: float = 0.0
 

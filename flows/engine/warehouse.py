@@ -11,7 +11,6 @@ from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from connectors.state.database import SqlConnection
 from connectors.state.inbox import land
-from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import Database, explained, transaction
 from connectors.warehouse.storage.errors import WarehouseBusy
 from flows.config.settings import Settings
@@ -56,10 +55,9 @@ class Warehouse:
         self._arrived: list[PageCommit] = []
         self._next_landing: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
-        # The running merge or the last one, the bytes that landed since it began, and the sum of all since `merge`.
+        # The running merge or the last one, and the bytes that landed since it began.
         self._last_merge: asyncio.Task[None] | None = None
         self._unmerged = 0
-        self._merged = MergeStats()
 
     async def _do(self, thread: Executor, work: Callable[[], T]) -> T:
         """Run `work` on a thread. Raises WarehouseUnusable when DuckDB or SQLite fails, and what `work` raises.
@@ -100,7 +98,7 @@ class Warehouse:
 
     async def _merge_landed(self) -> None:
         self._unmerged = 0
-        self._merged += await self._do(self._merging, lambda: self.files.merge(self._sibling))
+        await self._do(self._merging, lambda: self.files.merge(self._sibling))
         log = self.files.path.with_name(f"{self.files.path.name}.wal")
         if log.exists() and log.stat().st_size >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
@@ -112,13 +110,11 @@ class Warehouse:
             # A caller that is cancelled does not cancel the merge.
             await asyncio.shield(self._last_merge)
 
-    async def merge(self) -> MergeStats:
-        """Merge everything that has landed. Return the counts of all merges since the last call."""
+    async def merge(self) -> None:
+        """Merge everything that has landed."""
         await self._wait_for_merge()
         self._last_merge = asyncio.create_task(self._merge_landed())
         await self._wait_for_merge()
-        counts, self._merged = self._merged, MergeStats()
-        return counts
 
     async def read(self, work: _OnWarehouse[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(db, ...)` on merged data in its own transaction, without waiting for the running merge."""

@@ -17,7 +17,6 @@ from flows.engine.publishing import refuse_publication
 from flows.engine.run import Run
 from flows.reporting.words import count, per_second
 from models.findings import Finding, Severity, several
-from models.mapping import to_keys
 from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
 
 _RELEASE = (
@@ -100,18 +99,14 @@ def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[Fi
         yield Finding("accounts_removed", Severity.INFORMATION, text, count=gone)
     if not (found.missing or found.is_empty):
         return
-    then = f"a sync at least {ACCOUNTS_CONFIRM_AFTER_HOURS} hours later marks them as removed if they are still missing"
+    then = f"a sync at least {ACCOUNTS_CONFIRM_AFTER_HOURS} hours later may do so"
     if removals.too_many_accounts:
         then = "so many are only marked as removed by a person"
-    elif found.undecided:
-        then = "the catalogue is empty, or has records without a readable id, and decides nothing"
     text = "The catalogue is empty: the API key reaches no account"
     if found.missing:
-        text = (
-            f"{found.missing:,} of {found.known:,} known accounts ({several(found.names)})"
-            f" {'is' if found.missing == 1 else 'are'} missing from the catalogue,"
-            f" and not marked as removed yet: {then}"
-        )
+        which = f"{found.missing:,} of {found.known:,} known accounts ({several(found.names)})"
+        verb = "is" if found.missing == 1 else "are"
+        text = f"{which} {verb} missing from the catalogue, and not marked as removed yet: {then}"
     is_serious = found.is_empty or found.undecided > 0 or found.missing > ACCOUNTS_LIMIT * found.known
     severity = Severity.ACTION if is_serious else Severity.WARNING
     fix = f"check which accounts the API key can access, and the address; {_RELEASE}"
@@ -143,9 +138,7 @@ async def _changed_by_one_field(run: Run) -> Sequence[Finding]:
     found = await warehouse.read(find_lone_change, syncs, accounts=run.batcher.listed)
     if found is None:
         return ()
-    keys = to_keys(found) if found.startswith("/") else [found]
-    name = found if any({".", "*"} & set(key) for key in keys) else ".".join(keys)
-    text = f"In each of the last {_SYNCS} syncs, {name} alone changed most items, and each of them got a new version"
-    ignore = json.dumps([name], ensure_ascii=False)
+    text = f"In each of the last {_SYNCS} syncs, {found} alone changed most items, and each of them got a new version"
+    ignore = json.dumps([found], ensure_ascii=False)
     fix = f"if this is no change of an item, set ignore = {ignore} under [mapping] in gramhouse.toml"
     return [Finding("items_changed_by_one_field", Severity.WARNING, text, fix, count=_SYNCS)]

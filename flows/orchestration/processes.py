@@ -1,13 +1,10 @@
 """The first import of Prefect, which reads its settings then, and what the processes of `up` and its runs need."""
 
-import io
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import redirect_stderr
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -44,13 +41,8 @@ def import_prefect(changes: Mapping[str, str]) -> None:
     Raises SettingsError with one line if its settings cannot be read: environment variables, profiles, prefect.toml.
     """
     set_environment(changes)
-    said = io.StringIO()
     try:
-        # Prefect also writes the error to standard error, in several lines.
-        with redirect_stderr(said):
-            import prefect.context  # noqa: PLC0415 - it is imported here for the first time
-        sys.stderr.write(said.getvalue())
-        import prefect.main  # noqa: F401, PLC0415
+        import prefect.main  # noqa: F401, PLC0415 - it is imported here for the first time
     except Exception as error:
         cause = str(error) or type(error).__name__
         if isinstance(error, ValidationError):
@@ -59,8 +51,7 @@ def import_prefect(changes: Mapping[str, str]) -> None:
             cause = f"{error.title}, {' '.join(map(str, first['loc']))}: {first['msg']}"
         raise SettingsError(
             f"Prefect's settings cannot be read: {one_line(cause, 200).rstrip('.')}. Fix: correct the variable"
-            " PREFECT_..., or the file that sets it: prefect.toml, pyproject.toml or .env here, or profiles.toml in"
-            " Prefect's home."
+            " PREFECT_..., or the file that sets it, such as profiles.toml in Prefect's home."
         ) from error
 
 

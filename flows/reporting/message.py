@@ -70,7 +70,7 @@ def to_json(report: RunReport) -> str:
         "selection": report.selected,
         "exit_code": EXIT_OF[report.state],
         "findings": [asdict(finding) for finding in list_findings(report)],
-        "expired_accounts": report.expired,
+        "expired_accounts": len(report.data["expired"]),
         "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
         "media": asdict(report.media),
         "resumed": [asdict(run) for run in report.resumed],

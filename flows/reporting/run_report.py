@@ -59,11 +59,6 @@ class RunReport(RunCounts):
     as_of: datetime
 
     @property
-    def expired(self) -> int:
-        """Return the number of accounts whose access token must be renewed."""
-        return len(self.data["expired"])
-
-    @property
     def publish_refusal(self) -> Finding | None:
         """Return the warning because of which the snapshot must not be published, if there is one."""
         return next((warning for warning in self.warnings if warning.code == NOT_REPLACED), None)

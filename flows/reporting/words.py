@@ -54,7 +54,13 @@ def join(separator: str, parts: Iterable[object]) -> str:
 
 def changes(media: "MergeStats") -> str:
     """Return the changes of media items as text."""
-    words = {"added": "new", "changed": "changed", "removed": "removed", "expired": "expired", "returned": "returned"}
+    words = {
+        "added": "new",
+        "changed": "changed or counted",
+        "removed": "removed",
+        "expired": "expired",
+        "returned": "returned",
+    }
     numbers = {word: getattr(media, name) for name, word in words.items()}
     return join(", ", (number and f"{number:,} {word}" for word, number in numbers.items())) or "nothing changed"
 

@@ -67,16 +67,6 @@ def test_every_table_column_comment_type_key_and_join_is_in_the_sources(describe
     assert fresh["loaded_at_field"] in {column["name"] for column in tables["published"]["columns"]}
 
 
-@pytest.mark.parametrize(
-    ("table", "joined"), [("media_tags", ["media", "accounts"]), ("comments_replies", ["accounts"])]
-)
-def test_a_child_table_is_joined_with_the_items_that_have_its_lists(table: str, joined: list[str]) -> None:
-    columns = [{"name": name, "type": "VARCHAR", "comment": ""} for name in views()["media_children"].relation.key]
-    text = sources([{"name": table, "kind": "view", "comment": ""}], {table: columns}, None)
-    [described] = yaml.safe_load(text)["sources"][0]["tables"]
-    assert [join["table"] for join in described["config"]["meta"]["joins"]] == joined
-
-
 def test_names_from_the_api_are_escaped_for_templates_and_terminals() -> None:
     hostile = "{{ env_var('HOME') }} {% do x %} {# y #} {{{ \x1b[31m \u202e"
     table = {"name": "media_odd", "kind": "table", "comment": hostile}
@@ -86,13 +76,6 @@ def test_names_from_the_api_are_escaped_for_templates_and_terminals() -> None:
     assert text.isascii()
     [source] = yaml.safe_load(text)["sources"]
     assert "env_var('HOME')" in source["tables"][0]["columns"][0]["description"]
-
-
-@pytest.mark.parametrize("more", [["media"], ["--json"]])
-def test_arguments_that_conflict_with_the_dbt_format_are_refused(more: list[str]) -> None:
-    code, _, err = run_here("describe", "--format", "dbt", *more)
-    assert code == 2
-    assert "Fix: leave out the table and --json" in err
 
 
 def test_every_table_and_view_has_its_key_and_joins_of_columns_that_are_there() -> None:

@@ -3,16 +3,12 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import duckdb
 import pytest
-
-from tests.report.snapshots import FIRST
 
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
 CELLS = json.loads((NOTEBOOKS / "first-look.ipynb").read_text(encoding="utf-8"))["cells"]
@@ -43,19 +39,6 @@ def test_the_plain_sql_is_the_charts_own_and_answers(number: int, snapshot: Path
     assert "plt.show()" in cell
     with duckdb.connect(str(snapshot), read_only=True) as db:
         assert db.execute(QUERIES[number]).fetchall()
-
-
-def test_after_a_run_was_deleted_charts_by_time_begin_at_the_next_one(snapshot: Path, tmp_path: Path) -> None:
-    copied = Path(shutil.copy(snapshot, tmp_path))
-    copied.chmod(0o600)
-    second = FIRST + timedelta(days=1)
-    with duckdb.connect(str(copied)) as db:
-        db.execute("SET TimeZone = 'UTC'")
-        db.execute("DELETE FROM core.runs WHERE seq = 1")
-        assert db.execute(f"SELECT min(day) FROM ({QUERIES[0]})").fetchall() == [(FIRST.date() + timedelta(days=2),)]
-        drawn = f"SELECT published_at FROM media SEMI JOIN ({QUERIES[2]}) USING (ig_username, media_id)"
-        published = [at for (at,) in db.execute(drawn).fetchall()]
-        assert min(published) >= second
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ from tests.harness.oracle.reading import canonical
 from tests.harness.points import Crash
 from tests.harness.promises import WITHIN, Promises, Session, Violation, require
 from tests.harness.scenario import Day, Scenario, Upkeep, generate
-from tests.harness.watching import Run, Transport, read_runs, watched_landings
+from tests.harness.watching import Transport, read_runs, watched_landings
 from tests.operator import KEY, Done
 
 # Days without faults at the end: 60 hours, so that all cooldowns are over, and more for removals to be confirmed; with
@@ -170,7 +170,7 @@ class Simulation:
         done = self._command(day, random, *options, crash=day.crash)
         log = list(self._log)
         for run in read_runs(self.warehouse):
-            self.of_runs.setdefault(run.run_id, session.number)
+            self.of_runs.setdefault(run["run_id"], session.number)
         self.promises.begin(session)
         self.promises.check(session, log)
         report = done.json() if done is not None and done.stdout else {}
@@ -219,8 +219,6 @@ class Simulation:
         outcomes = {(row[0], row[1]): row[2:] for row in rows}
         require(len(rows) == len(outcomes), "a partition has two outcomes")
         require(sum(report["outcomes"].values()) == len(rows), f"{len(rows)} outcomes, and {report['outcomes']}")
-        # A forgotten account that is listed is skipped, under another id.
-        outcomes = {where: found for where, found in outcomes.items() if found[1] != "forgotten"}
         self.promises.check_outcomes(session, outcomes, report["state"], is_refused=self.is_refused)
         require(_CODES[report["state"]] == code, f"exit code {code} for {report['state']}")
         sent = sum(isinstance(event, Sent) for event in log)
@@ -249,15 +247,15 @@ class Simulation:
 
     def _chain(self, session: Session) -> list[int]:
         """Return the processes of the runs that this run resumes, newest first."""
-        runs = {run.run_id: run for run in read_runs(self.warehouse) if run.kind == session.kind}
+        runs = {run["run_id"]: run for run in read_runs(self.warehouse) if run["kind"] == session.kind}
         run = next(iter(runs.values()), None)
-        chain: list[Run] = []
-        while run is not None and (run.state in ("running", "interrupted") or not run.published):
+        chain: list[dict[str, Any]] = []
+        while run is not None and (run["state"] in ("running", "interrupted") or not run["published_at"]):
             chain.append(run)
-            run = runs.get(run.resumes or "")
-        if not chain or session.begun - chain[-1].started_at > WITHIN:
+            run = runs.get(run["resumes"] or "")
+        if not chain or session.begun - chain[-1]["started_at"] > WITHIN:
             return []
-        return [self.of_runs[run.run_id] for run in chain]
+        return [self.of_runs[run["run_id"]] for run in chain]
 
     def _keep_up(self, day: Day, upkeep: Upkeep, random: Random) -> None:
         """Run a command that changes nothing of what the warehouse says, or forgets an account."""

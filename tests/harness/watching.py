@@ -4,21 +4,20 @@ The only part of the harness that knows how: the API is in this process, and a g
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from datetime import datetime
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
 from connectors.sandbox.http.access import RateLimiter
-from connectors.state.database import State
+from connectors.state.database import State, open_state_read_only, state_path
 from connectors.state.inbox import land
+from connectors.state.runs import read_runs as read_state
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from flows.engine import closing as closing_of_runs
 from tests.api.asked import Asked
@@ -97,31 +96,7 @@ def watched_landings(log: Log, time: Callable[[], float]) -> Iterator[None]:
         yield
 
 
-class Run(NamedTuple):
-    """A run as the state remembers it; it is not resumed after it was published."""
-
-    run_id: str
-    kind: str
-    state: str
-    started_at: datetime
-    resumes: str | None
-    published: bool
-
-
-def read_runs(warehouse: Path) -> list[Run]:
-    """Return all runs, newest first, from the files of a process that has ended."""
-    state = warehouse.with_name(f"{warehouse.name}.state.sqlite")
-    if not state.exists():
-        return []
-    with closing(sqlite3.connect(state)) as db:
-        # A process may be killed before the file has tables.
-        has_runs = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'runs'").fetchone() == (1,)
-        query = (
-            "SELECT run_id, kind, state, started_at, resumes, published_at IS NOT NULL FROM runs"
-            " WHERE run_id IS NOT NULL ORDER BY seq DESC"
-        )
-        found = db.execute(query).fetchall() if has_runs else []
-    return [
-        Run(run_id, kind, state, datetime.fromisoformat(started_at), resumes, bool(published))
-        for run_id, kind, state, started_at, resumes, published in found
-    ]
+def read_runs(warehouse: Path) -> list[dict[str, Any]]:
+    """Return all runs as the state remembers them, newest first, from the files of a process that has ended."""
+    with open_state_read_only(state_path(warehouse)) as state:
+        return [] if state is None else state.read(read_state)

@@ -122,12 +122,11 @@ DUES = {
     [
         (ANNA, False, ("stories",)),
         (ChosenAccount("A", surfaces=("posts",)), False, ()),
-        (ChosenAccount("A", expired=True), False, ()),
-        (ChosenAccount("A", expired=True), True, ("stories",)),
+        (ChosenAccount("A", status="token_expired"), False, ()),
+        (ChosenAccount("A", status="token_expired"), True, ("stories",)),
         # Renewed since, and new.
         (ChosenAccount("b"), False, SURFACES),
         (ChosenAccount("c"), False, SURFACES),
-        (ChosenAccount("c", is_forgotten=True), False, ()),
     ],
 )
 def test_a_run_keeps_what_is_due(account: ChosenAccount, scan_expired: bool, surfaces: tuple[str, ...]) -> None:  # noqa: FBT001 - a case

@@ -3,7 +3,6 @@
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.holder import Held, hold, lock
+from connectors.warehouse.storage.holder import hold
 from flows.cli.commands import doctor as checks
 from flows.cli.output.terminal import describe_check
 from flows.config.settings import Settings
@@ -70,7 +69,7 @@ def _open(folder: Path) -> None:
 
 
 def _lock(folder: Path) -> None:
-    with suppress(OSError, Held), lock(folder / "lock", "a test", since="now", pause=lambda _: None):
+    with pytest.raises(WarehouseUnusable), hold(folder / "w.duckdb", "a test", since="now", pause=lambda _: None):
         pass
 
 
@@ -81,7 +80,7 @@ def _lock(folder: Path) -> None:
         (".analytics.duckdb.next.wal", _publish),
         ("raw/.next.parquet", _merge),
         ("warehouse.duckdb", _open),
-        ("lock", _lock),
+        ("w.duckdb.lock", _lock),
     ],
 )
 def test_a_link_in_the_place_of_a_file_changes_no_other_file(

@@ -79,7 +79,7 @@ def _fill(folder: Path) -> None:
         land(files, Scan(other, "o-1", 2).page({"id": "9", "caption": "of another account", "tags": []}))
         twice = _item(1, like_count=2, **tagged) | {"caption": f"{CAPTION}, twice"}
         land(files, Scan(POSTS, "p-2", 26).page(twice))
-        compact_parts(files.db, files.raw, before=None)
+        compact_parts(files.db, files.raw, now=at(26), before=None)
         unreadable = Scan(other, "o-2", 30).page()
         assert unreadable.page is not None
         failed = Outcome(POSTS, "run-1", OutcomeKind.FAILED, at(28), at(29), detail=f"No {ID}.")
@@ -239,19 +239,6 @@ def test_wrong_accounts_and_held_warehouses_are_refused(folder: Path, run_cli: C
     code, _, err = run_cli("forget", "both", "--yes")
     assert (code, "More than one account is named 'both'" in err, BEN in err) == (2, True, True)
     assert not _is_pending(folder)
-
-
-def test_data_of_other_accounts_and_other_files_stay_and_are_named(folder: Path, run_cli: Cli) -> None:
-    with duckdb.connect(str(folder / "w.duckdb")) as db:
-        db.execute("UPDATE core.media SET owner__id = ? WHERE account_id = ?", [ID, BEN])
-    (folder / "w.duckdb.bak.gz").write_bytes(b"\x1f\x8b")
-    code, out, _ = run_cli("forget", NAME, "--yes")
-    [named] = [line for line in out.splitlines() if "Not looked into:" in line]
-    assert (code, "backups" in named, "beside the warehouse" in named, "data of other accounts" in named) == (
-        0, True, True, True,
-    )  # fmt: skip
-    assert (folder / "w.duckdb.bak.gz").exists()
-    assert _stored(folder, "SELECT owner__id FROM core.media") == [(ID,)]
 
 
 def test_the_surfaces_of_syncs_are_kept_if_the_account_is_called_like_one(

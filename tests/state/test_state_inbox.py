@@ -14,7 +14,6 @@ from connectors.state.inbox import count_landings, delete_landings, land, read_l
 from connectors.state.progress import read_checkpoints, read_cooldowns
 from connectors.state.runs import begin_run
 from models.checkpoint import Checkpoint, ScanState
-from models.errors import WarehouseUnusable
 from models.landing import Landing, PageCommit, ReceivedPage, ScopeCooldown
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
@@ -117,22 +116,7 @@ def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
 
 def test_readers_do_not_wait_for_a_transaction_that_writes(state: State) -> None:
     state.write(land, [commit(1)])
-    with open_state_read_only(state.path) as reader, state._engine.begin() as writing:  # noqa: SLF001 - an open transaction
+    with open_state_read_only(state.path) as reader, state.engine.begin() as writing:
         writing.exec_driver_sql("DELETE FROM inbox")
         assert reader is not None
         assert [one.seq for one in landings(reader, 0)] == [1]
-
-
-def test_a_reader_cannot_write(state: State) -> None:
-    with open_state_read_only(state.path) as reader:
-        assert reader is not None
-        with pytest.raises(WarehouseUnusable, match="readonly"):
-            reader.write(land, [commit(1)])
-
-
-def test_what_was_erased_is_in_no_file(state: State, tmp_path: Path) -> None:
-    page = replace(commit(1).page, body="erased-name" * 5000)  # type: ignore[type-var]
-    state.write(land, [PageCommit(page)])
-    state.write(delete_landings, 1)
-    state.erase()
-    assert all(b"erased-name" not in path.read_bytes() for path in tmp_path.iterdir())

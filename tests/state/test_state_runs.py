@@ -11,13 +11,10 @@ from connectors.state.identity import (
     begin_operation,
     bind_service,
     end_operation,
-    mark_forgotten,
     move_times,
-    read_forgotten,
     read_identity,
     read_operations,
     read_service,
-    unmark_forgotten,
 )
 from connectors.state.inbox import land
 from connectors.state.progress import lift_cooldowns, read_cooldowns
@@ -128,17 +125,6 @@ def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> 
     state.write(begin_command, "compact", pid=1, now=NOW)
     assert last(state) == ("compact", None, "running")
     assert [row["state"] for row in state.read(read_runs)] == ["interrupted"]
-
-
-def test_forgotten_accounts_are_known_by_a_hash(state: State) -> None:
-    account = "00000000-0000-4000-8000-000000000001"
-    state.write(mark_forgotten, account, "salt", at=NOW)
-    state.write(mark_forgotten, account.upper(), "another salt", at=NOW)
-    found = state.read(read_forgotten)
-    assert (found.salt, len(found.marks)) == ("salt", 1)
-    assert found.marks_in(f"x {account}")
-    assert state.write(unmark_forgotten, account)
-    assert not state.write(unmark_forgotten, account)
 
 
 def test_an_operation_is_a_row_until_it_is_done(state: State) -> None:

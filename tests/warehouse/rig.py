@@ -15,7 +15,6 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.merge.removals import Removals, remove_missing
-from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import open_warehouse, transaction
 from models.checkpoint import Checkpoint, ScanState
 from models.landing import Landing, cut_batch
@@ -101,14 +100,12 @@ class Rig:
         """Let time pass."""
         self.now += timedelta(hours=hours)
 
-    def merge(self) -> list[MergeStats]:
+    def merge(self) -> None:
         """Merge the inbox."""
-        done = []
         while batch := cut_batch(self.inbox):
             with transaction(self.db):
-                done.append(merge_batch(self.db, batch, self.mapping, self.folder / "raw"))
+                merge_batch(self.db, batch, self.mapping, self.folder / "raw")
             del self.inbox[: len(batch)]
-        return done
 
     def end_run(self, *, accept_removals: bool = False) -> Removals:
         """Merge the inbox, end the run, and begin another one."""
@@ -152,16 +149,11 @@ def opened(folder: Path) -> Iterator[Rig]:
         yield Rig(db, folder)
 
 
-TABLES = (
-    "accounts", "account_periods", "media", "media_versions", "media_counts", "events", "fields", "quarantine",
-    "closed_scans", "scan_findings", "run_counts", "run_outcomes", "warehouse",
-)  # fmt: skip
-
-
 def contents(db: DuckDBPyConnection) -> Map[str, Sequence[Map[str, Any]]]:
     """Return all rows of all tables, sorted."""
     found = {}
-    for table in TABLES:
+    tables = db.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'").fetchall()
+    for (table,) in tables:
         # The number of the last part of the raw store is the first landing of a batch.
         columns = "* EXCLUDE (raw_seq)" if table == "warehouse" else "*"
         result = db.execute(f"SELECT {columns} FROM core.{table} ORDER BY ALL")

@@ -55,10 +55,9 @@ def delete_repeated_outcomes(db: DuckDBPyConnection, *, before: datetime, runs_i
     db.execute(_SQL["repeated"], [before, runs_in_full])
 
 
-def delete_quarantined(db: DuckDBPyConnection, *, before: datetime) -> int:
-    """Delete quarantined records that were last received before a time, in the open transaction; return how many.
+def delete_quarantined(db: DuckDBPyConnection, *, before: datetime) -> None:
+    """Delete quarantined records that were last received before a time, in the open transaction.
 
     A record that the API still sends is kept, no matter when it was first received.
     """
-    [(deleted,)] = db.execute("DELETE FROM core.quarantine WHERE last_seen_at < ?", [before]).fetchall()
-    return int(deleted)
+    db.execute("DELETE FROM core.quarantine WHERE last_seen_at < ?", [before])

@@ -48,15 +48,15 @@ SELECT
     i.* EXCLUDE (published_at, permalink, earlier),
     m.rowid AS row, m.present_seq, m.first_seen_at, m.first_run_seq, m.content_changed_at,
     coalesce(m.missed_at IS NOT NULL, false) AS is_missed, coalesce(m.removed_at IS NOT NULL, false) AS is_removed,
-    if(earlier IS NULL, {{{stored_counts}}}, earlier.counts) AS before,
-    if(earlier IS NULL, m.content_hash, earlier.content_hash) AS content_before,
+    if(i.earlier IS NULL, {{{stored_counts}}}, i.earlier.counts) AS before,
+    if(i.earlier IS NULL, m.content_hash, i.earlier.content_hash) AS content_before,
     coalesce(
-        if(earlier IS NULL, m.seen_seq, earlier.seq) >= i.began_seq
-        AND (if(earlier IS NULL, m.published_at, earlier.published_at) IS DISTINCT FROM i.published_at
-            OR if(earlier IS NULL, m.permalink, earlier.permalink) IS DISTINCT FROM i.permalink),
+        if(i.earlier IS NULL, m.seen_seq, i.earlier.seq) >= i.began_seq
+        AND (if(i.earlier IS NULL, m.published_at, i.earlier.published_at) IS DISTINCT FROM i.published_at
+            OR if(i.earlier IS NULL, m.permalink, i.earlier.permalink) IS DISTINCT FROM i.permalink),
         false
     ) AS is_same_id,
-    m.rowid IS NULL AND earlier IS NULL AS is_new,
+    m.rowid IS NULL AND i.earlier IS NULL AS is_new,
     i.content_hash IS DISTINCT FROM content_before AS is_content,
     is_content OR before IS DISTINCT FROM counts AS is_changed
 FROM listings AS i
@@ -70,16 +70,28 @@ ORDER BY n
 
 -- name: superseded
 -- The items whose content changed: as stored, and each time that they were listed. Writes nothing.
-SELECT *, -1 AS n, content_changed_at AS received_at, false AS is_content, true AS is_changed
-FROM core.media
-WHERE rowid IN (SELECT row FROM listed WHERE is_content)
-UNION ALL BY NAME
+--
+-- A version begins with its content. Its place in the raw store is that of the last change, of a count too.
 SELECT
-    b.*, l.account_id, l.surface, l.received_at, l.run_seq, l.seq AS raw_landed, l.position AS raw_position,
-    l.is_content, l.is_changed
-FROM listed AS l
-JOIN batch AS b ON b.n = l.n
-WHERE l.item IN (SELECT item FROM listed WHERE is_content AND NOT is_new)
+    * REPLACE (
+        last_value(raw_landed IGNORE NULLS) OVER item AS raw_landed,
+        last_value(raw_position IGNORE NULLS) OVER item AS raw_position
+    ),
+    last_value(if(begins, received_at, NULL) IGNORE NULLS) OVER item AS valid_from
+FROM (
+    SELECT *, -1 AS n, content_changed_at AS received_at, true AS begins, false AS is_content
+    FROM core.media
+    WHERE rowid IN (SELECT row FROM listed WHERE is_content)
+    UNION ALL BY NAME
+    SELECT
+        b.*, l.account_id, l.surface, l.received_at, l.run_seq, if(l.is_changed, l.seq, NULL) AS raw_landed,
+        if(l.is_changed, l.position, NULL) AS raw_position, l.is_content AS begins,
+        l.is_content AND NOT l.is_new AS is_content
+    FROM listed AS l
+    JOIN batch AS b ON b.n = l.n
+    WHERE l.item IN (SELECT item FROM listed WHERE is_content AND NOT is_new)
+)
+WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY n)
 ORDER BY account_id, surface, media_id, n
 
 -- name: versions

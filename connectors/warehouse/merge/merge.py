@@ -17,7 +17,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.merge.items import merge_items
 from connectors.warehouse.merge.reading import Records, Rejected, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
-from connectors.warehouse.merge.run_counts import Counted, MergeStats, add_counts
+from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
 from models.api import DEFAULT_PATHS, PagePaths
 from models.checkpoint import Checkpoint, ScanState
@@ -52,8 +52,8 @@ _FIGURES = {
 
 def merge_batch(
     db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path, paths: PagePaths = DEFAULT_PATHS
-) -> MergeStats:
-    """Merge a batch that `cut_batch` returned, in the open transaction; return what it changed.
+) -> None:
+    """Merge a batch that `cut_batch` returned, in the open transaction.
 
     `raw` is the folder of the raw store. The resulting rows do not depend on how landings are divided into batches.
     Raises duckdb.Error and OSError.
@@ -78,7 +78,7 @@ def merge_batch(
     if any(page.end for page in batch):
         counted.update(_close_scans(db, batch))
     db.execute(_SQL["merged"], [batch[-1].seq, items.raw_seq, mapping.to_json(), CONTENT_RULE])
-    return add_counts(db, counted, {page.run_seq: page.run_id for page in batch})
+    add_counts(db, counted, {page.run_seq: page.run_id for page in batch})
 
 
 def _offer_rows(db: DuckDBPyConnection, name: str, rows: Sequence[Row]) -> None:

@@ -32,9 +32,6 @@ class MergeStats:
     expired: int = 0
     quarantined: int = 0
 
-    def __add__(self, other: "MergeStats") -> "MergeStats":
-        return MergeStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
@@ -57,17 +54,14 @@ _NOTHING = dict.fromkeys((*_OF_MEDIA, "pages", "items", "missed", "accounts_remo
 _NAMES = ", ".join(("run_id", "pages", "items", "accounts_removed", *_OF_MEDIA))
 
 
-def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, str]) -> MergeStats:
-    """Add numbers to core.run_counts, in the open transaction; return those of all runs. `run_ids` are by number."""
+def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, str]) -> None:
+    """Add numbers to core.run_counts, in the open transaction. `run_ids` are by number."""
     of_runs: dict[int, dict[str, object]] = {}
-    total = Counter[str]()
     for (run_seq, name), number in counted.items():
-        total[name] += number
         if number:
             of_runs.setdefault(run_seq, {"run_seq": run_seq, "run_id": run_ids[run_seq], **_NOTHING})[name] = number
     if of_runs:
         db.execute(_SQL["counted"], [[*of_runs.values()]])
-    return MergeStats(*(total[name] for name in _OF_MEDIA))
 
 
 def read_counts(db: DuckDBPyConnection, run_ids: Collection[str]) -> Mapping[str, tuple[int, int, int, MergeStats]]:

@@ -19,33 +19,31 @@ from models.values import READ, as_count, time_of
 
 Row = dict[str, Any]
 
-_KEY = ("account_id", "surface", "media_id")
+# What a row of core.media_versions has of the listing before that which supersedes it.
+_OF_VERSION = ("account_id", "surface", "media_id", "valid_from", "raw_landed", "raw_position")
 _decode = msgspec.json.Decoder().decode
 
 
 def superseded_versions(rows: Sequence[Row], columns: Sequence[Column], mapping: MediaMapping) -> Sequence[Row]:
     """Return rows of core.media_versions: of each row with `is_content` the version that it supersedes.
 
-    `rows` are the stored rows of items that changed, each followed by what the batch listed, in order. They have
-    `is_changed` if their bytes are in the raw store.
+    `rows` are the stored rows of items that changed, each followed by what the batch listed, in order; `valid_from` and
+    the place in the raw store are those of the version that a row has.
     """
     paths = {column.column: column.paths[0] for column in mapping.columns}
     records = {n: _record_of(row, columns, {"media_id": mapping.media_id[0], **paths}) for n, row in enumerate(rows)}
     contents = read_decoded(records, mapping).contents
-    versions: list[Row] = []
-    of_item: Row = {}
-    for n, row in enumerate(rows):
-        key = {name: row[name] for name in _KEY}
-        if key != {name: of_item.get(name) for name in _KEY}:
-            of_item = {**key, "valid_from": row["received_at"]}
-        elif row["is_content"]:
-            changed = changed_columns(contents[n - 1], contents[n])
-            of_version = {"valid_to": row["received_at"], "content": contents[n - 1].decode(), "changed": changed}
-            versions.append({**of_item, **of_version, "run_seq": row["run_seq"]})
-            of_item["valid_from"] = row["received_at"]
-        if row["is_changed"]:
-            of_item |= {"raw_landed": row["raw_landed"], "raw_position": row["raw_position"]}
-    return versions
+    return [
+        {
+            **{name: rows[n - 1][name] for name in _OF_VERSION},
+            "valid_to": row["received_at"],
+            "content": contents[n - 1].decode(),
+            "changed": changed_columns(contents[n - 1], contents[n]),
+            "run_seq": row["run_seq"],
+        }
+        for n, row in enumerate(rows)
+        if row["is_content"]
+    ]
 
 
 def _record_of(row: Row, columns: Sequence[Column], paths: Mapping[str, str]) -> Row:

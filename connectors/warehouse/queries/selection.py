@@ -6,7 +6,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
 from models.feeds import SURFACES
-from models.selection import ChosenAccount, Selection, SelectionError, choose_account
+from models.selection import ChosenAccount, Selection, SelectionError
 from models.text import nearest, one_line
 
 _SQL = statements(__name__)
@@ -38,7 +38,7 @@ def choose_accounts(db: DuckDBPyConnection, selection: Selection) -> tuple[Chose
     }
     rows = db.execute(_SQL["choose"].format(incomplete=_SQL["incomplete"]), values).fetchall()
     return tuple(
-        choose_account(listed_as, status, tuple(one for one in SURFACES if one in surfaces), username)
+        ChosenAccount(listed_as, status, tuple(one for one in SURFACES if one in surfaces), username)
         for listed_as, status, username, surfaces in rows
     )
 

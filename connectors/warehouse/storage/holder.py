@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -51,55 +51,34 @@ def _try_lock(file: IO[str], kind: int) -> bool:
     return True
 
 
-class Held(Exception):  # noqa: N818 - a state of the lock, not a bug
-    """Another process, `who`, holds the lock."""
-
-    def __init__(self, who: Holder) -> None:
-        super().__init__(str(who))
-        self.who = who
-
-
-def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> IO[str]:
-    """Return the lock file, which is held until it is closed. Creates its folder if necessary.
-
-    The operating system releases the lock (flock) of a killed process. `holder` takes the lock for a moment, so a first
-    failure is retried a few times. Raises Held, and OSError when the folder cannot be written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The file is truncated, so a symbolic link to another file must not be followed.
-    file = open(path, "a+", encoding="utf-8", opener=open_without_symlinks)  # noqa: SIM115 - the caller closes it
-    try:
-        for _ in range(_TRIES):
-            if _try_lock(file, fcntl.LOCK_EX):
-                break
-            pause(_PAUSE)
-        else:
-            raise Held(_read(file))  # noqa: TRY301
-        file.truncate(0)
-        json.dump(asdict(Holder(os.getpid(), activity, since)), file)
-        file.flush()
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
 @contextmanager
 def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
-    """Hold the warehouse's lock for the duration of the block.
+    """Hold the lock of a warehouse, or of another path, for the duration of the block. Creates its folder if necessary.
+
+    The operating system releases the lock (flock) of a killed process. `holder` takes the lock for a moment, so a first
+    failure is retried a few times.
 
     Raises WarehouseBusy, which names the holder, and WarehouseUnusable when the folder cannot be written.
     """
     path = lock_path(warehouse)
-    try:
-        file = lock(path, activity, since=since, pause=pause)
-    except Held as other:
-        fix = "Fix: wait until it has finished, or read the snapshot meanwhile."
-        raise WarehouseBusy(f"{warehouse} is held by {other}. {fix}") from None
-    except OSError as error:
-        hint = hint_for(error, "Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder.")
-        raise WarehouseUnusable(f"cannot write in {path.parent}: {error.strerror}. {hint}") from error
-    with file:
+    with ExitStack() as opened:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # The file is truncated, so a symbolic link to another file must not be followed.
+            file = opened.enter_context(open(path, "a+", encoding="utf-8", opener=open_without_symlinks))
+            tries = _TRIES
+            while not (is_ours := _try_lock(file, fcntl.LOCK_EX)) and (tries := tries - 1):
+                pause(_PAUSE)
+            if is_ours:
+                file.truncate(0)
+                json.dump(asdict(Holder(os.getpid(), activity, since)), file)
+                file.flush()
+        except OSError as error:
+            hint = hint_for(error, "Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder.")
+            raise WarehouseUnusable(f"cannot write in {path.parent}: {error.strerror}. {hint}") from error
+        if not is_ours:
+            fix = "Fix: wait until it has finished, or read the snapshot meanwhile."
+            raise WarehouseBusy(f"{warehouse} is held by {_read(file)}. {fix}")
         yield
 
 

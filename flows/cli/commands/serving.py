@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from connectors.warehouse.storage.holder import Held, lock
+from connectors.warehouse.storage.errors import WarehouseBusy
+from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
 from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, WARN, check_line, clean, complain, err, out
@@ -123,12 +124,13 @@ def up(
             # An ignored signal remains ignored: with nohup, the command must survive the end of its terminal.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)
-        with lock(settings.prefect_home / "up.lock", f"gramhouse up at {where}", since=now, pause=time.sleep):
+        with hold(settings.prefect_home / "up", f"gramhouse up at {where}", since=now, pause=time.sleep):
             _run(settings, api)
     except KeyboardInterrupt:
         pass
-    except Held as other:
-        hint = f"kill {other.who.pid}" if other.who.pid else "end that process"
+    except WarehouseBusy:
+        other = holder(settings.prefect_home / "up")
+        hint = f"kill {other.pid}" if other and other.pid else "end that process"
         complain(f"Already running: {other}. Stop it first: {hint}.")
         raise SystemExit(ExitCode.BUSY) from None
     err.print("Stopped.")

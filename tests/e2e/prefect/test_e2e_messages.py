@@ -1,16 +1,15 @@
 """Notifications: a run's events reach a local webhook through the automations of deployments/automations.yaml."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from socket import gethostname
 
 import pytest
 
 from tests.api.server import Api
 from tests.http_server import http_server, send
-from tests.operator import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
+from tests.operator import KEY, Operator, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -36,9 +35,10 @@ def service(serve: Callable[..., Api]) -> Api:
     return serve(accounts=60, posts=2, stories=1, seed=11)
 
 
-@pytest.fixture
-def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A local webhook and the notifications it received."""
+@pytest.mark.long
+def test_newly_expired_tokens_reach_a_webhook_by_name(
+    operator: Operator, service: Api, api: str, python: Callable[..., str]
+) -> None:
     result: list[dict[str, str]] = []
 
     def answer(request: BaseHTTPRequestHandler) -> None:
@@ -46,64 +46,24 @@ def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
         send(request, 204)
 
     with http_server(answer) as url:
-        yield url, result
+        created = python("-c", MAKE_BLOCK_AND_ALERTS, url).splitlines()
+        assert sorted(created) == sorted(each["name"] for each in ask(api, "automations/filter"))
+        expired = {each["ig_username"] for each in service.list_accounts() if each["status"] == "token_expired"}
+        assert expired
+        operator.run("sync")
+        wait_until(lambda: bool(result), "the webhook")
+        [message] = result
+        assert message["subject"] == f"gramhouse on {gethostname()}: tokens newly expired"
+        assert f"{api.removesuffix('/api')}/runs/flow-run/" in message["body"]
+        assert all(name in message["body"] for name in expired)
 
+        # Reported tokens are not reported again; a failed run is reported.
+        operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
+        wait_until(lambda: len(result) > 1, "the webhook")
+        assert [each["subject"] for each in result[1:]] == [f"gramhouse on {gethostname()}: a run failed"]
+        assert "check the API key" in result[1]["body"]
+        assert KEY not in json.dumps(result)
 
-@pytest.fixture
-def python(operator: Operator, api: str, home: Path) -> Callable[..., str]:
-    operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
-
-    def run(*arguments: str) -> str:
-        env = {"PYTHONPATH": str(ROOT), "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
-        with killed_on_exit(operator.start_python(*arguments, env=env)) as process:
-            out, err = process.communicate(timeout=TIMEOUT)
-        assert process.returncode == 0, out + err
-        return out
-
-    return run
-
-
-def _names(api: str) -> list[str]:
-    return sorted(found["name"] for found in ask(api, "automations/filter"))
-
-
-@pytest.mark.long
-def test_newly_expired_tokens_reach_a_webhook_by_name(
-    operator: Operator,
-    service: Api,
-    api: str,
-    python: Callable[..., str],
-    hook: tuple[str, list[dict[str, str]]],
-) -> None:
-    url, result = hook
-    # What an operator creates with Prefect's own command is left as it is.
-    python("-m", "prefect", "automation", "create", "--from-file", "deployments/automations.yaml")
-    by_hand = [
-        each for each in ask(api, "automations/filter") if "again" in each["name"] or "heartbeat" in each["name"]
-    ]
-    for each in ask(api, "automations/filter"):
-        if each not in by_hand:
-            ask(api, f"automations/{each['id']}", method="DELETE")
-    created = python("-c", MAKE_BLOCK_AND_ALERTS, url).splitlines()
-    assert sorted([*created, *(each["name"] for each in by_hand)]) == _names(api)
-    assert [each for each in ask(api, "automations/filter") if each["name"] not in created] == by_hand
-
-    expired = {each["ig_username"] for each in service.list_accounts() if each["status"] == "token_expired"}
-    assert expired
-    operator.run("sync")
-    wait_until(lambda: bool(result), "the webhook")
-    [message] = result
-    assert message["subject"] == f"gramhouse on {gethostname()}: tokens newly expired"
-    assert f"{api.removesuffix('/api')}/runs/flow-run/" in message["body"]
-    assert all(name in message["body"] for name in expired)
-
-    # Reported tokens are not reported again; a failed run is reported.
-    operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
-    wait_until(lambda: len(result) > 1, "the webhook")
-    assert [each["subject"] for each in result[1:]] == [f"gramhouse on {gethostname()}: a run failed"]
-    assert "check the API key" in result[1]["body"]
-    assert KEY not in json.dumps(result)
-
-    artifacts = ask(api, "artifacts/filter", {"sort": "CREATED_DESC"})
-    _, page = (found["data"] for found in artifacts if found["key"] == "gramhouse-run")
-    assert all(f"`{name}`" in page for name in expired)
+        artifacts = ask(api, "artifacts/filter", {"sort": "CREATED_DESC"})
+        _, page = (found["data"] for found in artifacts if found["key"] == "gramhouse-run")
+        assert all(f"`{name}`" in page for name in expired)

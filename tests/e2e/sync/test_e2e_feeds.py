@@ -1,6 +1,5 @@
 """A feed that is added to models/feeds.py is scanned, merged and published."""
 
-import asyncio
 import html
 import json
 import shlex
@@ -15,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.server import Api
-from tests.operator import COMMAND_LINE, KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
+from tests.operator import KEY, ROOT, TIMEOUT, Operator
 
 pytestmark = pytest.mark.e2e
 
@@ -42,14 +41,13 @@ print(json.dumps(outputs))
 
 
 class Service(Api):
-    """A sandbox with one account, and a feed of four items, two on a page. Its second page can be held back."""
+    """A sandbox with one account, and a feed of four items, two on a page."""
 
     def __init__(self) -> None:
         super().__init__(SandboxSettings(accounts=1, posts=2, stories=1, change_every=0), shape="graph")
         self.items = ["1", "2", "3", "4"]
         self.text, self.likes = "Nice", 1
-        self.asked: list[str] = []
-        self.held = 0.0
+        self.asked = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer for the feed; the sandbox answers for everything else."""
@@ -57,13 +55,12 @@ class Service(Api):
             await super().__call__(scope, receive, send)
             return
         cursor = parse_qs(scope["query_string"].decode()).get("cursor", [""])[0]
-        self.asked.append(cursor)
-        await asyncio.sleep(self.held if cursor else 0)
+        self.asked += 1
         at = int(cursor or 0)
         more = {"text": self.text, "likes": self.likes, "user": {"name": "ben"}, "replies": [{"text": "Thanks"}]}
         following = str(at + 2) if at + 2 < len(self.items) else None
         page = {"items": [{"id": one, **more} for one in self.items[at:][:2]], "next_cursor": following}
-        await JSONResponse(page, headers={"X-Correlation-ID": f"{len(self.asked):026d}"})(scope, receive, send)
+        await JSONResponse(page, headers={"X-Correlation-ID": f"{self.asked:026d}"})(scope, receive, send)
 
 
 @pytest.fixture
@@ -97,41 +94,22 @@ def _run(there: Operator, code: Path, *lines: str) -> list[str]:
     return list(json.loads(out))
 
 
-def _killed_and_resumed(there: Operator, code: Path, service: Service) -> None:
-    service.held = TIMEOUT
-    with killed_on_exit(there.start_python(*COMMAND_LINE, "sync", cwd=code, env={})) as process:
-        wait_until(lambda: "2" in service.asked or process.poll() is not None, "the second page")
-        assert process.poll() is None, process.communicate()
-    service.held = 0
-    _run(there, code, "0 sync")
-    # The first page had landed before the kill.
-    assert service.asked == ["", "2", "2"]
-
-
 @pytest.mark.long
-def test_a_feed_is_scanned_resumed_merged_removed_rebuilt_and_published(
-    there: Operator, code: Path, service: Service
-) -> None:
+def test_a_feed_is_scanned_merged_removed_rebuilt_and_published(there: Operator, code: Path, service: Service) -> None:
     # The warehouse has items before the feed is added.
     _run(there, ROOT, "0 sync")
-    _killed_and_resumed(there, code, service)
+    _run(there, code, "0 sync")
     service.items.remove("2")
     service.text, service.likes = "Very nice", 2
     raw = "SELECT surface, count(*) AS items FROM raw_media GROUP BY ALL ORDER BY ALL"
-    lines = (f"6 query '{raw}' --format csv", "6 status --json", "6 accounts --json", "6 explain 1 --json")
+    lines = (f"6 query '{raw}' --format csv", "6 status --json", "6 accounts --json")
     outputs = _run(there, code, "3 sync", "6 sync", *lines, "6 explain 2", "6 report page.html")
-    kept, status, accounts, explained, removal, _ = outputs[2:]
+    kept, status, accounts, removal, _ = outputs[2:]
 
     def check() -> None:
         of_feed = "WHERE surface = 'answers' ORDER BY ALL"
         assert there.ask(f"SELECT media_id, removal, caption, like_count, user__name FROM media {of_feed}") == [
             (one, "removed", "Nice", 1, "ben") if one == "2" else (one, None, "Very nice", 2, "ben") for one in "1234"
-        ]
-        assert there.ask(f"SELECT media_id, caption FROM media_superseded {of_feed}") == [
-            (one, "Nice") for one in "134"
-        ]
-        assert there.ask(f"SELECT media_id, value FROM media_metrics {of_feed}") == [
-            (one, likes) for one in "1234" for likes in (1, 2) if (one, likes) != ("2", 2)
         ]
         assert there.ask("SELECT media_id, text FROM media_replies ORDER BY ALL") == [(one, "Thanks") for one in "1234"]
 
@@ -139,13 +117,6 @@ def test_a_feed_is_scanned_resumed_merged_removed_rebuilt_and_published(
     assert kept.split() == ["surface,items", "answers,4", "posts,2"]
     assert json.loads(status)["totals"]["answers"] == 3
     assert json.loads(accounts)["accounts"][0]["answers"] == 3
-    [*_, answer] = json.loads(explained)["found"]
-    events = [(each["event"], each.get("changes")) for each in answer["events"]]
-    assert events[1:3] == [("new", {}), ("counted", {"like_count": {"old": None, "new": 1}})]
-    assert events[-2:] == [
-        ("changed", {"caption": {"old": "Nice", "new": "Very nice"}}),
-        ("counted", {"like_count": {"old": 1, "new": 2}}),
-    ]
     assert "Removed: not listed by the full " in removal
     page = html.unescape((code / "page.html").read_text(encoding="utf-8"))
     assert "<b>5</b><span>3 answers, 2 posts" in page
@@ -153,9 +124,3 @@ def test_a_feed_is_scanned_resumed_merged_removed_rebuilt_and_published(
     assert there.ask(fresh) == [("answers", True), ("posts", True), ("stories", True)]
     _run(there, code, "6 rebuild", "6 compact")
     check()
-
-    # Without its entry: its rows stay, and its scans count for nothing.
-    (code / "models" / "feeds.py").write_text((ROOT / "models" / "feeds.py").read_text(encoding="utf-8"))
-    _run(there, code, "9 sync", "9 rebuild")
-    check()
-    assert there.ask(fresh) == [("posts", True), ("stories", True)]

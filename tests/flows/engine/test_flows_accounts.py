@@ -14,8 +14,7 @@ from connectors.state.identity import mark_forgotten, unmark_forgotten
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport
-from models.erasure import mark_of
-from models.runs import OutcomeKind, RunState
+from models.runs import RunState
 from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
@@ -128,18 +127,15 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("spell", "malformed"), [(str, ()), (str.upper, (2,))])
-async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace(
+async def test_a_forgotten_account_that_is_listed_leaves_no_trace(
     tmp_path: Path, spell: Callable[[str], str], malformed: Collection[int]
 ) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     service.malformed, service.spell = malformed, spell
     await forget(tmp_path, service)
-    mark = mark_of(uuid(2), "a salt")
     report = await on_day(tmp_path, service, day=0)
-    assert (report.state, report.accounts, report.outcomes.kinds[OutcomeKind.SKIPPED]) == (RunState.COMPLETE, 3, 2)
+    assert (report.state, report.accounts, report.outcomes.total) == (RunState.COMPLETE, 2, 5)
     assert {request.number for request in service.asked()} == {None, 1, 3}
-    skipped = "SELECT account_id, surface, detail FROM core.run_outcomes WHERE outcome = 'skipped' ORDER BY surface"
-    assert stored(tmp_path, skipped) == [(mark, each, "forgotten") for each in ("posts", "stories")]
     assert not holding(tmp_path, uuid(2)) | holding(tmp_path, uuid(2)[-12:]) | holding(tmp_path, "user_2")
     async with open_run_resources(tmp_path, service) as resources:
         assert await resources.warehouse.write_state(unmark_forgotten, uuid(2).upper())
@@ -189,42 +185,21 @@ async def test_what_has_landed_binds_to_its_service_until_a_person_accepts_anoth
         await on_day(tmp_path, service, day=0.02, url=HERE)
 
 
-class Allowance:
-    """Refuses requests for the catalogue, for some seconds, after `left` of them; knows the accounts scanned."""
-
-    def __init__(self, seconds: int) -> None:
-        self.left, self.seconds, self.scanned = 0, seconds, set[int]()
-
-    def __call__(self, each: Asked) -> Action | None:
-        if each.number is not None:
-            self.scanned.add(each.number)
-            return None
-        self.left -= 1
-        return refuse("rate_limited", retry_after=self.seconds) if self.left < 0 else None
-
-
 async def test_accounts_of_a_catalogue_that_is_never_listed_in_one_run_are_scanned(tmp_path: Path) -> None:
     """The service allows three of its four pages in a run, and the scan of the day before is too old to count."""
-    allowance = Allowance(9000)
-    service = ListedApi(accounts=8, posts=1, fault=allowance)
+    left, scanned = [0], set[int | None]()
+
+    def limited(each: Asked) -> Action | None:
+        scanned.add(each.number)
+        left[0] -= each.number is None
+        return refuse("rate_limited", retry_after=9000) if each.number is None and left[0] < 0 else None
+
+    service = ListedApi(accounts=8, posts=1, fault=limited)
     for _ in range(2):
-        allowance.left = 3
+        left[0] = 3
         await synced(tmp_path, service)
         service.clock.days(1)
-    assert allowance.scanned == set(range(1, 9))
-
-
-async def test_a_circular_catalogue_of_ids_in_capitals_ends_although_each_run_gets_a_part_of_it(tmp_path: Path) -> None:
-    allowance = Allowance(200)
-    service = Catalogue(posts=0, listed=range(1, 7), fault=allowance)
-    service.after_last = lambda _: "c0"
-    service.spell = lambda account_id: account_id.replace("4000", "4ABC")
-    for _ in range(5):
-        allowance.left = 4
-        await synced(tmp_path, service, page_size=1)
-        service.clock.passed += 300
-    codes = stored(tmp_path, "SELECT error_code FROM core.run_outcomes WHERE account_id = ''")
-    assert ("cursor_no_progress",) in codes
+    assert scanned == {None, *range(1, 9)}
 
 
 async def test_accounts_of_a_last_page_that_repeats_its_cursor_land_and_are_scanned(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_million_accounts_make_fewer_than_a_thousand_batches(page: int) -> Non
 
 def test_an_account_listed_twice_is_scanned_once() -> None:
     batcher = AccountBatcher(Progress())
-    one, two = ChosenAccount("a"), ChosenAccount("b", expired=True)
+    one, two = ChosenAccount("a"), ChosenAccount("b", status="token_expired")
     batcher.add([one, two, one])
     batcher.add([two, one])
     batcher.close()

@@ -54,22 +54,6 @@ async def corrected(folder: Path, clock: WrongClock) -> None:
         assert await repair_times(resources.warehouse, now=clock.now()) is None
 
 
-async def test_a_run_cut_short_days_ahead_is_resumed_after_a_repair(tmp_path: Path) -> None:
-    clock = WrongClock(off=timedelta(days=3))
-    served = service(clock)
-    served.fault = lambda _: RuntimeError("killed") if len(served.requests) > 10 else None
-    with pytest.raises(RuntimeError, match="killed"):
-        await synced(tmp_path, served)
-    await corrected(tmp_path, clock)
-    report = await synced(tmp_path, service(clock))
-    assert (end(report), len(report.resumed_runs)) == (COMPLETE, 1)
-    clock.days(1)
-    following = service(clock)
-    report = await synced(tmp_path, following)
-    assert (end(report), report.resumed_runs) == (COMPLETE, ())
-    assert len(following.requests) == 2 + 4 * 4
-
-
 async def test_runs_after_one_from_the_future_and_a_repair_decide_removals(tmp_path: Path) -> None:
     clock = WrongClock(off=timedelta(days=365))
     await synced(tmp_path, service(clock))

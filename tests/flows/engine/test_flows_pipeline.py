@@ -95,18 +95,18 @@ def _ran(state: Connection, at: datetime) -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "keep", "left", "message"),
+    ("runs", "keep", "left"),
     [
         # The age counts from the earliest of the ten runs before the last one.
-        (range(15), 2, 13, ["Deleted 2 runs older than 2 days."]),
-        (range(5), 2, 5, []),
-        ((*range(10), *range(365, 375)), 90, 20, []),
+        (range(15), 2, 13),
+        (range(5), 2, 5),
+        ((*range(10), *range(365, 375)), 90, 20),
         # The ten runs before the last one agree that a year has passed.
-        ((*range(10), *range(365, 376)), 90, 11, ["Deleted 10 runs older than 90 days."]),
+        ((*range(10), *range(365, 376)), 90, 11),
     ],
 )
-async def test_old_runs_are_deleted_and_reported_once_ten_runs_agree_on_the_time(
-    tmp_path: Path, said: list[str], runs: Collection[int], keep: int, left: int, message: list[str]
+async def test_old_runs_are_deleted_once_ten_runs_agree_on_the_time(
+    tmp_path: Path, runs: Collection[int], keep: int, left: int
 ) -> None:
     async with open_run_resources(tmp_path, ListedApi()) as resources:
         for day in runs:
@@ -114,10 +114,9 @@ async def test_old_runs_are_deleted_and_reported_once_ten_runs_agree_on_the_time
         await delete_old(timedelta(days=keep), resources.warehouse, now=START + 2 * YEAR)
         assert len(await resources.warehouse.read_state(read_runs)) == left
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(left,)]
-    assert said == message
 
 
-async def test_records_that_leave_quarantine_are_reported(tmp_path: Path, said: list[str]) -> None:
+async def test_records_leave_quarantine(tmp_path: Path) -> None:
     # One item of each account has no id.
     service = ListedApi(change_posts=lambda items: [items[0], {"caption": "x"}])
     async with open_run_resources(tmp_path, service) as resources:
@@ -126,4 +125,3 @@ async def test_records_that_leave_quarantine_are_reported(tmp_path: Path, said: 
         for days in (1, 0):
             await delete_old(timedelta(days=days), resources.warehouse, now=START + timedelta(hours=23))
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
-    assert said == ["Deleted 3 quarantined records older than 0 days."]

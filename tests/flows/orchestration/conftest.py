@@ -12,7 +12,8 @@ def left_open(request: pytest.FixtureRequest) -> None:
 
     It may find them during any later test of this process.
     """
-    request.config.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
+    for kind in ("unclosed:ResourceWarning", ":pytest.PytestUnraisableExceptionWarning"):
+        request.config.addinivalue_line("filterwarnings", f"ignore:{kind}")
 
 
 @pytest.fixture

@@ -22,9 +22,7 @@ from tests.api.listed import ListedApi
 from tests.prefect_api import ask
 from tests.runs import synced
 
-# Prefect's client leaves connections to the garbage collector.
-LEFT_OPEN = [f"ignore:{kind}" for kind in ("unclosed:ResourceWarning", ":pytest.PytestUnraisableExceptionWarning")]
-pytestmark = [pytest.mark.anyio, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

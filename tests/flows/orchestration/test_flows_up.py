@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prefect.settings import Settings
 
-from connectors.warehouse.storage.holder import lock
+from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.serving import describe_environment
 from flows.config.prefect_environment import HISTORY
 from flows.config.settings import load
@@ -49,9 +49,9 @@ def test_a_port_in_use_is_reported_with_the_fix(run_cli: Cli) -> None:
 
 @pytest.mark.usefixtures("_ready")
 def test_a_second_up_names_the_first(run_cli: Cli) -> None:
-    held = load().prefect_home / "up.lock"
+    held = load().prefect_home / "up"
     since = "2026-03-01T02:00:00+00:00"
-    with lock(held, "gramhouse up at http://127.0.0.1:4200", since=since, pause=lambda _: None):
+    with hold(held, "gramhouse up at http://127.0.0.1:4200", since=since, pause=lambda _: None):
         message = refused(run_cli, code=4)
     assert f"gramhouse up at http://127.0.0.1:4200 (process {os.getpid()}, since {since})" in message
     assert f"kill {os.getpid()}" in message

@@ -23,7 +23,7 @@ def _heads(text: str) -> list[str]:
 def test_a_page_has_findings_by_severity_with_their_fix_and_the_runs_before() -> None:
     assert markdown(report()).startswith(
         "## Complete: nothing needs attention\n\nsync 2026-03-01 02:15 UTC: 100 accounts listed; 300 pages,"
-        " 12,000 records landed; media: 40 new, 7 changed; scans: 100 complete; took 42 min.\n\n| scans"
+        " 12,000 records landed; media: 40 new, 7 changed or counted; scans: 100 complete; took 42 min.\n\n| scans"
     )
     outcomes = [("", "complete", 1), ("posts", "denied", 3), ("posts", "deferred", 1)]
     scans = [dict(zip(("surface", "outcome", "scans"), each, strict=True)) for each in outcomes]
