@@ -18,10 +18,15 @@ def read_dues(db: DuckDBPyConnection, goals: Goals, *, scan_expired: bool) -> Du
     found = db.execute(_SQL["histories"], {"surfaces": [*goals], "windows": seconds})
     dues = dict[Partition, Due]()
     while row := found.fetchone():
-        values = (each.replace(tzinfo=UTC) if isinstance(each, datetime) else each for each in row)
-        resource, account_id, surface, is_expired, first_seen_at, closed_at, new, outcome, *last = values
-        history = History(first_seen_at, closed_at, new, outcome and OutcomeKind(outcome), *last)
+        resource, account_id, surface, is_expired, first_seen_at, closed_at, new, outcome, code, tried_at, after = row
+        kind = outcome and OutcomeKind(outcome)
+        closed_at, tried_at, after = map(_in_utc, (closed_at, tried_at, after))
+        history = History(first_seen_at.replace(tzinfo=UTC), closed_at, new, kind, code, tried_at, after)
         is_never = is_expired and not scan_expired
         due = Due(None, DueReason.TOKEN_EXPIRED) if is_never else decide_due(surface, history, goals)
         dues[Partition(resource, account_id, surface)] = due
     return dues
+
+
+def _in_utc(at: datetime | None) -> datetime | None:
+    return at and at.replace(tzinfo=UTC)
