@@ -19,7 +19,6 @@ from models.mapping import Mapping as MediaMapping
 _OF_PAGE = (
     ("partition.account_id", pa.string()), ("partition.surface", pa.string()), ("seq", pa.int64()),
     ("began_seq", pa.int64()), ("received_at", pa.timestamp("us", tz="UTC")), ("run_seq", pa.int64()),
-    ("run_id", pa.string()), ("correlation_id", pa.string()),
 )  # fmt: skip
 
 
@@ -61,7 +60,7 @@ class Records:
         return self.pages[self.page_of[number]]
 
     def arrived(self) -> pa.Table:
-        """Return the items as a table: number, partition, landing, run, and the hash of the bytes."""
+        """Return the items as a table: number, partition, landing, and the hash of the bytes."""
         pages = pa.table(
             {name.rpartition(".")[2]: pa.array(map(attrgetter(name), self.pages), kind) for name, kind in _OF_PAGE}
         )
