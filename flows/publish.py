@@ -32,7 +32,7 @@ async def publish(options: PublishOptions | None = None) -> State[Any]:
     chosen = (options or PublishOptions()).model_dump()
 
     async def work() -> str:
-        with record_failed_start("gramhouse publish", chosen):
+        with record_failed_start("publish", chosen):
             settings = load(**chosen)
         size = await publish_now(settings)
         return f"Published {settings.snapshot} ({naturalsize(size)})."

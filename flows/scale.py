@@ -29,11 +29,13 @@ from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
 from flows.engine.pages import Scanner
 from flows.engine.requests import Land, Requests, StopRun
-from flows.engine.resources import make_client
+from flows.engine.resources import make_client, open_resources
 from flows.engine.run import Run, ScanElsewhere
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import AccountScan
+from flows.pipeline import DIRECT, Steps, run_sync
 from flows.reporting.progress import Progress
+from flows.reporting.run_report import RunReport
 from models import release
 from models.landing import PageCommit
 from models.mapping import Mapping as MediaMapping
@@ -363,3 +365,10 @@ async def open_workers(request: RunRequest) -> AsyncIterator[ScanElsewhere | Non
             raise ClusterLost(f"the Dask scheduler {target} has no workers for this run ({reason}). {tls}") from error
         threads = sum((await client.nthreads()).values())
         yield Workers(client, threads, settings).scan_elsewhere
+
+
+async def run_with_workers(request: RunRequest, steps: Steps = DIRECT, progress: Progress | None = None) -> RunReport:
+    """Open the resources of a run, and workers if the settings want them; make the run, as `run_sync` does."""
+    activity = f"gramhouse {request.options.kind}"
+    async with open_resources(request.settings, activity, progress) as resources, open_workers(request) as workers:
+        return await run_sync(request, replace(resources, scan_elsewhere=workers), steps)

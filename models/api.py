@@ -235,17 +235,6 @@ def _without_cursor(around: bytes, paths: PagePaths) -> CursorFault | None:
     return CursorFault("cursor_missing", "the page has no next_cursor", may_end=may_end)
 
 
-class Issue(BaseModel):
-    """One validation issue of an error's details (API 2)."""
-
-    code: Annotated[str, Field(min_length=1, max_length=64)]
-    path: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)]
-
-
-class _Details(BaseModel):
-    issues: Annotated[list[Issue], Field(max_length=32)] = []
-
-
 class ErrorEnvelope(BaseModel):
     """An error response of the API (API 2). Its correlation id and details may be anything."""
 
@@ -255,11 +244,11 @@ class ErrorEnvelope(BaseModel):
     details: Any = None
 
     @property
-    def issues(self) -> Sequence[Issue]:
-        """Return the validation issues of the details; none if these are invalid."""
-        with suppress(ValidationError):
-            return _Details.model_validate(self.details).issues
-        return ()
+    def issues(self) -> str:
+        """Return the validation issues of the details, such as `too_big at 0.1`; empty if these are invalid."""
+        with suppress(KeyError, TypeError):
+            return ", ".join(f"{one['code']} at {'.'.join(map(str, one['path']))}" for one in self.details["issues"])
+        return ""
 
 
 def read_error(body: bytes) -> ErrorEnvelope | None:

@@ -72,7 +72,7 @@ class Checkpoint:
         reaches known posts first. A scan that rejected more than half of its items is abandoned instead: it has not
         seen them, so it neither makes them fresh nor decides removals.
         """
-        read = FeedProgress(0, self.known_run, self.read_to, self.order_broken_by) if feed is None else feed
+        read = self.feed(()) if feed is None else feed
         if next_cursor is None:
             state = ScanState.COMPLETE
         else:

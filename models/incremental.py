@@ -107,10 +107,6 @@ class ClosedScan:
     is_ordered: bool
     full_share: float
 
-    def is_full_due(self, now: datetime, every: timedelta) -> bool:
-        """Whether the next full scan is due."""
-        return (now - self.complete_at) / every >= self.full_share
-
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
@@ -143,4 +139,5 @@ def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> Full
         return FullReason.NOT_IN_ORDER
     if closed.pages < LEAST_PAGES:
         return FullReason.FEW_PAGES
-    return FullReason.DUE if closed.is_full_due(incremental.at, incremental.every) else None
+    age = (incremental.at - closed.complete_at) / incremental.every
+    return FullReason.DUE if age >= closed.full_share else None

@@ -80,8 +80,7 @@ def _refusal(operation: str, status: int, headers: Mapping[str, str], body: byte
         envelope = None
     message = _describe_gateway(status, headers)
     if envelope:
-        issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.issues)
-        message = f"{envelope.message} [{issues}]" if issues else envelope.message
+        message = f"{envelope.message} [{envelope.issues}]" if envelope.issues else envelope.message
     return ApiError(
         operation,
         one_line(envelope.code, 64) if envelope else gateway_code(status),

@@ -127,7 +127,7 @@ def _run(arguments: Sequence[str], typed: str) -> "Answer | None":
     from flows.reporting.recording import record_failed_start
 
     warehouse = _WAREHOUSE.search(typed)
-    with record_failed_start(f"gramhouse {command}", {"warehouse": warehouse and warehouse[1]}, unless=_is_mistyped):
+    with record_failed_start(command, {"warehouse": warehouse and warehouse[1]}, unless=_is_mistyped):
         return _call(arguments, command)
 
 

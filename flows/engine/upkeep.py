@@ -21,7 +21,7 @@ from flows.engine.files import open_files
 from flows.engine.publishing import publish_snapshot
 from flows.engine.resources import check_writable, steady_clock
 from flows.engine.warehouse import Warehouse, open_warehouse
-from flows.reporting.recording import STOPPED, command, record_failed_start, short
+from flows.reporting.recording import STOPPED, record_failed_start, short
 from models.clock import Ahead, Clock
 from models.landing import PageCommit, ScopeCooldown
 from models.runs import LONG_COOLDOWN, RunState
@@ -41,15 +41,14 @@ async def open_existing(
     The command is recorded as running, and then how the block ended. Raises WarehouseUnusable also if the clock is
     behind, unless this `trusts_clock`, and otherwise as `open_warehouse`.
     """
-    clock = SystemClock()
+    clock, kind = SystemClock(), activity.split()[1]
     async with AsyncExitStack() as stack:
-        with record_failed_start(activity, {"warehouse": settings.warehouse, "snapshot": settings.snapshot}):
+        with record_failed_start(kind, {"warehouse": settings.warehouse, "snapshot": settings.snapshot}):
             if not settings.warehouse.exists():
                 fix = "Fix: `gramhouse sync` creates it."
                 raise WarehouseUnusable(f"There is no warehouse at {settings.warehouse} yet. {fix}")
             check_writable(settings)
             warehouse = await stack.enter_async_context(open_warehouse(settings, activity, clock, rewrites=rewrites))
-        kind = command(activity)
         number = await warehouse.write_state(begin_command, kind, pid=os.getpid(), now=clock.now())
         state, detail = RunState.COMPLETE, None
         try:
@@ -137,10 +136,10 @@ async def compact_now(settings: Settings) -> tuple[int, int, "CompactedParts"]:
     from connectors.warehouse.maintenance.compact_parts import compact_parts  # noqa: PLC0415 - imports pyarrow
 
     async with open_existing(settings, "gramhouse compact", rewrites=True) as (warehouse, clock):
-        until, before = None, settings.warehouse.stat().st_size
+        now, until, before = clock.now(), None, settings.warehouse.stat().st_size
         if settings.keep_raw is not None:
-            until = await warehouse.read(find_agreed_time, now=clock.now()) - timedelta(days=settings.keep_raw)
-        parts = await warehouse.alone(compact_parts, warehouse.files.raw, before=until)
+            until = await warehouse.read(find_agreed_time, now=now) - timedelta(days=settings.keep_raw)
+        parts = await warehouse.alone(compact_parts, warehouse.files.raw, now=now, before=until)
     return before, settings.warehouse.stat().st_size, parts
 
 

@@ -1,8 +1,7 @@
 """A run as a Prefect flow run: its settings, its retries, and the state in which it ends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from random import SystemRandom
 from typing import Any, TypeVar
@@ -20,18 +19,17 @@ from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.prefect_environment import prefect_api_url
-from flows.engine.resources import open_resources
 from flows.engine.retrying import DELAYS, Retry, repeat
 from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, notify_failure
 from flows.orchestration.processes import end_with_parent
-from flows.pipeline import Steps, run_sync
+from flows.pipeline import Steps
 from flows.reporting.message import to_message
-from flows.reporting.progress import notices
+from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
-from flows.scale import open_workers
+from flows.scale import run_with_workers
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
 
@@ -55,6 +53,13 @@ async def check_tracker() -> None:
         ) from error
 
 
+async def make_run(
+    options: Options, chosen: Mapping[str, object], steps: Steps, progress: Progress | None = None
+) -> RunReport:
+    """Make a run with the settings `chosen`, and address and key of their credentials block, if they name one."""
+    return await run_with_workers(RunRequest(await load_with_credentials(chosen), options), steps, progress)
+
+
 async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
     """Run a sync or backfill in its flow run, and again if it failed for a passing reason; return the final state.
 
@@ -63,17 +68,11 @@ async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
     if deployment.id:
         end_with_parent()
 
-    activity, chosen = f"gramhouse {options.kind}", options.expert.model_dump()
+    chosen = options.expert.model_dump()
 
     async def attempt() -> RunReport:
-        with record_failed_start(activity, chosen):
-            settings = await load_with_credentials(chosen)
-            request = RunRequest(settings, options)
-            async with (
-                open_resources(settings, activity) as resources,
-                open_workers(request) as workers,
-            ):
-                return await run_sync(request, replace(resources, scan_elsewhere=workers), steps)
+        with record_failed_start(options.kind, chosen):
+            return await make_run(options, chosen, steps)
 
     # Without a deployment, a person waits for the end.
     return await end_in_state(_repeat(attempt, len(DELAYS) if deployment.id else 0), final_state)

@@ -20,7 +20,7 @@ RUN_KINDS = ("sync", "backfill")
 
 @contextmanager
 def record_failed_start(
-    activity: str, chosen: Mapping[str, object], *, unless: Callable[[Exception], bool] = lambda _: False
+    command: str, chosen: Mapping[str, object], *, unless: Callable[[Exception], bool] = lambda _: False
 ) -> Iterator[None]:
     """Record a failure in the block before its run begins, so that `gramhouse status` shows it.
 
@@ -39,18 +39,13 @@ def record_failed_start(
 
         path, now = state_path(real(find_warehouse(chosen))), SystemClock().now()
         if path.parent.is_dir() and not unless(error):
-            kind, why = command(activity), short(error)
+            why = short(error)
             try:
                 with open_state(path) as state:
-                    state.write(add_failed_start, kind, pid=os.getpid(), since=since, now=now, detail=why)
+                    state.write(add_failed_start, command, pid=os.getpid(), since=since, now=now, detail=why)
             except WarehouseUnusable as problem:
                 notices.warning(f"{problem} `gramhouse status` cannot show this failure.")
         raise
-
-
-def command(activity: str) -> str:
-    """Return the command of an activity such as `gramhouse doctor --repair`."""
-    return activity.removeprefix("gramhouse ").split()[0]
 
 
 def short(error: Exception) -> str:

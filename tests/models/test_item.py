@@ -160,24 +160,6 @@ def test_another_spelling_changes_nothing(record: dict[str, Any], data: st.DataO
     assert after.content_hash == before.content_hash
 
 
-def _stable(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return what two records must have in common to have the same content, in another way than the product does."""
-    if isinstance(value, dict):
-        members = ((unicodedata.normalize("NFC", key), _stable(each)) for key, each in value.items())
-        return {key: each for key, each in members if each is not None} or None
-    if isinstance(value, list):
-        return ["list", *map(_stable, value)] if value else None
-    if isinstance(value, str):
-        return None if value.startswith("http") or not value else ("text", unicodedata.normalize("NFC", value))
-    return (isinstance(value, bool), value)
-
-
-@given(_json(_SCALARS), _json(_SCALARS))
-def test_every_other_edit_is_a_change(one: Any, other: Any) -> None:  # noqa: ANN401 - JSON
-    before, after = read({"id": "1", "field": one}), read({"id": "1", "field": other})
-    assert (before.content_hash == after.content_hash) == (_stable(one) == _stable(other))
-
-
 @pytest.mark.parametrize(
     ("edit", "names"),
     [

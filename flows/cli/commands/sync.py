@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,7 +32,6 @@ from models.selection import NothingChosen
 if TYPE_CHECKING:
     from flows.engine.plan import Plan
     from flows.engine.retrying import Retry
-    from flows.pipeline import Steps
     from flows.reporting.run_report import RunReport
 
 # The most scans that are listed one by one.
@@ -115,35 +114,20 @@ def backfill(
     return _run_command(options, settings, run, what="backfill")
 
 
-async def _run(request: RunRequest, activity: str, progress: Progress, steps: "Steps | None" = None) -> "RunReport":
-    from flows.engine.resources import open_resources
-    from flows.pipeline import DIRECT, run_sync
-    from flows.scale import open_workers
-
-    async with open_resources(request.settings, activity, progress) as resources, open_workers(request) as workers:
-        return await run_sync(request, replace(resources, scan_elsewhere=workers), steps or DIRECT)
-
-
 async def _run_tracked(
-    options: SyncOptions | BackfillOptions,
-    run: RunArguments,
-    activity: str,
-    progress: Progress,
-    take_signals: Callable[[], None],
+    options: SyncOptions | BackfillOptions, run: RunArguments, progress: Progress, take_signals: Callable[[], None]
 ) -> "RunReport":
     from flows.orchestration.processes import PREFECT_CLIENT, import_prefect
 
     # The terminal has its own report; Prefect's log lines are only sent to its server.
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
-    from flows.orchestration.credentials import load_with_credentials
-    from flows.orchestration.flow_run import track
+    from flows.orchestration.flow_run import make_run, track
     from flows.sync import TRACKED
 
     async def work() -> "RunReport":
         # Prefect has replaced the signal handlers.
         take_signals()
-        settings = await load_with_credentials({**options.expert.model_dump(), **run.addresses})
-        return await _run(RunRequest(settings, options), activity, progress, TRACKED)
+        return await make_run(options, {**options.expert.model_dump(), **run.addresses}, TRACKED, progress)
 
     return await track(options, work)
 
@@ -198,8 +182,10 @@ def _run_command(options: SyncOptions | BackfillOptions, settings: Settings, run
                 lines.progress = progress
             async with watch(progress):
                 if api:
-                    return await _run_tracked(options, run, activity, progress, take_signals)
-                return await _run(RunRequest(settings, options), activity, progress)
+                    return await _run_tracked(options, run, progress, take_signals)
+                from flows.scale import run_with_workers
+
+                return await run_with_workers(RunRequest(settings, options), progress=progress)
 
         async def announce(report: "RunReport", retry: "Retry | None") -> None:
             # The flow run has replaced the signal handlers.
