@@ -136,10 +136,10 @@ async def compact_now(settings: Settings) -> tuple[int, int, "CompactedParts"]:
     from connectors.warehouse.maintenance.compact_parts import compact_parts  # noqa: PLC0415 - imports pyarrow
 
     async with open_existing(settings, "gramhouse compact", rewrites=True) as (warehouse, clock):
-        until, before = None, settings.warehouse.stat().st_size
+        now, until, before = clock.now(), None, settings.warehouse.stat().st_size
         if settings.keep_raw is not None:
-            until = await warehouse.read(find_agreed_time, now=clock.now()) - timedelta(days=settings.keep_raw)
-        parts = await warehouse.alone(compact_parts, warehouse.files.raw, before=until)
+            until = await warehouse.read(find_agreed_time, now=now) - timedelta(days=settings.keep_raw)
+        parts = await warehouse.alone(compact_parts, warehouse.files.raw, now=now, before=until)
     return before, settings.warehouse.stat().st_size, parts
 
 

@@ -79,7 +79,7 @@ def _fill(folder: Path) -> None:
         land(files, Scan(other, "o-1", 2).page({"id": "9", "caption": "of another account", "tags": []}))
         twice = _item(1, like_count=2, **tagged) | {"caption": f"{CAPTION}, twice"}
         land(files, Scan(POSTS, "p-2", 26).page(twice))
-        compact_parts(files.db, files.raw, before=None)
+        compact_parts(files.db, files.raw, now=at(26), before=None)
         unreadable = Scan(other, "o-2", 30).page()
         assert unreadable.page is not None
         failed = Outcome(POSTS, "run-1", OutcomeKind.FAILED, at(28), at(29), detail=f"No {ID}.")

@@ -1,12 +1,15 @@
 """Tidies the raw store: combines small parts, and drops rows after their retention time.
 
-A new part has the name of the first that it replaces. Until the others are deleted, readers skip them, as their rows
-are in the part before (`raw/reading.py`).
+A new part has the name of the first that it replaces, and the others stay beside it for a day, because a query of a
+snapshot may be reading them. Readers skip these, as their rows are in the part before.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
+from math import inf
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,6 +35,8 @@ _SQL = statements(__name__)
 SMALL = 16 * 1024 * 1024
 LARGE = 32 * 1024 * 1024
 
+GRACE = timedelta(days=1)
+
 
 @dataclass(frozen=True, slots=True)
 class CompactedParts:
@@ -45,7 +50,7 @@ class CompactedParts:
 
 
 def compact_parts(
-    db: DuckDBPyConnection, raw: Path, *, before: datetime | None, small: int = SMALL, large: int = LARGE
+    db: DuckDBPyConnection, raw: Path, *, now: datetime, before: datetime | None, small: int = SMALL, large: int = LARGE
 ) -> CompactedParts:
     """Combine small parts, without superseded rows that were received `before` that time, outside of a transaction.
 
@@ -54,6 +59,7 @@ def compact_parts(
     damaged, and OSError.
     """
     merged_seq = read_warehouse(db).merged_seq
+    delete_superseded_parts(raw, merged_seq=merged_seq, until=(now - GRACE).timestamp())
     find_places(db)
     parts = find_parts(raw, merged_seq=merged_seq)
     sizes = [part.stat().st_size for part in parts]
@@ -66,12 +72,12 @@ def compact_parts(
             kept = db.execute(_SQL["kept"], [before]).to_arrow_table()
         if len(group) > 1 or kept.num_rows < rows.num_rows:
             write_part(raw, number_of(parts[group[0]]), kept)
+            os.utime(parts[group[0]], (now.timestamp(), now.timestamp()))
             deleted += rows.num_rows - kept.num_rows
     after = find_parts(raw, merged_seq=merged_seq)
     with transaction(db):
         last = max((number_of(part) for part in after), default=0)
         db.execute("UPDATE core.warehouse SET raw_seq = ?", [last])
-    delete_superseded_parts(raw, merged_seq=merged_seq)
     return CompactedParts(len(parts), len(after), sum(sizes), sum(part.stat().st_size for part in after), deleted)
 
 
@@ -89,12 +95,14 @@ def groups(sizes: Sequence[int], is_old: Sequence[bool], *, small: int, large: i
         yield group
 
 
-def delete_superseded_parts(raw: Path, *, merged_seq: int) -> None:
-    """Delete the parts that a compaction replaced. Raises WarehouseUnusable and OSError."""
+def delete_superseded_parts(raw: Path, *, merged_seq: int, until: float = inf) -> None:
+    """Delete the parts that a compaction replaced until a time, in seconds. Raises WarehouseUnusable and OSError."""
     live = {number_of(part) for part in find_parts(raw, merged_seq=merged_seq)}
-    for number in part_numbers(raw):
+    for before, number in pairwise(part_numbers(raw)):
         if number not in live and number <= merged_seq:
-            part_path(raw, number).unlink()
+            covering = max(one for one in live if one <= before)
+            if part_path(raw, covering).stat().st_mtime <= until:
+                part_path(raw, number).unlink()
 
 
 def rewrite_parts(raw: Path, change: Callable[[pa.Table], pa.Table]) -> None:

@@ -71,7 +71,8 @@ def write_hidden(
 
 def _select(table: str, columns: Sequence[str], hiding: Hiding, salt: str) -> str:
     """Return the statement for the rows of a table, with what replaces hidden values but for JSON."""
-    if table not in _SQL or (table in ("runs", "run_warnings") and not hiding.hides_accounts):
+    hides_names = not hiding.hidden.keys().isdisjoint(OF_ACCOUNTS)
+    if table not in _SQL or (table in ("runs", "run_warnings") and not hides_names):
         return f"FROM core.{quoted(table)}"
 
     def value(name: str, column: str) -> str:

@@ -47,11 +47,6 @@ class Hiding:
         """Return the columns and fields that are left out."""
         return [name for name, is_hashed in self.hidden.items() if not is_hashed]
 
-    @property
-    def hides_accounts(self) -> bool:
-        """Whether a name by which a person calls an account is hidden."""
-        return any(name in self.hidden for name in OF_ACCOUNTS)
-
     def is_hidden_key(self, key: str) -> bool:
         """Return whether a key within JSON is hidden."""
         return self.key.fullmatch(squeeze(key)) is not None

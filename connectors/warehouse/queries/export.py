@@ -19,9 +19,6 @@ from connectors.warehouse.storage.quoting import literal, quoted
 # Every file of an export has this key in its metadata.
 _MARK = "gramhouse"
 
-# For what DuckDB cannot keep in memory.
-_SPILL = ".spill"
-
 # One account's media fits into one or two row groups, and one row group per thread fits into memory.
 _ROW_GROUP = 16_384
 
@@ -80,7 +77,7 @@ def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> Export:
 def _write_all(snapshot: Path, draft: Path, folder: Path, *, with_raw: bool) -> Export:
     # The SQL of views comes from the file: it must not read or write anywhere else.
     settings = {
-        "temp_directory": literal(str(draft / _SPILL)),
+        "temp_directory": literal(str(draft / ".spill")),
         "allowed_directories": f"[{literal(f'{draft}/')}]",
         "memory_limit": "'1GB'",
     }

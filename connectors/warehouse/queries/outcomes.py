@@ -12,7 +12,6 @@ from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.mapping import Mapping as MediaMapping
 from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, LONG_COOLDOWN, OutcomeKind, Tally
-from models.views import MEDIA
 
 _SQL = statements(__name__)
 
@@ -92,8 +91,8 @@ class MissingAccounts(NamedTuple):
 
 def find_missing_accounts(db: DuckDBPyConnection) -> MissingAccounts:
     """Return which known accounts are missing from the catalogue."""
-    [(missing, known, undecided, is_empty, names)] = db.execute(_SQL["missing_accounts"]).fetchall()
-    return MissingAccounts(missing, known, undecided, bool(is_empty), names or ())
+    [row] = db.execute(_SQL["missing_accounts"]).fetchall()
+    return MissingAccounts(*row)
 
 
 def read_scan_findings(db: DuckDBPyConnection) -> Mapping[str, Sequence[str]]:
@@ -120,14 +119,9 @@ def count_unread_values(db: DuckDBPyConnection, mapping: MediaMapping) -> Mappin
 
     The column is NULL then, and the value is that of a field.
     """
-    # Imported here, because it imports pyarrow, and commands that read a snapshot import this module.
-    from connectors.warehouse.merge.items import read_registry  # noqa: PLC0415
-
-    registry = read_registry(db)
     counts = Counter[str]()
     for column in mapping.columns:
-        held = [registry[MEDIA, path].column_name for path in column.paths if (MEDIA, path) in registry]
-        if names := [quoted(name) for name in held if name is not None]:
+        if names := [quoted(name) for (name,) in db.execute(_SQL["held_by"], [list(column.paths)]).fetchall()]:
             has_one = " OR ".join(f"{name} IS NOT NULL" for name in names)
             query = _SQL["not_read"].format(column=quoted(column.column), has_one=has_one)
             [(items,)] = db.execute(query).fetchall()

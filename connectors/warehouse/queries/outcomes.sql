@@ -24,8 +24,8 @@ ORDER BY scans DESC, o.outcome, error_code
 -- nothing, whether it was empty, and some names.
 SELECT
     count(*) FILTER (is_missing), count(*), count(*) FILTER (is_missing AND missed_at IS NULL),
-    (SELECT items = 0 FROM core.closed_scans WHERE resource = 'accounts'),
-    list(ig_username ORDER BY ig_username) FILTER (is_missing)
+    coalesce((SELECT items = 0 FROM core.closed_scans WHERE resource = 'accounts'), false),
+    coalesce(list(ig_username ORDER BY ig_username) FILTER (is_missing), [])
 FROM (
     SELECT a.ig_username, a.missed_at, a.seen_seq < w.began_seq AS is_missing
     FROM core.accounts AS a, core.closed_scans AS w
@@ -56,6 +56,11 @@ GROUP BY v.changed[1], v.run_seq, c.items
 HAVING count(*) >= 3 AND 2 * count(*) > c.items - $2
 QUALIFY count(*) OVER (PARTITION BY v.changed[1]) = len($1)
 LIMIT 1
+
+-- name: held_by
+-- The columns of the fields at some paths.
+SELECT column_name FROM core.fields
+WHERE resource = 'media' AND column_name IS NOT NULL AND list_contains($1, path)
 
 -- name: not_read
 -- How many listed items have no value in a mapped column, but one in the columns of its fields.

@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from connectors.warehouse.maintenance import compact_parts as module
 from connectors.warehouse.maintenance.compact_parts import compact_parts, groups
-from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, read_parts
+from connectors.warehouse.raw.parts import find_parts, find_unmerged_parts, part_numbers, read_parts, write_part
 from tests.warehouse.rig import Rig, item
 
 Stored = list[tuple[int, int, bytes]]
@@ -31,27 +32,58 @@ def days(rig: Rig) -> Rig:
     return rig
 
 
-def test_all_rows_are_in_one_part_also_after_the_next_merge(days: Rig) -> None:
+def test_all_rows_are_in_one_part_and_the_others_stay_for_a_day(days: Rig) -> None:
     raw, before = days.folder / "raw", stored(days)
-    for rows in (0, 1):
-        done = compact_parts(days.db, raw, before=None)
-        assert (done.parts_before, done.parts_after, done.rows_deleted) == (2 if rows else 6, 1, 0)
-        assert stored(days)[: len(before)] == before
-        assert (part_numbers(raw), days.values("raw_seq", "warehouse")) == ([1], [1])
-        days.full_scan(item("1", caption=f"new {rows}"))
-        assert find_unmerged_parts(raw, merged_seq=days.seq, raw_seq=days.seq, inbox=set()) == []
+    done = compact_parts(days.db, raw, now=days.now, before=None)
+    assert (done.parts_before, done.parts_after, done.rows_deleted) == (6, 1, 0)
+    assert stored(days) == before
+    assert part_numbers(raw) == [1, 2, 3, 4, 5, 6]
+    assert [path.name for path in find_parts(raw, merged_seq=6)] == ["raw-000000000000001.parquet"]
+    days.full_scan(item("1", caption="new"))
+    assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=days.values("raw_seq", "warehouse")[0], inbox=set())
+    compact_parts(days.db, raw, now=days.now + timedelta(hours=23), before=None)
+    assert part_numbers(raw) == [1, 2, 3, 4, 5, 6, 7]
+    compact_parts(days.db, raw, now=days.now + timedelta(hours=48), before=None)
+    assert part_numbers(raw) == [1]
+    assert stored(days)[:-1] == before
+    assert days.values("raw_seq", "warehouse") == [1]
+    assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=1, inbox=set())
 
 
 def test_old_rows_go_but_not_those_of_items_and_versions(days: Rig) -> None:
     raw, before = days.folder / "raw", stored(days)
     at = days.now - timedelta(days=2)
-    done = compact_parts(days.db, raw, before=at)
+    done = compact_parts(days.db, raw, now=days.now, before=at)
     # Of the first two captions, the days before the last one.
     assert done.rows_deleted == 2
     assert [row[:2] for row in before if row not in stored(days)] == [(1, 0), (3, 0)]
     assert referred(days) <= {row[:2] for row in stored(days)}
-    assert compact_parts(days.db, raw, before=at).rows_deleted == 0
-    assert compact_parts(days.db, raw, before=days.now).rows_deleted == 1
+    assert compact_parts(days.db, raw, now=days.now, before=at).rows_deleted == 0
+    assert compact_parts(days.db, raw, now=days.now, before=days.now).rows_deleted == 1
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_compaction_that_broke_off_is_repeated(days: Rig, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    raw, before = days.folder / "raw", stored(days)
+    left = step
+
+    def fail(*given: object) -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            write_part(*given)  # type: ignore[arg-type]
+        else:
+            raise OSError
+
+    monkeypatch.setattr(module, "write_part", fail)
+    large = sum(path.stat().st_size for path in raw.iterdir()) // 2
+    with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
+        compact_parts(days.db, raw, now=days.now, before=None, large=large)
+    assert stored(days) == before
+    monkeypatch.undo()
+    compact_parts(days.db, raw, now=days.now, before=None)
+    assert stored(days) == before
+    assert len(find_parts(raw, merged_seq=6)) == 1
 
 
 def test_parts_that_are_large_enough_are_left_out() -> None:
