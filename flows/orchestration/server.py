@@ -98,8 +98,9 @@ def prefect_server(listening: socket.socket, report: Path) -> Iterator[None]:
 
     It has the environment of this process (`local_prefect`). Raises ProcessError if it does not start.
     """
-    # Open pages of the UI would keep it from ending.
-    server = uvicorn.Server(uvicorn.Config(_guarded_app(report), log_level="warning", timeout_graceful_shutdown=3))
+    # Open pages of the UI would keep it from ending. Its log lines are those of Prefect.
+    config = uvicorn.Config(_guarded_app(report), log_config=None, log_level="warning", timeout_graceful_shutdown=3)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],), name="prefect-server", daemon=True)
     thread.start()
     try:
