@@ -8,10 +8,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from flows.engine.accounts import open_scans, scan_batch
+from flows.engine.accounts import list_accounts, open_scans, scan_batch
 from flows.engine.batches import Batch
 from flows.engine.closing import close_run, complete_report
-from flows.engine.listing import list_accounts
 from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.run import Run, RunResources, open_run
 from flows.engine.run_request import RunRequest

@@ -1,5 +1,6 @@
 """An HTTP server in a thread, which answers by a function."""
 
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +20,12 @@ def send(request: BaseHTTPRequestHandler, status: int, body: bytes = b"") -> Non
 
 class _Server(ThreadingHTTPServer):
     block_on_close = False
+    secure: Callable[[socket.socket], socket.socket]
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Return a connection."""
+        connection, address = super().get_request()
+        return self.secure(connection), address
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as declared
         """Print nothing about a client that was killed: it would be in the output of a later test."""
@@ -27,8 +34,14 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def http_server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """Serve on a free port of 127.0.0.1, and yield the address; `answer` is called in a thread for each request."""
+def http_server(
+    answer: Callable[[BaseHTTPRequestHandler], None],
+    secure: Callable[[socket.socket], socket.socket] = lambda connection: connection,
+) -> Iterator[str]:
+    """Serve on a free port of 127.0.0.1, and yield the address; `answer` is called in a thread for each request.
+
+    `secure` may wrap each connection; one whose handshake fails is closed.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -38,6 +51,7 @@ def http_server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[st
             """Print nothing."""
 
     with _Server(("127.0.0.1", 0), Handler) as server:
+        server.secure = secure
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:

@@ -1,28 +1,73 @@
-"""Scans the accounts of a batch. Scans end together if one of them fails, or if an error makes the others useless."""
+"""The steps of a run that scan: they list the accounts, and scan their feeds, a batch of accounts at a time."""
 
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from connectors.source.endpoints import account_scope
+from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from connectors.state.progress import read_checkpoints
-from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
+from connectors.warehouse.queries.progress import (
+    find_known_items,
+    find_listed_accounts,
+    read_closed_scans,
+    read_statuses,
+)
 from connectors.warehouse.storage.errors import WarehouseError
 from flows.engine.batches import Batch
 from flows.engine.requests import RequestsSpent, StopRun
 from flows.engine.run import Run
 from flows.engine.scan import AccountScan
+from flows.engine.warehouse import Warehouse
+from models.api import Page, RejectedRecord
 from models.incremental import FullReason, why_full
-from models.partition import Partition, media
-from models.runs import OutcomeKind
+from models.partition import CATALOGUE, Partition, media
+from models.runs import Outcome, OutcomeKind
 from models.selection import ChosenAccount
 
 SCOPE_DENIED = "api_scope_denied"
 
 # Accounts whose progress and known items are read at once. Those of later accounts would only take memory.
 _AT_ONCE = 50
+
+
+async def list_accounts(run: Run) -> Outcome | None:
+    """Page through the account catalogue, with a cursor checkpoint for each page; note accounts whose token expired.
+
+    The accounts of a page go into batches at once. Return the outcome, or None if the run has made as many requests as
+    it may.
+    """
+    warehouse, surfaces = run.resources.warehouse, run.request.surfaces
+    last = (await warehouse.read_state(read_checkpoints, [""])).get(CATALOGUE)
+    if run.request.options.accept_removals:
+        # The user confirms the present catalogue, not what an interrupted run listed of it.
+        last = None
+    scan = run.begin_scan(CATALOGUE, last, await run.seen(last))
+    if scan.checkpoint.pages and not run.is_too_old(scan):
+        # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
+        found = await warehouse.read(find_listed_accounts, scan.checkpoint)
+        run.add(ChosenAccount(listed_as, status, surfaces) for listed_as, status in found)
+    rejected, outcome = list[RejectedRecord](), None
+
+    def add(page: Page) -> None:
+        run.add(ChosenAccount(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+        rejected.extend(page.rejected)
+
+    with suppress(RequestsSpent):
+        outcome = await run.scan_partition(scan, run.budget(CATALOGUE_SCOPE), add)
+    run.add(await _known(warehouse, rejected, surfaces))
+    run.end_listing()
+    return outcome
+
+
+async def _known(
+    warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[str, ...]
+) -> list[ChosenAccount]:
+    """Return accounts that get outcomes although their record was rejected, because they are known."""
+    listed_as = {record.account_id.lower(): record.account_id for record in rejected if record.account_id is not None}
+    statuses = await warehouse.read(read_statuses, listed_as) if listed_as else {}
+    return [ChosenAccount(listed_as[key], status, surfaces) for key, status in statuses.items()]
 
 
 async def scan_batch(run: Run, batch: Batch) -> Counter[str]:

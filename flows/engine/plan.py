@@ -20,7 +20,6 @@ from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
 from flows.engine.accounts import why_skipped
 from flows.engine.files import open_existing_state
-from flows.engine.run import decide_incremental
 from flows.engine.run_request import RunRequest
 from flows.reporting.words import count, join, moment
 from models.cadence import DAY, Due, DueReason, Dues, sort_overdue
@@ -152,7 +151,7 @@ def plan_scans(
     """Return the scans of these accounts in the order in which a run makes them; so many requests are left."""
     db, ids = snapshot.db, [account.account_id for account in accounts]
     closed, costs = read_closed_scans(db, ids), find_costs(db, ids, older_than=now - request.lookback)
-    incremental = decide_incremental(request, now=now)
+    incremental = request.incremental(now)
     planned = list[PlannedScan]()
     for account in sort_overdue(accounts, dues) if request.is_limited else accounts:
         for surface in account.surfaces:

@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -18,12 +18,11 @@ from connectors.source.responses import Response
 from connectors.source.retry import Send
 from connectors.state.identity import bind_service, read_forgotten, read_service
 from connectors.state.progress import read_cooldowns
-from connectors.state.runs import begin_run, count_requests, end_run, read_runs
-from connectors.warehouse.queries.cadence import read_dues
+from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.queries.progress import find_seen_ids
-from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.engine.batches import AccountBatcher, Batch
+from flows.engine.choosing import DueScans, find_due
 from flows.engine.pages import Scanner
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
@@ -32,18 +31,17 @@ from flows.engine.scan import AccountScan, describe_failure
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
-from flows.reporting.words import count, moment
+from flows.reporting.words import count
 from models import release
-from models.cadence import DAY, Dues, keep_due, sort_overdue
+from models.cadence import keep_due, sort_overdue
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
 from models.erasure import Forgotten, without_forgotten
 from models.identity import service_refusal
-from models.incremental import Incremental
 from models.landing import PageCommit
-from models.partition import CATALOGUE, Partition
+from models.partition import Partition
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
-from models.selection import ChosenAccount, NothingChosen, Selection
+from models.selection import ChosenAccount
 
 # The partitions that settle together.
 _SETTLED_AT_ONCE = 1_000
@@ -70,8 +68,8 @@ class RunResources:
 class Run(Scanner):
     """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    Without `incremental` every scan of posts is full. `stopped_by` is the error that ended all scans. Not a dataclass:
-    Prefect would copy the fields of one for each task.
+    `incremental` is how it decides between full and recent scans of posts; without it all are full. `stopped_by` is the
+    error that ended all scans. Not a dataclass: Prefect would copy the fields of one for each task.
     """
 
     def __init__(
@@ -82,10 +80,9 @@ class Run(Scanner):
         run_id: str,
         resumed: tuple[str, ...],
         *,
-        incremental: Incremental | None,
         cooldowns: Map[str, datetime],
         forgotten: Forgotten,
-        due: "DueScans",
+        due: DueScans,
     ) -> None:
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
         ask = _leave_out(forgotten, resources.send) if forgotten.marks else resources.send
@@ -94,7 +91,7 @@ class Run(Scanner):
         super().__init__(request, run_id, resumed, resources.warehouse.files.mapping, requests, resources.new_id)
         self.resources = resources
         self.began_at = clock.now()
-        self.incremental = incremental
+        self.incremental = request.incremental(self.began_at)
         self.due = due
         self.batcher = AccountBatcher(progress, has_catalogue=due.accounts is None, waits_for_all=request.is_limited)
         self.stopped_by: Failure | None = None
@@ -177,18 +174,6 @@ class Run(Scanner):
         await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
 
 
-@dataclass(frozen=True, slots=True)
-class DueScans:
-    """What a run scans: `accounts`, or if these are None, those that it lists; and at most how many requests it makes.
-
-    `dues` are read only for --due, and if the number of requests is limited.
-    """
-
-    accounts: Sequence[ChosenAccount] | None
-    dues: Dues
-    most_requests: int | None
-
-
 ScanElsewhere = Callable[[Run, AccountScan], Coroutine[Any, Any, None]]
 
 
@@ -204,7 +189,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
     now = clock.now()
-    due = await _find_due(request, warehouse, now)
+    due = await find_due(request, warehouse, now)
     progress.run_id = resources.new_id()
     resumed = await warehouse.write_state(
         begin_run,
@@ -225,7 +210,6 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         clock,
         progress.run_id,
         resumed,
-        incremental=decide_incremental(request, now=now),
         cooldowns=await warehouse.read_state(read_cooldowns, now=now),
         forgotten=await warehouse.read_state(read_forgotten),
         due=due,
@@ -254,52 +238,6 @@ async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
         await warehouse.write_state(bind_service, base_url)
     elif (refusal := service_refusal(await warehouse.read_state(read_service), base_url)) is not None:
         raise OtherService(refusal)
-
-
-async def _find_due(request: RunRequest, warehouse: Warehouse, now: datetime) -> DueScans:
-    """Return what a run scans. Raises SelectionError and NothingChosen."""
-    selection, settings = request.options.selection(), request.settings
-    if selection is not None:
-        return DueScans(await _choose(selection, warehouse), {}, None)
-    if not (request.options.due or request.is_limited):
-        return DueScans(None, {}, None)
-    most = request.limit(await warehouse.read_state(count_requests, since=now - DAY))
-    dues = await warehouse.read(read_dues, settings.goals(), scan_expired=settings.scan_expired)
-    accounts: list[ChosenAccount] | None = None
-    if request.options.due and not dues[CATALOGUE].is_due(now):
-        everything = Selection(everything=True, surfaces=request.surfaces)
-        known = await warehouse.read(choose_accounts, everything)
-        accounts = [*keep_due(known, dues, now=now, scan_expired=settings.scan_expired)]
-    if request.options.due and not await _is_unpublished(warehouse):
-        if most == 0:
-            raise NothingChosen("Nothing is scanned: no request is left of GRAMHOUSE_REQUESTS_PER_DAY.")
-        if accounts == []:
-            wanted = (due.at for one, due in dues.items() if one.surface in ("", *request.surfaces))
-            raise NothingChosen(f"Nothing is due before {moment(min(filter(None, wanted)))} UTC.")
-    return DueScans(accounts, dues, most)
-
-
-async def _is_unpublished(warehouse: Warehouse) -> bool:
-    """Whether the last run was killed, or its snapshot was not published: the next one makes up for that."""
-    return any(row["published_at"] is None for row in await warehouse.read_state(read_runs, limit=1))
-
-
-async def _choose(selection: Selection, warehouse: Warehouse) -> Sequence[ChosenAccount]:
-    """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
-    found = await warehouse.read(choose_accounts, selection)
-    if not found:
-        only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
-        why = "no unfinished scans" if only_failed else f"no accounts match {selection}"
-        raise NothingChosen(f"Nothing to backfill: {why}.")
-    return found
-
-
-def decide_incremental(request: RunRequest, *, now: datetime) -> Incremental | None:
-    """Return how a run decides between full and recent scans of posts; None: all are full."""
-    settings = request.settings
-    if (request.options.mode or settings.sync_mode) == "full_refresh":
-        return None
-    return Incremental(now, timedelta(days=settings.full_refresh_every))
 
 
 def _leave_out(forgotten: Forgotten, send: Send) -> Send:

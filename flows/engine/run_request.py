@@ -1,11 +1,12 @@
 """What a run was asked for: the settings, and the options of a sync or a backfill."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.settings import Settings
 from models.feeds import SURFACES
+from models.incremental import Incremental
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +50,9 @@ class RunRequest:
     def lookback(self) -> timedelta:
         """Return the age up to which an incremental sync fetches posts again."""
         return timedelta(days=self.settings.lookback_window)
+
+    def incremental(self, now: datetime) -> Incremental | None:
+        """Return how a run that begins now decides between full and recent scans of posts; None: all are full."""
+        if (self.options.mode or self.settings.sync_mode) == "full_refresh":
+            return None
+        return Incremental(now, timedelta(days=self.settings.full_refresh_every))

@@ -1,12 +1,7 @@
-"""The sandbox with answers that a test writes, and what lies between it and us: gateways, caches, resets."""
+"""The sandbox with answers that a test writes, and those of a gateway between it and us."""
 
 import json
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import count
-from socketserver import BaseRequestHandler, ThreadingTCPServer
-from threading import Thread
+from collections.abc import Callable
 from typing import Any
 
 from starlette.responses import Response
@@ -19,8 +14,6 @@ from tests.api.server import Api, OddReply
 Page = dict[str, Any]
 # The reply to a request, its page as JSON text, a changed page, or None for the page as it is.
 Answer = Response | bytes | Page | None
-ONE = "00000000-0000-4000-8000-000000000001"
-_ANSWERS = count()
 HTML = b"<html><head><title>Gateway</title></head><body>Access denied by policy.</body></html>"
 
 
@@ -76,36 +69,3 @@ def is_media(request: PageRequest, position: int | None = None, surface: str = "
 
 def items_of(page: Page, change: Callable[[Page], Page]) -> Page:
     return {**page, "items": [change(item) for item in page["items"]]}
-
-
-@contextmanager
-def raw_server(meet: Callable[[socket.socket, int], None]) -> Iterator[int]:
-    """Call `meet` in a thread with each connection and its number, from 0; yield the port on 127.0.0.1."""
-    numbers = count()
-
-    class Handler(BaseRequestHandler):
-        def handle(self) -> None:
-            self.request.settimeout(60)
-            with suppress(OSError):
-                meet(self.request, next(numbers))
-
-    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, args=(0.05,)).start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-
-
-def answer_one(connection: socket.socket) -> None:
-    """Answer a request, if one comes: one account, without media."""
-    head = b""
-    while not head.endswith(b"\r\n\r\n"):
-        if not (received := connection.recv(65_536)):
-            return
-        head += received
-    account = {"id": ONE, "ig_username": "anna", "public_id": "p00000000001", "status": "active"}
-    page: Page = {"items": [] if b"/media?" in head else [account], "next_cursor": None}
-    body = json.dumps(page).encode()
-    fields = b"content-type: application/json\r\nx-correlation-id: %026d\r\n" % next(_ANSWERS)
-    connection.sendall(b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n%s" % (fields, len(body), body))

@@ -1,4 +1,4 @@
-"""What follows a failure: another try, when, with which limit, or a wait of the whole scope."""
+"""What follows a failure: another try, when, with which limit, a wait of the whole scope, or an outage."""
 
 import math
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import RULES, ApiError, Deferred, Disposition
-from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.rate_limit import Outage, RateLimitBudget
 from connectors.source.retry import TRIES, Attempts, Verdict
 from tests.clocks import START, VirtualClock
 from tests.source.test_source_responses import refused as refusal
@@ -120,3 +120,53 @@ def test_a_cooldown_is_never_shortened_and_ends_with_the_calendar() -> None:
         assert budget.resume_after(START, 0) == datetime(9999, 12, 30, tzinfo=UTC)
     for over in (START - timedelta(days=1), None):
         assert RateLimitBudget.seeded("s", 60, over, now=START, monotonic=7).due(7) == 0
+
+
+ANSWERS = {
+    "page": None,
+    "away": ApiError(ACCOUNTS, "connection_failed", "refused"),
+    "limited": ApiError(ACCOUNTS, "rate_limiter_unavailable", "wait", retry_after=5),
+    "broken": ApiError(ACCOUNTS, "malformed_page", "no list", status=200),
+    "denied": ApiError(ACCOUNTS, "api_forbidden", "no grant", status=403),
+}
+
+
+def observed(*answers: tuple[str, str, float]) -> Outage:
+    """Return the outage after answers to scopes at times."""
+    outage = Outage(answered_at=0.0)
+    for answer, scope, at in answers:
+        outage = outage.observe(scope, ANSWERS[answer], at)
+    return outage
+
+
+def four(answer: str, at: float = 2.0) -> list[tuple[str, str, float]]:
+    return [(answer, scope, at) for scope in "abcd"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_on"),
+    [
+        (four("away"), True),
+        # For too short a time, and one account alone.
+        (four("away", at=0.5), False),
+        ([("away", "a", at) for at in (1.0, 2.0, 3.0, 4.0, 5.0)], False),
+        ([*four("away")[:3], ("page", "d", 2.0), *four("away")[3:]], False),
+        ([*four("away")[:3], ("denied", "d", 2.0), *four("away")[3:]], False),
+        (four("limited"), False),
+        (four("broken"), False),
+        ([*four("away"), ("page", "e", 3.0)], False),
+    ],
+)
+def test_an_outage_is_nothing_but_passing_errors_in_several_scopes(
+    answers: list[tuple[str, str, float]], *, is_on: bool
+) -> None:
+    assert observed(*answers).is_on is is_on
+
+
+def test_the_pauses_of_an_outage_grow_to_a_minute_and_what_was_sent_before_does_not_count() -> None:
+    outage, pauses = observed(*four("away")), []
+    assert outage.observe("e", ANSWERS["away"], 2.5) == outage
+    for _ in range(8):
+        pauses.append(outage.pause)
+        outage = outage.observe("a", ANSWERS["away"], outage.next_at)
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]

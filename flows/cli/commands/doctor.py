@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,16 +14,19 @@ from humanize import naturalsize
 
 from connectors.buckets import BucketError
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
-from connectors.warehouse.maintenance.inspection import Inspection, inspect
+from connectors.warehouse.maintenance.clock import find_ahead
+from connectors.warehouse.publish.publish import find_refusal
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.storage.connection import explained
 from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseError
 from connectors.warehouse.storage.holder import holder
+from connectors.warehouse.storage.identity import read_warehouse
 from flows.cli.current import current_snapshot
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import Answer, ask, check_line, describe_check, err
 from flows.clock import SystemClock
-from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
+from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.prefect_environment import prefect_api_url
 from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings, load
@@ -33,6 +35,7 @@ from flows.engine.resources import check_clock, check_places, make_client, unwri
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.words import count, moment, span
+from models.clock import Ahead
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
 from models.findings import Finding, Severity, several
@@ -62,14 +65,16 @@ ok, note, bad = (partial(_finding, each) for each in (Severity.INFORMATION, Seve
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the checks judge: the settings, and what the warehouse and the state say, or the error in reading them.
+    """What the checks judge: the settings, and what the warehouse and the state say, or the error in opening them.
 
-    `service` is the address that the warehouse was filled from, `cooldowns` the end of each scope's wait.
+    `ahead` are stored times in the future, `refused` is why the data would not be published, `service` the address that
+    the warehouse was filled from. `cooldowns` has the end of each scope's wait.
     """
 
     settings: Settings
     now: datetime
-    inspection: Inspection = field(default_factory=Inspection)
+    ahead: Ahead | None = None
+    refused: str | None = None
     service: str | None = None
     cooldowns: Mapping[str, datetime] = field(default_factory=dict)
     is_erasing: bool = False
@@ -84,29 +89,35 @@ class Facts:
 
 
 def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> Facts:
-    """Inspect the warehouse, with every byte of its raw store if `is_whole`, and the state.
+    """Open the files as a run does; with `is_whole`, read every byte of the raw store, too.
 
     That they do not belong together, or that the clock is behind, is a problem, too.
     """
-    from connectors.state.database import state_path
-    from connectors.state.identity import read_identity, read_operations, read_service, read_unmerged
+    from connectors.state.identity import read_identity, read_operations, read_service
     from connectors.state.progress import read_cooldowns
-    from flows.engine.files import check_pair, open_existing_state
+    from connectors.warehouse.raw.parts import find_parts, read_part
+    from flows.engine.files import check_pair, open_existing_state, open_files
 
-    places = settings.warehouse, settings.raw_folder(), settings.snapshot_file(), publication(settings, at=now)
     try:
-        with open_existing_state(settings.warehouse) as state:
-            inbox = set() if state is None else state.read(read_unmerged)
-            found = inspect(*places, inbox=inbox, reads_parts=is_whole, now=now, pause=time.sleep)
-            of_state = Identity(NEW, 0) if state is None else state.read(read_identity)
-            check_pair(state_path(settings.warehouse), of_state, settings.warehouse, found.identity)
-            if state is None:
-                return Facts(settings, now, found)
+        if not settings.warehouse.exists():
+            with open_existing_state(settings.warehouse) as state:
+                if state is not None:
+                    check_pair(state.path, state.read(read_identity), settings.warehouse, Identity(NEW, 0))
+            return Facts(settings, now)
+        with open_files(settings, "gramhouse doctor", now=now) as files, explained(files.path):
+            state, db = files.state, files.db
             state.read(check_clock, now=now)
-            cooldowns, operations = state.read(read_cooldowns, now=now), state.read(read_operations)
-            return Facts(settings, now, found, state.read(read_service), cooldowns, OPERATION in operations)
+            refused = find_refusal(db, settings.snapshot_file(), publication(settings, at=now))
+            of_state = state.read(read_service), state.read(read_cooldowns, now=now)
+            is_erasing = OPERATION in state.read(read_operations)
+            facts = Facts(settings, now, find_ahead(db, now=now), refused, *of_state, is_erasing)
+            parts = find_parts(files.raw, merged_seq=read_warehouse(db).merged_seq) if is_whole else ()
+        # Without the lock, because it takes long for a large store. Parts do not change.
+        for part in parts:
+            read_part(part)
     except (WarehouseError, OSError) as error:
         return Facts(settings, now, problem=error)
+    return facts
 
 
 def _is_of_block(settings: Settings, *names: str) -> bool:
@@ -189,7 +200,7 @@ def _refused(facts: Facts, scope: str, error: "ApiError") -> Finding:
     if seconds is None:
         return note(f"{error}. Rate-limited; not retried")
     text = f"{error}. Rate-limited for {span(seconds)}; not retried"
-    is_ours = facts.inspection.is_current and service_refusal(facts.service, settings.address()) is None
+    is_ours = settings.warehouse.exists() and service_refusal(facts.service, settings.address()) is None
     if is_ours and keep_cooldown(settings, scope, seconds):
         return note(f"{text}. Syncs wait as long")
     return note(f"{text}. Fix: wait as long before you sync: this wait could not be stored.")
@@ -214,7 +225,7 @@ def _configuration(facts: Facts) -> Iterator[Finding]:
 
 
 def _warehouse(facts: Facts) -> Iterator[Finding]:
-    settings, file, found = facts.settings, facts.settings.warehouse, facts.inspection
+    settings, file = facts.settings, facts.settings.warehouse
     refusal = service_refusal(facts.service, settings.base_url) if settings.base_url else None
     if writing := holder(file):
         yield note(f"{file} is locked by {writing}; a sync would wait or exit with code 4")
@@ -226,14 +237,14 @@ def _warehouse(facts: Facts) -> Iterator[Finding]:
         raise facts.problem
     elif facts.is_erasing:
         yield bad(UNFINISHED)
-    elif ahead := found.ahead:
+    elif ahead := facts.ahead:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
         yield bad(f"{text}. Fix: {fix}.")
     elif refusal:
         yield bad(refusal)
-    elif found.refused is not None:
-        yield bad(f"its data cannot be published: {found.refused}")
+    elif facts.refused is not None:
+        yield bad(f"its data cannot be published: {facts.refused}")
     else:
         bound = f"; filled from {facts.service}" if facts.service else ""
         yield ok(f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
@@ -300,7 +311,7 @@ _CHECKS: Mapping[str, Callable[[Facts], Iterable[Finding]]] = {
     "schedules": _schedules,
 }
 
-_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ProcessError, ClusterLost, OSError)
+_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ClusterLost, OSError)
 
 
 def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Finding]:

@@ -215,4 +215,5 @@ def test_what_makes_every_command_that_writes_fail_is_found(doctor: Doctor, monk
                 findings = json.loads(out)["findings"]
                 bad = [one["message"] for one in findings if (one["check"], one["verdict"]) == (check, "bad")]
                 assert (code in {1, 2}, any(message in text for text in bad)) == (True, True), (name, bad)
-                assert doctor.run_cli("sync")[0] in {1, 2, 3}, name
+                # A sync reads no part that it does not need.
+                assert doctor.run_cli("sync")[0] in ({0} if name == "part cut" else {1, 2, 3}), name

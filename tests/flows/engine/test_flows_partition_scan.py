@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import re
 from collections.abc import Callable
 from itertools import groupby
@@ -14,15 +13,12 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import hint_for
-from connectors.source.retry import TRIES
 from connectors.state.inbox import count_landings
 from connectors.warehouse.maintenance.rebuild import rebuild
 from flows.config.mapping import MappingSettings
-from flows.engine.warehouse import Warehouse
 from flows.pipeline import run_sync
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
-from models.landing import PageCommit
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.api.asked import Asked
@@ -61,24 +57,6 @@ async def _killed(folder: Path, service: ListedApi, fault: Callable[[Asked], Bas
     with pytest.raises(RuntimeError, match="killed"):
         await _run(folder, service)
     service.fault = lambda _: None
-
-
-async def test_no_page_is_asked_for_before_the_one_before_it_has_landed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    happened: list[str | None] = []
-    land = Warehouse.land
-
-    async def landing(self: Warehouse, commit: PageCommit) -> None:
-        await land(self, commit)
-        if commit.checkpoint is not None and commit.checkpoint.partition.surface == "posts":
-            happened.append(f"landed {commit.checkpoint.pages}")
-
-    monkeypatch.setattr(Warehouse, "land", landing)
-    service = ListedApi(accounts=1, posts=5)
-    service.fault = lambda asked: happened.append(asked.cursor) if asked.is_posts(1) else None
-    await _run(tmp_path, service)
-    assert happened == [None, "landed 1", "c2", "landed 2", "c4", "landed 3"]
 
 
 async def test_a_setting_lets_expired_accounts_be_scanned_and_nothing_of_them_is_removed(tmp_path: Path) -> None:
@@ -316,6 +294,14 @@ async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_ca
     assert report.accounts < 200
 
 
+async def test_a_denied_scope_ends_the_scans_of_media_and_all_accounts_are_listed(tmp_path: Path) -> None:
+    service = ListedApi(accounts=60, fault=lambda asked: refuse("api_scope_denied") if asked.number else None)
+    report, outcomes = await _run(tmp_path, service)
+    assert (report.state, report.accounts, outcomes.pop(("", ""))[0]) == (RunState.FAILED, 60, "complete")
+    assert {row[3] for row in outcomes.values()} == {"api_scope_denied"}
+    assert sum(asked.number is not None for asked in service.requests) < 60
+
+
 def _once(number: int, action: Action) -> Callable[[Asked], Action | None]:
     """Refuse the posts after this many requests of them."""
     left = iter(range(number))
@@ -365,24 +351,6 @@ async def test_an_old_scan_is_continued_and_then_begins_again(
     service.clock.days(1)
     assert (await _run(tmp_path, service))[0].state is RunState.COMPLETE
     assert service.post_cursors() == next_asked
-
-
-async def test_the_failure_of_an_old_scan_is_kept_although_it_begins_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    service = SpoiledApi(accounts=1, posts=3)
-    await _killed(tmp_path, service, lambda asked: RuntimeError("killed") if asked.cursor == "c2" else None)
-    service.clock.days(2)
-    unreadable = [TWO_LISTS.encode()] * TRIES
-    service.spoil = lambda _, page: unreadable.pop() if unreadable else page
-    with caplog.at_level(logging.WARNING, "flows.engine"):
-        report, _ = await _run(tmp_path, service)
-    assert (report.state, unreadable) == (RunState.COMPLETE, [])
-    [(_, *found)] = stored(tmp_path, _QUARANTINE)
-    assert found == [2, None, TWO_LISTS]
-    [line] = [message for message in caplog.messages if "malformed_page" in message]
-    assert any(str(asked.correlation_id) in line for asked in service.requests if asked.is_posts(1))
-    assert stored_state(tmp_path, "SELECT state FROM checkpoints WHERE surface = 'posts'") == [("complete",)]
 
 
 async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
