@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
 
-from models.mapping import Keys, to_keys
+from models.mapping import Keys, to_keys, to_words
 from models.mapping import Mapping as MediaMapping
 from models.views import CHILDREN, MEDIA, own_columns
 
@@ -57,8 +57,7 @@ _DIGEST = 8
 # Reserved words of SQL (FROM duckdb_keywords()), which would require quotes, and words that DuckDB does not accept as a
 # column name in every context.
 KEYWORDS = frozenset(
-    re.findall(
-        r"\w+",
+    to_words(
         """
     all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast check
     collate collation column concurrently constraint create cross default deferrable desc describe distinct do else end
@@ -127,23 +126,16 @@ def table_name(table: str, keys: Keys) -> str:
 # In the order in which they are decided: a reel is a video too, and a carousel has images and videos. Words in lower
 # case and without other characters than letters.
 _WORDS: Mapping[str, tuple[str, ...]] = {
-    "reel": ("reel", "reels", "clip", "clips"),
-    "carousel": ("carousel", "carouselalbum", "carouselcontainer", "album", "sidecar", "graphsidecar"),
-    "video": ("video", "graphvideo", "igtv"),
-    "image": ("image", "graphimage", "photo", "picture"),
+    "reel": to_words("reel reels clip clips"),
+    "carousel": to_words("carousel carouselalbum carouselcontainer album sidecar graphsidecar"),
+    "video": to_words("video graphvideo igtv"),
+    "image": to_words("image graphimage photo picture"),
 }
 
 # Fields that tell reels from other videos, or the type where no candidate of `media_type` does.
-_PATHS = frozenset(
-    {
-        "/media_product_type",
-        "/mediaProductType",
-        "/product_type",
-        "/productType",
-        "/media/product_type",
-        "/media/productType",
-        "/__typename",
-    }
+_PATHS = to_words(
+    "/media_product_type /mediaProductType /product_type /productType /media/product_type /media/productType"
+    " /__typename"
 )
 
 

@@ -111,7 +111,8 @@ def _camel(word: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-def _words(text: str) -> tuple[str, ...]:
+def to_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text."""
     return tuple(text.split())
 
 
@@ -121,7 +122,7 @@ def _column(text: str) -> ColumnMapping:
     return ColumnMapping(name, Reading(reading), tuple(paths))
 
 
-_MEDIA_ID = _words("/id /media_id /mediaId /pk /ig_id /igId")
+_MEDIA_ID = to_words("/id /media_id /mediaId /pk /ig_id /igId")
 
 _COLUMNS = (
     _column("media_type text /media_type /mediaType /type /media/type /kind"),
@@ -142,7 +143,7 @@ _COLUMNS = (
     ),
 )
 
-_CHILDREN = _words(
+_CHILDREN = to_words(
     """
     /children/data /children/items /children /carousel_media /carouselMedia /carousel/items /carousel/children
     /carousel /child_media /childMedia
@@ -156,7 +157,7 @@ _MEDIA_TYPE, _MEDIA_URL = (
 _CHILD_COLUMNS = (ColumnMapping("child_id", Reading.TEXT, _MEDIA_ID), _MEDIA_TYPE, _MEDIA_URL)
 
 # Keys that end in _count or Count are counts without being listed here.
-_COUNT_WORDS = _words(
+_COUNT_WORDS = to_words(
     """
     count likes comments shares saves saved bookmarks views plays reach impressions reposts replies reactions
     interactions total_interactions engagement exits taps_forward taps_back swipes_forward follows profile_visits

@@ -3,7 +3,6 @@
 from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as insert_or_update
 
 from connectors.state.inbox import count_landings
 from connectors.state.progress import abandon_scans
@@ -68,13 +67,13 @@ def move_times(connection: Connection, *, now: datetime) -> Ahead | None:
 
 
 def begin_operation(connection: Connection, kind: str, detail: str = "{}", *, now: datetime) -> int:
-    """Add the row of an operation, or replace the detail of one that was interrupted; return its landing number.
+    """Add the row of an operation, or replace that of one that was interrupted; return its landing number.
 
     The row stays until the operation is done, so that it begins again after a kill.
     """
     seq = count_landings(connection, 1) + 1
-    put = insert_or_update(operations).values(kind=kind, seq=seq, began_at=now, detail=detail)
-    connection.execute(put.on_conflict_do_update(index_elements=["kind"], set_={"seq": seq, "detail": detail}))
+    put = insert(operations).prefix_with("OR REPLACE")
+    connection.execute(put.values(kind=kind, seq=seq, began_at=now, detail=detail))
     return seq
 
 

@@ -157,8 +157,8 @@ def test_a_merge_runs_no_statement_without_work(rig: Rig) -> None:
         return number
 
     scan = rig.scan()
-    assert statements_of(scan.page(item("a", x=1), item("b"))) <= 8
-    assert statements_of(scan.page(item("c", x=1), item("d"))) <= 15
+    assert statements_of(scan.page(item("a", x=1), item("b"))) <= 6
+    assert statements_of(scan.page(item("c", x=1), item("d"))) <= 14
     assert statements_of(scan.close(item("e"))) <= 20
 
 

@@ -168,11 +168,18 @@ def _write_raw(folder: Path, records: Records, arrived: pa.Table, listed: pa.Tab
     changed = listed.filter(listed["is_changed"])
     if not changed.num_rows:
         return None
-    numbers = changed["n"].to_pylist()
-    rows = arrived.take(changed["n"]).append_column("media_id", changed["media_id"])
-    rows = rows.append_column("payload", pa.array([records.raws[n] for n in numbers], pa.binary()))
-    write_part(folder, records.page(numbers[0]).seq, rows.select(_RAW).rename_columns(SCHEMA.names))
-    return records.page(numbers[0]).seq
+    numbers, rows = changed["n"].to_pylist(), arrived.take(changed["n"])
+    pages = [records.page(n) for n in numbers]
+    more = {
+        "media_id": changed["media_id"],
+        "run_id": pa.array([page.run_id for page in pages], pa.string()),
+        "correlation_id": pa.array([page.correlation_id for page in pages], pa.string()),
+        "payload": pa.array([records.raws[n] for n in numbers], pa.binary()),
+    }
+    for name, values in more.items():
+        rows = rows.append_column(name, values)
+    write_part(folder, pages[0].seq, rows.select(_RAW).rename_columns(SCHEMA.names))
+    return pages[0].seq
 
 
 def _write_items(

@@ -34,7 +34,7 @@ WHEN NOT MATCHED THEN INSERT BY NAME
 CREATE OR REPLACE TEMP TABLE listed AS
 WITH listings AS (
     SELECT
-        a.* EXCLUDE (run_id, correlation_id), b.media_id, b.content_hash, b.published_at, b.permalink,
+        a.*, b.media_id, b.content_hash, b.published_at, b.permalink,
         {{{counts}}} AS counts, first_value(b.n) OVER item AS item, lead(b.n) OVER item IS NULL AS is_last,
         lag(struct_pack(
             seq := a.seq, content_hash := b.content_hash, published_at := b.published_at, permalink := b.permalink,

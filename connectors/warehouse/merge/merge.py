@@ -15,7 +15,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.items import merge_items
-from connectors.warehouse.merge.reading import Records, Rejected, read_records
+from connectors.warehouse.merge.reading import Rejected, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
@@ -60,7 +60,7 @@ def merge_batch(
     """
     records = read_records(batch, paths)
     items = merge_items(db, records, mapping, raw)
-    counted = _count_records(records) + items.counted
+    counted = records.counted + items.counted
     findings = [_finding(page, "same_id", media_id) for page, media_id in items.shared_ids]
     if records.accounts:
         rows = [{"n": n, **one} for n, one in enumerate(records.accounts)]
@@ -84,16 +84,6 @@ def merge_batch(
 def _offer_rows(db: DuckDBPyConnection, name: str, rows: Sequence[Row]) -> None:
     """Let statements read rows as a table; a column has the type of its values, which NULL alone fits any."""
     db.register(name, pa.Table.from_pylist([*rows]))
-
-
-def _count_records(records: Records) -> Counted:
-    counted = Counted()
-    for page, size in zip(records.pages, records.sizes, strict=True):
-        # Records from the quarantine, which no scan asked for, were counted when they were received.
-        if page.scan_id:
-            counted[page.run_seq, "pages"] += 1
-            counted[page.run_seq, "items"] += size
-    return counted
 
 
 def _finding(page: Landing, finding: str, record_id: str | None) -> Row:

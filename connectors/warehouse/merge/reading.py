@@ -1,5 +1,6 @@
 """Splits landed pages into their records: items with hashes of their bytes, accounts, and rejected ones. No IO."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -18,7 +19,6 @@ from models.mapping import Mapping as MediaMapping
 _OF_PAGE = (
     ("partition.account_id", pa.string()), ("partition.surface", pa.string()), ("seq", pa.int64()),
     ("began_seq", pa.int64()), ("received_at", pa.timestamp("us", tz="UTC")), ("run_seq", pa.int64()),
-    ("run_id", pa.string()), ("correlation_id", pa.string()),
 )  # fmt: skip
 
 
@@ -40,27 +40,27 @@ class Rejected(NamedTuple):
 class Records:
     """The records of a batch, in the order in which they were listed. An item's number is its place in `raws`.
 
-    `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page. `sizes`
-    are the numbers of records on the pages, and `unknown_fields` those of accounts and pages that the API's contract
-    does not define. `accounts` are rows of a catalogue with their page: the id in lower case, because ids are
-    case-insensitive (API 2), and what the record `said`; None if it is malformed.
+    `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page.
+    `unknown_fields` are those of accounts and pages that the API's contract does not define. `counted` are numbers of
+    pages and of records, by run. `accounts` are rows of a catalogue with their page: the id in lower case, because ids
+    are case-insensitive (API 2), and what the record `said`; None if it is malformed.
     """
 
     pages: Sequence[Landing]
-    sizes: list[int] = field(default_factory=list)
     raws: list[bytes] = field(default_factory=list)
     page_of: list[int] = field(default_factory=list)
     position: list[int] = field(default_factory=list)
     accounts: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     unknown_fields: list[Field] = field(default_factory=list)
+    counted: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     def page(self, number: int) -> Landing:
         """Return the page of an item."""
         return self.pages[self.page_of[number]]
 
     def arrived(self) -> pa.Table:
-        """Return the items as a table: number, partition, landing, run, and the hash of the bytes."""
+        """Return the items as a table: number, partition, landing, and the hash of the bytes."""
         pages = pa.table(
             {name.rpartition(".")[2]: pa.array(map(attrgetter(name), self.pages), kind) for name, kind in _OF_PAGE}
         )
@@ -76,6 +76,9 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
     """Return the records of the pages of a batch; items are not decoded yet."""
     records = Records([page for page in batch if page.body])
     for number, page in enumerate(records.pages):
+        # Records from the quarantine, which no scan asked for, were counted when they were received.
+        counts = page.scan_id != ""
+        records.counted[page.run_seq, "pages"] += counts
         try:
             if page.partition.account_id:
                 read = read_media_page(page.body, paths)
@@ -86,13 +89,12 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
                 read = read_account_page(page.body)
                 _list_accounts(records, page, read)
         except Unreadable as error:
-            records.sizes.append(0)
             reason, digest = f"The page cannot be read: {error}.", xxh3_64_intdigest(page.body)
             # It may have any bytes.
             text = page.body.replace(b"\0", b"\\x00").decode(errors="backslashreplace")
             records.rejected.append(Rejected(page, None, reason, text, digest, hides_an_id=True))
             continue
-        records.sizes.append(len(read.records))
+        records.counted[page.run_seq, "items"] += counts * len(read.records)
         of_page = "media_page" if page.partition.account_id else "account_page"
         for name in sorted(read.unknown_fields):
             resource = "account" if name.startswith("items[].") else of_page
