@@ -14,9 +14,6 @@ import pytest
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
 from flows.pipeline import run_sync
-from flows.reporting.for_prefect import list_events, markdown
-from flows.reporting.reader import Reader
-from flows.reporting.run_report import last_report
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi, uuid
 from tests.operator import Cli
@@ -177,18 +174,3 @@ def test_an_export_and_the_raw_store_stay_in_their_folders(folder: Path, tmp_pat
     with duckdb.connect() as db:
         asked = db.execute(f"SELECT media_id FROM '{tmp_path}/out/media.parquet' WHERE surface = 'posts'").fetchall()
     assert {media_id for (media_id,) in asked} == set(IDS)
-
-
-def test_prefect_receives_only_text(folder: Path) -> None:
-    with open_snapshot(folder / "analytics.duckdb") as snapshot:
-        found = last_report(Reader(snapshot))
-    assert found is not None
-    assert found.failure_groups
-    page = markdown(found)
-    assert not STEERING & set(page)
-    outside = "".join(page.split("`")[::2])
-    for harm in ("<script", "<img", "javascript:", "evil.example", "mermaid"):
-        assert harm not in outside
-    message = json.dumps(list_events(found))
-    assert not {"<", "`", "@", "://"} & set(message)
-    assert "evil.example)" not in message

@@ -53,9 +53,9 @@ def accounts(
 
 
 def _list_accounts(rows: Sequence[Record], removed: int, now: datetime) -> Iterator[RenderableType]:
-    columns = {each: each for each in _SURFACES} | {"scanned": "scanned"}
-    scanned = [each["media_as_of"] and f"{naturaldelta(now - each['media_as_of'])} ago" for each in rows]
-    shown = [each | {"scanned": at or "never"} for each, at in zip(rows, scanned, strict=True)]
+    columns = {each: each for each in _SURFACES} | {"scan age": "age"}
+    ages = (each["media_as_of"] and naturaldelta(now - each["media_as_of"]) for each in rows)
+    shown = [each | {"age": age or "never"} for each, age in zip(rows, ages, strict=True)]
     yield from listing(shown, {"account": "ig_username", "account id": "account_id", **columns}, prose=["account"])
     # Below the table: a narrow terminal has no room for another column.
     for each in rows:
