@@ -80,12 +80,11 @@ def _limited(run: Run) -> Iterator[Finding]:
     allowed, fixed = run.requests.rate.allowed, run.resources.rate.fixed
     if allowed is None:
         return
-    rate, refused = per_second(allowed), count(run.progress.refused, "request")
-    severity, fix = Severity.INFORMATION, ""
-    text = f"The service allows {rate}; pace kept ({refused} refused)"
+    severity, kept, fix = Severity.INFORMATION, "; pace kept", ""
     if fixed is not None:
-        severity, fix = Severity.WARNING, "lower the setting, or remove it, so that runs find out what it allows"
-        text = f"The service allows {rate}, and GRAMHOUSE_REQUESTS_PER_SECOND is {fixed:g} ({refused} refused)"
+        severity, kept = Severity.WARNING, f", and GRAMHOUSE_REQUESTS_PER_SECOND is {fixed:g}"
+        fix = "lower the setting, or remove it, so that runs find out what it allows"
+    text = f"The service allows {per_second(allowed)}{kept} ({count(run.progress.refused, 'request')} refused)"
     yield Finding("requests_per_second", severity, text, fix, count=round(allowed))
 
 

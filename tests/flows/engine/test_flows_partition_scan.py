@@ -294,6 +294,14 @@ async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_ca
     assert report.accounts < 200
 
 
+async def test_a_denied_scope_ends_the_scans_of_media_and_all_accounts_are_listed(tmp_path: Path) -> None:
+    service = ListedApi(accounts=60, fault=lambda asked: refuse("api_scope_denied") if asked.number else None)
+    report, outcomes = await _run(tmp_path, service)
+    assert (report.state, report.accounts, outcomes.pop(("", ""))[0]) == (RunState.FAILED, 60, "complete")
+    assert {row[3] for row in outcomes.values()} == {"api_scope_denied"}
+    assert sum(asked.number is not None for asked in service.requests) < 60
+
+
 def _once(number: int, action: Action) -> Callable[[Asked], Action | None]:
     """Refuse the posts after this many requests of them."""
     left = iter(range(number))
