@@ -121,6 +121,10 @@ GOALS = (
     Goal("incremental, 1,000 x 500: requests of posts a day", "incremental-500k", "requests_of_posts_a_day", 3500),
     Goal("incremental, 1,000 x 500: all requests a day", "incremental-500k", "requests_a_day", 4600),
     Goal("incremental, 1,000 x 500: posts missed", "incremental-500k", "missed", 0),
+    Goal("sync --due, 1,000 accounts: requests over those of today", "due-1000", "requests_over_today", 0.5),
+    Goal("sync --due, 1,000 accounts: posts seen a day or more late", "due-1000", "late_share", 0.06),
+    Goal("sync --due, 1,000 accounts: posts seen later than the goal", "due-1000", "later_than_goal", 0),
+    Goal("sync --due, 1,000 accounts: ages stated that are not true", "due-1000", "wrong_ages", 0),
     Goal(
         "limited accounts: requests that came too early",
         "limits-100k",

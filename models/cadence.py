@@ -113,8 +113,10 @@ def read_goals(text: str) -> Goals:
 
 
 def window(surface: str, goals: Goals) -> timedelta:
-    """Return the time before a closed scan in which new items are counted."""
-    return _STORIES_WINDOW if surface in LIFETIMES else max(_LEAST_WINDOW, _SCANS_AN_ITEM * goals[surface])
+    """Return the time before a closed scan in which new items are counted; 0 if the interval is the goal anyway."""
+    if surface in LIFETIMES:
+        return _STORIES_WINDOW
+    return max(_LEAST_WINDOW, _SCANS_AN_ITEM * goals[surface]) if goals[surface] > DAY else timedelta()
 
 
 def find_interval(surface: str, new: int, goals: Goals) -> tuple[timedelta, DueReason]:

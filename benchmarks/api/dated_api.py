@@ -22,7 +22,7 @@ from flows.reporting.run_report import RunReport
 from models.incremental import SyncMode
 
 PER_DAY = 2
-_START = datetime(2026, 1, 1, 2, 15, tzinfo=UTC)
+START = datetime(2026, 1, 1, 2, 15, tzinfo=UTC)
 _COUNTS_CHANGE_FOR = 28
 _CAPTION = "A caption of the usual length, with a few words on what is to be seen here. " * 3
 
@@ -36,7 +36,7 @@ class ShiftedClock:
 
     def now(self) -> datetime:
         """Return the simulated time."""
-        return _START + timedelta(days=self.days, seconds=self.monotonic())
+        return START + timedelta(days=self.days, seconds=self.monotonic())
 
     def monotonic(self) -> float:
         """Return the seconds since the start, without the shift."""
@@ -63,7 +63,7 @@ class DatedApi:
 
     def published_at(self, post: int) -> datetime:
         """Return when a post was published."""
-        return _START - timedelta(hours=1) + timedelta(hours=24 / PER_DAY * (post + 1 - self.posts))
+        return START - timedelta(hours=1) + timedelta(hours=24 / PER_DAY * (post + 1 - self.posts))
 
     async def send(self, request: ApiRequest) -> Response:
         """Return the response to a request."""

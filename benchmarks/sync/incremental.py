@@ -1,11 +1,14 @@
 """Daily incremental syncs compared with daily full scans: requests, seconds, and posts missed.
 
     python -m benchmarks.sync.incremental [--accounts 100] [--posts 500] [--days 30] [--full-days 2]
+    python -m benchmarks.sync.incremental --fresh-within posts=7d,stories=6h [--accounts 100] [--days 14]
 
 Each account publishes two posts a day, and the counts of a post change for 28 days. The scenario simulates the clock,
 so all runs are in this process, with a fake API and no network: the requests are exact, the seconds only useful as a
 ratio. After every day the snapshot is compared with the fake API: it must contain the posts published after
 `freshness.covered_from`, with their current counts; after a full refresh, all posts.
+
+With --fresh-within, see due.py.
 """
 
 import argparse
@@ -21,6 +24,7 @@ from benchmarks.api.dated_api import PER_DAY, DatedApi, ShiftedClock, run_day
 from benchmarks.measuring.options import create_parser, temporary_folder
 from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Sample
+from benchmarks.sync.due import compare
 from models.incremental import SyncMode
 
 
@@ -92,7 +96,11 @@ def main() -> None:
     parser = create_parser(__doc__, accounts=100, posts=500)
     for name, default in (("days", 29), ("full-days", 2), ("every", 7)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--fresh-within", metavar="GOALS", help="compare `sync --due` with these goals instead")
     args = parser.parse_args()
+    if args.fresh_within:
+        compare(args)
+        return
     with temporary_folder(args) as folder:
         found = asyncio.run(measure(args, folder))
     full, recent = found["full_refresh"][1:], found["incremental"][1:]

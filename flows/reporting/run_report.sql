@@ -69,7 +69,7 @@ SELECT
     greatest(
         epoch(getvariable('made_at')) - epoch(min(stale_at)) + getvariable('stale_after'), 0
     )::BIGINT AS age_seconds,
-    getvariable('stale_after') AS stale_after
+    getvariable('stale_after') AS stale_after, min(due_at) AS due_at
 FROM fresh GROUP BY surface ORDER BY surface
 
 -- name: stale

@@ -1,5 +1,7 @@
 """When the feeds of listed accounts are due: read from the warehouse or a snapshot, decided in models/cadence.py."""
 
+from datetime import UTC, datetime
+
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
@@ -16,9 +18,15 @@ def read_dues(db: DuckDBPyConnection, goals: Goals, *, scan_expired: bool) -> Du
     found = db.execute(_SQL["histories"], {"surfaces": [*goals], "windows": seconds})
     dues = dict[Partition, Due]()
     while row := found.fetchone():
-        resource, account_id, surface, is_expired, first_seen_at, closed_at, new, outcome, *last = row
-        history = History(first_seen_at, closed_at, new, outcome and OutcomeKind(outcome), *last)
+        resource, account_id, surface, is_expired, first_seen_at, closed_at, new, outcome, code, tried_at, after = row
+        kind = outcome and OutcomeKind(outcome)
+        closed_at, tried_at, after = map(_in_utc, (closed_at, tried_at, after))
+        history = History(first_seen_at.replace(tzinfo=UTC), closed_at, new, kind, code, tried_at, after)
         is_never = is_expired and not scan_expired
         due = Due(None, DueReason.TOKEN_EXPIRED) if is_never else decide_due(surface, history, goals)
         dues[Partition(resource, account_id, surface)] = due
     return dues
+
+
+def _in_utc(at: datetime | None) -> datetime | None:
+    return at and at.replace(tzinfo=UTC)

@@ -6,6 +6,7 @@ SELECT
         SELECT if(count(f.complete_at) = count(*), min(greatest(f.complete_at, f.recent_at)), NULL)
         FROM freshness AS f WHERE f.account_id = a.account_id
     ) AS media_as_of,
+    (SELECT min(due_at) FROM due_scans AS d WHERE d.account_id = a.account_id) AS due_at,
     a.account_id
 FROM accounts AS a
 LEFT JOIN core.media AS m ON m.account_id = a.account_id AND m.removed_at IS NULL

@@ -159,7 +159,8 @@ def _describe_data(found: Record) -> Iterator[tuple[str, str]]:
             oldest = f"the oldest {naturaldelta(fact['age_seconds'])} ago"
             rest = f"{never:,} never scanned to the end" if never else oldest
             refreshed = f"{fact['surface']} refreshed within {span(fact['stale_after'])}"
-            yield WARN if never else DONE, f"{accounts - never:,} of {count(accounts, 'account')}: {refreshed}; {rest}."
+            text = f"{accounts - never:,} of {count(accounts, 'account')}: {refreshed}; {rest}"
+            yield WARN if never else DONE, f"{text}; the next is due {moment(fact['due_at'])} UTC."
     for fact in found["recent"]:
         recent, full = naturaldelta(fact["recent"]), naturaldelta(fact["complete"])
         ages = f"oldest recent scan {recent} ago, oldest full scan {full} ago"

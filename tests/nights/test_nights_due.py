@@ -1,0 +1,53 @@
+"""`sync --due` as cron starts it: what is due is scanned, and when nothing is, one line says when something is."""
+
+import pytest
+
+from tests.nights.conftest import Operator
+from tests.nights.service import Service
+
+
+def test_two_days(operator: Operator) -> None:
+    service = operator.connect(Service(accounts=2, posts=3))
+    operator.set(fresh_within="posts=2d,stories=6h")
+    made = dict[int, int]()
+    for hour in range(0, 49, 6):
+        before = len(service.asked)
+        done = operator.run("sync", "--due")
+        if len(service.asked) > before:
+            made[hour] = len(service.asked) - before
+        else:
+            assert done.text.startswith("Nothing is due before ")
+        operator.clock.days(6 / 24)
+    # The catalogue and the stories, of which there are none, once a day.
+    assert made == {0: 5, 24: 3, 48: 5}
+    assert operator.ask("SELECT selection, count(*) FROM runs WHERE kind = 'sync' GROUP BY ALL") == [("due", 3)]
+
+
+def test_nothing_due_is_said_and_planned(operator: Operator) -> None:
+    service = operator.connect(Service(accounts=1, posts=1))
+    operator.night()
+    operator.clock.days(-0.5)
+    asked = len(service.asked)
+    nothing = operator.run("sync", "--due", "--json")
+    assert nothing.json() == {
+        "state": "nothing_to_do",
+        "exit_code": 0,
+        "detail": "Nothing is due before 2126-03-02 02:15 UTC.",
+    }
+    assert operator.run("sync", "--due", "--plan").stdout.splitlines()[-1] == (
+        "Nothing would be scanned; 1 account not due before 2126-03-02 02:15 UTC."
+    )
+    assert len(service.asked) == asked
+    explained = operator.run("explain", service.names()[0]).text
+    assert ("2126-03-02 02:15" in explained, "goal" in explained) == (True, True), explained
+    assert operator.run("accounts", "--json").json()["accounts"][0]["due_at"].startswith("2126-03-02T02:15")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "fix"), [("stories", "15 */6 * * *", ""), ("fresh_within", "stories=24h", "use one")]
+)
+def test_what_cannot_be_set_is_refused(operator: Operator, setting: str, value: str, fix: str) -> None:
+    operator.connect(Service())
+    operator.set(**{setting: value})
+    text = operator.run("sync", "--due", code=2).text
+    assert (f"GRAMHOUSE_{setting.upper()}" in text, fix in text) == (True, True)
