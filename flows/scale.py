@@ -143,6 +143,8 @@ async def scan_piece(piece: Piece, client: ApiClient, clock: ContinuedClock) -> 
             account.pause = max(leave.seconds, account.budget.due(clock.monotonic()))
         except StopRun as stop:
             stopped_by = stop.failure
+            # The requests of the others would fail, too.
+            scanner.requests.left_bytes = 0
 
     await asyncio.gather(*map(scan, piece.accounts))
     return Scanned(piece.accounts, scanner.commits, scanner.progress, scanner.requests.rate, stopped_by)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-from connectors.source.errors import ApiError
 from connectors.source.responses import Response
 
 # Limits of consecutive pages without new items: pages of items seen before, and empty pages.
@@ -63,21 +62,19 @@ class LoopGuard(Memory):
         digest = None if cursor is None else _digest(cursor)
         if digest in self.cursors:
             why = f"the API returned a cursor again after {len(self.cursors)} cursors: the scan would never end"
-            raise ApiError(response.operation, "cursor_loop", why, correlation_id=response.correlation_id)
+            raise response.error("cursor_loop", why)
         if self.remember(identities):
             self.repeated = self.empty = 0
         elif response.page.records:
             self.repeated += 1
         else:
             self.empty += 1
-        if digest is not None:
-            self.cursors.add(digest)
-            if self.repeated >= MOST_REPEATED or self.empty >= MOST_EMPTY:
-                why = (
-                    f"{self.repeated} pages of items already seen in this scan and {self.empty} empty ones came in a"
-                    " row: the listing does not end"
-                )
-                raise ApiError(response.operation, "cursor_no_progress", why, correlation_id=response.correlation_id)
+        if digest is None:
+            return
+        self.cursors.add(digest)
+        if self.repeated >= MOST_REPEATED or self.empty >= MOST_EMPTY:
+            seen, empty = f"{self.repeated} pages of items already seen in this scan", f"{self.empty} empty ones"
+            raise response.error("cursor_no_progress", f"{seen} and {empty} came in a row: the listing does not end")
 
 
 def _digest(cursor: str) -> bytes:

@@ -31,6 +31,10 @@ class Response:
     correlation_id: str | None
     is_cached: bool = False
 
+    def error(self, code: str, message: str) -> ApiError:
+        """Return an error that a scan finds in its page."""
+        return ApiError(self.operation, code, message, correlation_id=self.correlation_id)
+
 
 def read_response(
     request: ApiRequest,

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from connectors.state.inbox import count_landings
-from connectors.state.progress import abandon_scans
+from models.checkpoint import ScanState
 from models.clock import Ahead
 from models.erasure import Forgotten, mark_of
 from models.identity import Identity
@@ -37,7 +37,9 @@ def read_service(connection: Connection) -> str | None:
 def bind_service(connection: Connection, base_url: str) -> None:
     """Let the data come from this address. Drops cursors and cooldowns if it came from another one."""
     if read_service(connection) not in (None, base_url):
-        abandon_scans(connection)
+        scanning = update(checkpoints).where(checkpoints.c.state == ScanState.SCANNING)
+        connection.execute(scanning.values(state=ScanState.ABANDONED, cursor=None))
+        connection.execute(delete(cooldowns))
     connection.execute(update(identity).values(base_url=base_url))
 
 

@@ -42,13 +42,6 @@ def forget_order(connection: Connection) -> None:
     connection.execute(update(checkpoints).where(in_order).values(order_broken_by="", known_seq=None))
 
 
-def abandon_scans(connection: Connection) -> None:
-    """Let no scan be continued, and no cooldown hold, because another service answers now."""
-    scanning = update(checkpoints).where(_of.state == ScanState.SCANNING)
-    connection.execute(scanning.values(state=ScanState.ABANDONED, cursor=None))
-    connection.execute(delete(cooldowns))
-
-
 def delete_progress(connection: Connection, account_ids: Collection[str]) -> Mapping[str, int]:
     """Delete the checkpoints and cooldowns of accounts; return how many, by table.
 

@@ -20,7 +20,7 @@ from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.json_log import Records, begin_json_log
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped
-from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
+from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
 from models.selection import SelectionError
@@ -33,7 +33,7 @@ _EXITS: Mapping[ExitCode, tuple[type[Exception], ...]] = {
     ExitCode.WRONG_USAGE: (SettingsError, SelectionError, OtherService, QueryError),
     ExitCode.BUSY: (WarehouseBusy,),
     ExitCode.PARTIAL: (SnapshotHides,),
-    ExitCode.FAILED: (WarehouseError, TrackerUnreachable, ProcessError, ClusterLost, BucketError, OSError),
+    ExitCode.FAILED: (WarehouseError, TrackerUnreachable, ClusterLost, BucketError, OSError),
 }
 
 # Commands whose failure is recorded even if they do not begin: schedules run them.

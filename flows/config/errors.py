@@ -18,11 +18,7 @@ def error_line(error: BaseException) -> str:
 
 
 class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not an error of ours
-    """The configured Prefect API cannot be used. The message is one line with the fix."""
-
-
-class ProcessError(Exception):
-    """A process did not start, or ended unexpectedly."""
+    """The Prefect API, configured or that of `up`, cannot be used. The message is one line with the fix."""
 
 
 class ClusterLost(Exception):  # noqa: N818 - a state of the cluster, not an error of ours

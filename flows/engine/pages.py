@@ -227,4 +227,4 @@ def _most_rejected(scan: Scan, response: Response) -> ApiError:
     if scan.partition == CATALOGUE:
         code, what = ACCOUNTS_REJECTED, "accounts are malformed"
     message = f"{scan.checkpoint.rejected:,} of {scan.checkpoint.items:,} {what}"
-    return ApiError(response.operation, code, message, correlation_id=response.correlation_id)
+    return response.error(code, message)

@@ -1,6 +1,6 @@
 """What a run would ask for, and why: from the snapshot, without a request, by the functions that begin scans."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -82,15 +82,12 @@ class Plan:
 
     def groups(self) -> list[Record]:
         """Return the number of scans and of requests by depth and reason, those with most requests first."""
-        scans, requests = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
+        found = defaultdict[tuple[str, str, str], list[int]](list)
         for each in self.scans:
-            key = (each.scan, each.reason, each.surface)
-            scans[key] += 1
-            requests[key] += each.requests
+            found[each.scan, each.reason, each.surface].append(each.requests)
         return [
-            {"surface": surface, "scan": scan, "reason": reason, "scans": scans[key], "requests": requests[key]}
-            for key in sorted(scans, key=lambda key: (-requests[key], key))
-            for scan, reason, surface in [key]
+            {"surface": surface, "scan": scan, "reason": reason, "scans": len(requests), "requests": sum(requests)}
+            for (scan, reason, surface), requests in sorted(found.items(), key=lambda each: (-sum(each[1]), each[0]))
         ]
 
     def of_catalogue(self) -> list[Record]:

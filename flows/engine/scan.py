@@ -86,15 +86,15 @@ class Scan:
 
         Raises ApiError if the page does not show how the scan continues, or what the service has now.
         """
-        page, operation, trace = response.page, response.operation, response.correlation_id
+        page = response.page
         if response.is_cached:
             why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
-            raise ApiError(operation, CACHED_ANSWER, why, correlation_id=trace)
+            raise response.error(CACHED_ANSWER, why)
         if self.account is not None:
             # The list may end with a page without a cursor if no page of it had one, now or last time.
             may_end = not self.had_cursor and not self.checkpoint.had_cursor
             if (fault := page.cursor_fault) is not None and not (fault.may_end and may_end):
-                raise ApiError(operation, fault.code, fault.message, correlation_id=trace)
+                raise response.error(fault.code, fault.message)
             records = [post.media_id or raw.decode() for post, raw in zip(posts, page.records, strict=True)]
             rejected = sum(post.media_id is None for post in posts)
         else:

@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from flows.config.errors import ProcessError
+from flows.config.errors import TrackerUnreachable
 from flows.orchestration.processes import REPORT_PATH
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -96,7 +96,7 @@ def _guarded_app(report: Path) -> OwnPagesOnly:
 def prefect_server(listening: socket.socket, report: Path) -> Iterator[None]:
     """Run Prefect's server on a thread during the block, on a socket that listens; it also shows the HTML report.
 
-    It has the environment of this process (`local_prefect`). Raises ProcessError if it does not start.
+    It has the environment of this process (`local_prefect`). Raises TrackerUnreachable if it does not start.
     """
     # Open pages of the UI would keep it from ending. Its log lines are those of Prefect.
     config = uvicorn.Config(_guarded_app(report), log_config=None, log_level="warning", timeout_graceful_shutdown=3)
@@ -106,7 +106,7 @@ def prefect_server(listening: socket.socket, report: Path) -> Iterator[None]:
     try:
         while not server.started:
             if not thread.is_alive():
-                raise ProcessError("Prefect's server did not start; its error is above.")
+                raise TrackerUnreachable("Prefect's server did not start. Fix: correct the error above.")
             time.sleep(0.1)
         yield
     finally:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -55,17 +55,14 @@ class Asker:
     def media(self, account_id: str, surface: str | None = "posts", *, key: str = DEMO_KEY, **query: object) -> Answer:
         return self.get(f"{ACCOUNTS}/{account_id}/media", key=key, surface=surface, **query)
 
-    def pages(self, path: str = ACCOUNTS, *, key: str = DEMO_KEY, **query: object) -> Iterator[Any]:
-        cursor = None
-        while True:
-            page = self.get(path, key=key, cursor=cursor, **query).json()
-            yield page
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return
-
-    def scan(self, path: str = ACCOUNTS, *, key: str = DEMO_KEY, **query: object) -> list[Any]:
-        return [item for page in self.pages(path, key=key, **query) for item in page["items"]]
+    def scan(self, *, key: str = DEMO_KEY) -> list[Any]:
+        """Return all accounts of a key."""
+        page = self.get(key=key).json()
+        items = page["items"]
+        while page["next_cursor"] is not None:
+            page = self.get(key=key, cursor=page["next_cursor"]).json()
+            items += page["items"]
+        return list(items)
 
     def account_id(self, position: int = 0) -> str:
         return self.sandbox.catalogue.draw.account_id(position)

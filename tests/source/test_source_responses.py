@@ -3,7 +3,6 @@
 import json
 import pickle
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -14,13 +13,11 @@ from connectors.source.endpoints import ACCOUNTS, ApiRequest, accounts_request, 
 from connectors.source.errors import RETRY, RULES, SKIP, WAIT, ApiError, Deferred, hint_for, rule_for
 from connectors.source.responses import read_response, read_retry_after
 from models.feeds import FEEDS
+from tests.conformance.contract_examples import ERRORS
 from tests.servers import TRACE
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 POSTS, CATALOGUE = FEEDS["posts"], accounts_request(None, 50)
-EXAMPLES = [
-    json.loads(path.read_text()) for path in sorted((Path(__file__).parents[1] / "contract").glob("[45]*.json"))
-]
 # Written by hand from the rules, not from the table under test.
 DECISIONS = {
     "api_invalid_content_length api_invalid_json api_invalid_request_url api_invalid_utf8": ("stop", "failed"),
@@ -78,23 +75,20 @@ def test_no_id_escapes_its_place_in_the_path(account_id: str) -> None:
 
 
 def test_every_published_refusal_is_read_and_ruled() -> None:
-    assert {one["body"]["error"]["code"] for one in EXAMPLES} == set(RULES) - set(OURS) == set(DECIDED)
+    assert ERRORS.keys() == set(RULES) - set(OURS) == set(DECIDED)
     requests = {request.operation: request for request in (CATALOGUE, feed_request(POSTS, "an-id", None, 50))}
-    for sent in EXAMPLES:
-        text, headers = (
-            sent["body"]["error"],
-            {name.replace("-", "_").lower(): value for name, value in sent["headers"].items()},
-        )
-        for operation in sent["operations"]:
-            error = refused(sent["status"], json.dumps(sent["body"]).encode(), requests[operation], **headers)
+    for code, sent in ERRORS.items():
+        headers = {name.replace("-", "_").lower(): value for name, value in sent.headers.items()}
+        for operation in sent.operations:
+            error = refused(sent.status, json.dumps(sent.body).encode(), requests[operation], **headers)
             failure = error.failure
-            assert (failure.operation, failure.status, failure.code) == (operation, sent["status"], text["code"])
+            assert (failure.operation, failure.status, failure.code) == (operation, sent.status, code)
             assert failure.correlation_id == headers["x_correlation_id"]
-            assert failure.message.startswith(text["message"])
-            assert (failure.disposition.value, failure.outcome) == DECIDED[text["code"]]
+            assert failure.message.startswith(sent.body["error"]["message"])
+            assert (failure.disposition.value, failure.outcome) == DECIDED[code]
             assert error.retry_after == (float(headers["retry_after"]) if "retry_after" in headers else None)
             assert failure.hint.isprintable()
-            assert RULES[failure.code].status == sent["status"]
+            assert RULES[code].status == sent.status
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,8 @@ def test_runs_of_another_service_or_selection_are_not_resumed(state: State) -> N
         ("c 1 interrupted -, b 2 interrupted -", "c"),
         ("c 1 interrupted b, b 2 published a, a 3 interrupted -", "c"),
         ("b 1 published a, a 2 interrupted -", ""),
+        # A snapshot was published after the interruption.
+        ("b 1 killed a, a 2 interrupted -", "ba"),
         ("b 1 complete a, a 2 interrupted -", "ba"),
         ("b 1 interrupted forgotten", "b"),
         ("b 1 interrupted a, a 2 interrupted b", "ba"),
@@ -104,8 +106,8 @@ def test_a_run_resumes_the_chain_of_unfinished_runs(state: State, earlier: str, 
         run_id, hours, ended, resumes = run.split()
         at = NOW - timedelta(hours=float(hours))
         begin(state, run_id, at=at)
-        run_state = RunState.INTERRUPTED if ended == "interrupted" else RunState.COMPLETE
-        published_at = NOW if ended == "published" else None
+        run_state = RunState.INTERRUPTED if ended in ("interrupted", "killed") else RunState.COMPLETE
+        published_at = NOW if ended in ("published", "killed") else None
         state.write(end_run, run_id, run_state, now=at, resumes=resumes, published_at=published_at)
     assert begin(state, "new") == tuple(resumed)
 

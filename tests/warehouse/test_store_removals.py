@@ -64,19 +64,6 @@ def test_any_sighting_clears_a_miss_and_a_removal(rig: Rig) -> None:
     assert rig.rows("returned, changed", "run_counts", "run_seq") == [(0, 0), (1, 1)]
 
 
-def test_an_unchanged_item_that_returns_is_present_from_its_first_sighting(rig: Rig) -> None:
-    for listed in (("a", "b"), ("a",), ("a",)):
-        rig.full_scan(*map(item, listed))
-        rig.wait(2)
-    rig.end_run()
-    scan = rig.scan()
-    scan.page(item("b"))
-    scan.close(item("a"), item("b"))
-    rig.merge()
-    assert rig.rows("media_id, present_seq, seen_seq, removal") == [("a", 1, 5, None), ("b", 4, 5, None)]
-    assert rig.values("event", "events") == ["removed", "returned"]
-
-
 def test_a_resumed_scan_that_a_backfill_overtook_decides_nothing(rig: Rig) -> None:
     sync = rig.scan()
     for number in range(3):
@@ -128,16 +115,6 @@ def test_a_scan_that_rejected_a_record_neither_misses_nor_confirms(rig: Rig) -> 
     assert rig.values("removals_undecided_since", "closed_scans") == [None]
     assert rig.rows("media_id, missed_at", order="ALL")[1] == ("b", rig.now)
     assert rig.values("finding", "scan_findings") == []
-
-
-def test_a_record_rejected_on_an_earlier_page_counts_in_another_batch(rig: Rig) -> None:
-    rig.full_scan(item("a"), item("b"))
-    scan = rig.scan()
-    scan.page({"no": "id"})
-    rig.merge()
-    scan.close(item("a"))
-    rig.merge()
-    assert rig.values("missed_at") == [None, None]
 
 
 @pytest.mark.parametrize("pages", [["one two"], ["one", "two"], ["stored two"], ["stored", "two"], ["two", "stored"]])
@@ -249,28 +226,6 @@ def test_an_empty_catalogue_decides_nothing_until_a_person_says_so(rig: Rig) -> 
         rig.full_scan(partition=CATALOGUE)
     assert rig.values("missed_at", "accounts") == [None]
     assert rig.end_run(accept_removals=True).removed_accounts == 1
-
-
-def test_a_malformed_record_with_a_readable_id_counts_as_listed(rig: Rig) -> None:
-    rig.full_scan(account(1), account(2), partition=CATALOGUE)
-    for _ in range(3):
-        rig.wait(24)
-        rig.full_scan(account(1), {**account(2), "ig_username": 5}, partition=CATALOGUE)
-    rig.end_run()
-    assert rig.rows("ig_username, missed_at, last_seen_at", "accounts") == [
-        ("user1", None, rig.now),
-        ("user2", None, rig.now),
-    ]
-    assert rig.rows("last_seen_at, account_id", "quarantine") == [(rig.now, "")]
-
-
-def test_a_record_without_a_readable_id_makes_its_catalogue_decide_nothing(rig: Rig) -> None:
-    rig.full_scan(account(1), account(2), partition=CATALOGUE)
-    for _ in range(3):
-        rig.wait(13)
-        rig.full_scan(account(1), {**account(2), "id": None}, partition=CATALOGUE)
-    assert rig.values("missed_at", "accounts") == [None, None]
-    assert rig.values("finding", "scan_findings") == ["rejected"]
 
 
 def test_too_many_missing_accounts_are_held(rig: Rig) -> None:

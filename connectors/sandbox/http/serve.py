@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from threading import Thread
 
@@ -61,7 +61,11 @@ class TidyServer(uvicorn.Server):
 
 
 @contextmanager
-def _listening(port: int) -> Iterator[tuple[socket.socket, str]]:
+def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
+    """Yield a socket that accepts connections on 127.0.0.1, and its base URL; port 0 selects a free one.
+
+    Raises OSError if the port cannot be used, for example because another process listens on it.
+    """
     # asyncio disables Nagle's algorithm only if the protocol is given as TCP; otherwise a reply would take 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -70,24 +74,18 @@ def _listening(port: int) -> Iterator[tuple[socket.socket, str]]:
         yield listener, "http://{}:{}".format(*listener.getsockname())
 
 
-def serve(sandbox: Sandbox, port: int = 0, on_ready: Callable[[str], None] = lambda _url: None) -> None:
-    """Serve on 127.0.0.1 until SIGINT or SIGTERM, then return. Port 0 selects a free one.
-
-    ``on_ready`` is called with the base URL when the socket accepts connections. Raises OSError if the port cannot
-    be used, for example because another process listens on it.
-    """
-    with _listening(port) as (listener, url):
-        server = TidyServer(sandbox)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, server.handle_exit)
-        on_ready(url)
-        server.run(sockets=[listener])
+def serve(sandbox: Sandbox, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM, then return."""
+    server = TidyServer(sandbox)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, server.handle_exit)
+    server.run(sockets=[listener])
 
 
 @contextmanager
 def in_thread(sandbox: Sandbox) -> Iterator[str]:
     """Serve in a thread on a free port of 127.0.0.1 until the block ends; yields the base URL."""
-    with _listening(0) as (listener, url):
+    with listening(0) as (listener, url):
         server = TidyServer(sandbox)
         thread = Thread(target=lambda: server.run(sockets=[listener]), name="sandbox", daemon=True)
         thread.start()

@@ -71,7 +71,7 @@ def merge_batch(
         findings.extend(_finding(one.page, "rejected", None) for one in rejected if one.hides_an_id)
         counted.update(_write_quarantine(db, rejected))
     if findings:
-        _offer_rows(db, "findings", findings)
+        db.register("findings", pa.Table.from_pylist(findings))
         db.execute(_SQL["findings"])
     if any(page.outcomes for page in batch):
         _write_outcomes(db, batch)
@@ -79,11 +79,6 @@ def merge_batch(
         counted.update(_close_scans(db, batch))
     db.execute(_SQL["merged"], [batch[-1].seq, items.raw_seq, mapping.to_json(), CONTENT_RULE])
     add_counts(db, counted, {page.run_seq: page.run_id for page in batch})
-
-
-def _offer_rows(db: DuckDBPyConnection, name: str, rows: Sequence[Row]) -> None:
-    """Let statements read rows as a table; a column has the type of its values, which NULL alone fits any."""
-    db.register(name, pa.Table.from_pylist([*rows]))
 
 
 def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
@@ -104,7 +99,7 @@ def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected]) -> C
         }
         for n, one in enumerate(rejected)
     ]
-    _offer_rows(db, "quarantined", rows)
+    db.register("quarantined", pa.Table.from_pylist(rows))
     run_seqs = {one.page.run_id: one.page.run_seq for one in rejected}
     written = db.execute(_SQL["quarantine"]).fetchall()
     return Counter((run_seqs[run_id], "quarantined") for action, run_id in written if action == "INSERT")
@@ -116,14 +111,14 @@ def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[Landing]) -> None:
     for run_seq, outcome in last.values():
         row = asdict(outcome)
         rows.append({"run_seq": run_seq, **row.pop("partition"), "outcome": str(row.pop("kind")), **row})
-    _offer_rows(db, "outcomes", rows)
+    db.register("outcomes", pa.Table.from_pylist(rows))
     db.execute(_SQL["outcomes"])
 
 
 def _close_scans(db: DuckDBPyConnection, batch: Sequence[Landing]) -> Counted:
     """Mark what the closed scans of the batch missed, and remember these scans; return what to count, by run."""
     ends = [_end(page, page.end) for page in batch if page.end is not None]
-    _offer_rows(db, "ends", ends)
+    db.register("ends", pa.Table.from_pylist(ends))
     db.execute(_SQL["closing"].format(**_FIGURES))
     db.execute(_SQL["missed"].format(**_FIGURES))
     counted = Counted()

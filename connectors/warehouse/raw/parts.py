@@ -88,7 +88,8 @@ def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: C
 def find_parts(folder: Path, *, merged_seq: int) -> Sequence[Path]:
     """Return the parts with landings up to `merged_seq`, in order, without those whose rows an earlier part has.
 
-    A compaction that was killed leaves such parts. Raises WarehouseUnusable if a part cannot be read.
+    There are such parts while readers may still use what a compaction replaced. Raises WarehouseUnusable if a part
+    cannot be read.
     """
     found = []
     last = 0

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -121,19 +122,19 @@ def _show(snapshot: Path) -> None:
 
 def _serve(sandbox: "Sandbox", port: int = 0) -> None:
     """Serve a sandbox until Ctrl-C. Raises SettingsError if the port cannot be used."""
-    from connectors.sandbox.http.serve import serve
+    from connectors.sandbox.http.serve import listening, serve
 
-    def ready(url: str) -> None:
+    with ExitStack() as stack:
+        try:
+            listener, url = stack.enter_context(listening(port))
+        except OSError as error:
+            why = clean(error.strerror or error)
+            raise SettingsError(f"cannot listen on port {port}: {why}. Fix: choose another port with --port.") from None
         out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
         err.print(
             "[dim]Serving API v1; stop with Ctrl-C. In another terminal, run the line above, then `gramhouse sync`.[/]"
         )
-
-    try:
-        serve(sandbox, port=port, on_ready=ready)
-    except OSError as error:
-        why = clean(error.strerror or error)
-        raise SettingsError(f"cannot listen on port {port}: {why}. Fix: choose another port with --port.") from None
+        serve(sandbox, listener)
 
 
 def demo(

@@ -26,7 +26,7 @@ from flows.cli.current import current_snapshot
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import Answer, ask, check_line, describe_check, err
 from flows.clock import SystemClock
-from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
+from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.prefect_environment import prefect_api_url
 from flows.config.setting_sources import exposed, origin
 from flows.config.settings import Settings, load
@@ -311,7 +311,7 @@ _CHECKS: Mapping[str, Callable[[Facts], Iterable[Finding]]] = {
     "schedules": _schedules,
 }
 
-_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ProcessError, ClusterLost, OSError)
+_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ClusterLost, OSError)
 
 
 def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Finding]:

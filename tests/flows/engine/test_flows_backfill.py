@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.config.options import BackfillOptions, refusals
+from flows.config.options import BackfillOptions
 from flows.reporting.message import to_message
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection, SelectionError
@@ -105,7 +104,6 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
 
 
 MARCH = Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))
-NO_TIME = "--expired-since: it is not a time. Fix: use a date such as 2026-03-01."
 
 
 @pytest.mark.parametrize(
@@ -116,18 +114,13 @@ NO_TIME = "--expired-since: it is not a time. Fix: use a date such as 2026-03-01
         ({"failed": True, "surfaces": ["posts"] * 3}, Selection(failed=True, surfaces=POSTS)),
         # Digits alone are no Unix time.
         *[({"expired_since": at}, MARCH) for at in ("2026-03-01", "20260301", 20260301, "2026-03-01T00:00:00Z")],
-        *[(nothing, None) for nothing in ({}, {"accounts": [" "]}, {"surfaces": ["posts"]})],
-        *[({"expired_since": text}, NO_TIME) for text in ("1772323200", "soon", "", "0001-01-01T00:00:00+05:00")],
-        ({"reason": "x" * 501}, "--reason: string should have at most 500 characters. Fix: change it, or remove it."),
     ],
 )
-def test_a_selection_from_the_command_line(typed: dict[str, Any], scanned: Selection | str | None) -> None:
-    if isinstance(scanned, str):
-        with pytest.raises(ValidationError) as refused:
-            BackfillOptions.model_validate(typed)
-        assert refusals(refused.value) == [scanned]
-    elif scanned is None:
-        with pytest.raises(SelectionError, match="--account"):
-            BackfillOptions.model_validate(typed).selection()
-    else:
-        assert BackfillOptions.model_validate(typed).selection() == scanned
+def test_a_selection_from_the_command_line(typed: dict[str, Any], scanned: Selection) -> None:
+    assert BackfillOptions.model_validate(typed).selection() == scanned
+
+
+@pytest.mark.parametrize("typed", [{}, {"accounts": [" "]}, {"surfaces": ["posts"]}])
+def test_a_selection_of_nothing_is_refused(typed: dict[str, Any]) -> None:
+    with pytest.raises(SelectionError, match="--account"):
+        BackfillOptions.model_validate(typed).selection()

@@ -126,6 +126,7 @@ def full_disk(*_: object) -> None:
     ("name", "value", "message"),
     [
         ("read_contents", full_disk, "No space left on device"),
+        ("sync", full_disk, "No space left on device"),
         ("_ORDERS", {"media_counts": "LIMIT 5"}, "differs from the original"),
     ],
 )

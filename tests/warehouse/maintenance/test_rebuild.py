@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from connectors.warehouse.maintenance import rebuild as module
 from connectors.warehouse.maintenance.rebuild import Rebuilt, count_paths, explain_paths, rebuild
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
@@ -233,3 +234,15 @@ def test_after_another_mapping_of_times_the_next_scans_are_full(rig: Rig) -> Non
     assert rig.rows("item_order, order_proofs", "closed_scans") == [("newest_first", 0)]
     again(rig, WITH_UUID, force=True)
     assert rig.rows("item_order, order_proofs > 0", "closed_scans") == [(None, True)]
+
+
+def test_a_failure_at_the_end_changes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError
+
+    rig.full_scan(item("1", like_count=1), post("a", odd=1))
+    before = contents(rig.db)
+    monkeypatch.setattr(module, "import_quarantine", fail)
+    with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
+        again(rig, WITH_UUID)
+    assert contents(rig.db) == before

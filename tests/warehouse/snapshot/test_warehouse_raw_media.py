@@ -77,7 +77,7 @@ def test_a_damaged_part_is_read_by_no_query_and_no_export(snapshot: Path, tmp_pa
 def test_each_landing_is_read_once_after_a_compaction_and_none_that_came_later(days: Days, snapshot: Path) -> None:
     before = asked(snapshot, "FROM raw_versions ORDER BY landed, position")
     parts = sorted((days.rig.folder / "raw").iterdir())
-    # As a compaction leaves it that was killed before it deleted the parts that it replaced.
+    # As a compaction leaves it while readers may still use the parts that it replaced.
     whole = pq.ParquetWriter(parts[0].with_name("whole"), pq.read_schema(parts[0]))
     for part in parts:
         whole.write_table(pq.read_table(part))
