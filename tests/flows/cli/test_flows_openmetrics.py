@@ -50,7 +50,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path) -> None:
 
     assert value("snapshot_readable") == 1
     reasons = {labels[0][1]: holds for (name, labels), holds in found.items() if name == "gramhouse_attention"}
-    assert (len(reasons), {reason for reason, holds in reasons.items() if holds}) == (11, {"failed", "stale"})
+    assert (len(reasons), {reason for reason, holds in reasons.items() if holds}) == (10, {"failed", "stale"})
     assert value("last_run_ended_timestamp_seconds") >= START.timestamp()
     assert value("last_run_count", what="added") == 3 * 6
     assert value("accounts_token_expired") == 1
