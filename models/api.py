@@ -162,7 +162,7 @@ def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide | 
     elif nested:
         found = CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
     else:
-        found = _without_cursor(text.replace(items, b""), paths)
+        found = _without_cursor(text.replace(items, b"[]"), paths)
     unknown = frozenset(page) - {"items", "next_cursor"}
     received, records = _hide_around(text, items, hide), elements(items)
     if isinstance(found, CursorFault):
@@ -202,13 +202,14 @@ def _find_list(page: Mapping[str, bytes], *, may_be_empty: bool) -> bytes | None
 
 def _read_cursor(raw: bytes) -> str | CursorFault | None:
     """Return the value of a page's `next_cursor`, or why it is no cursor."""
-    cursor = from_json(raw)
-    if cursor is None:
+    if raw == b"null":
         return None
-    if cursor == "":
-        return CursorFault("cursor_empty", "next_cursor is an empty text")
-    if not isinstance(cursor, str):
+    # Not decoded: a number may be out of any range.
+    if not raw.startswith(b'"'):
         return CursorFault("cursor_invalid", "next_cursor is neither text nor null")
+    cursor: str = from_json(raw)
+    if not cursor:
+        return CursorFault("cursor_empty", "next_cursor is an empty text")
     if LOST in cursor:
         return CursorFault("cursor_invalid", "next_cursor is not UTF-8")
     if len(cursor) > MAX_CURSOR:

@@ -134,6 +134,7 @@ CURSORS: tuple[tuple[str, PagePaths, str | None, bool], ...] = (
     (',"links":[{"rel":"self"},7],"meta":{"page":{"size":50}}', DEFAULT_PATHS, "cursor_missing", True),
     (',"next_cursor":""', DEFAULT_PATHS, "cursor_empty", False),
     (',"next_cursor":7', DEFAULT_PATHS, "cursor_invalid", False),
+    (f',"next_cursor":{"7" * 5000}', DEFAULT_PATHS, "cursor_invalid", False),
     (',"next_cursor":"\xe9"', DEFAULT_PATHS, "cursor_invalid", False),
     (f',"next_cursor":"{"c" * 1025}"', DEFAULT_PATHS, "cursor_invalid", False),
     (',"a":{"next_cursor":"c"},"b":{"next_cursor":null}', DEFAULT_PATHS, "cursor_invalid", False),
@@ -153,6 +154,12 @@ def test_the_items_of_a_page_without_a_usable_cursor_are_read(
     assert (len(read.records), read.next_cursor) == (1, None)
     fault = read.cursor_fault
     assert (fault and fault.code, fault is not None and fault.may_end) == (code, may_end)
+
+
+def test_an_empty_list_beside_empty_items_leads_nowhere() -> None:
+    fault = read_media_page(b'{"items":[],"after":[]}').cursor_fault
+    assert fault is not None
+    assert fault.may_end
 
 
 @pytest.mark.parametrize(

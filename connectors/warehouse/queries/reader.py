@@ -14,7 +14,13 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation, StatementType, token_ty
 from duckdb.sqltypes import DuckDBPyType
 
 from connectors.warehouse.storage.durable import log_problem, unreadable
-from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, SnapshotUnreadable, WarehouseUnusable
+from connectors.warehouse.storage.errors import (
+    QueryError,
+    SnapshotMissing,
+    SnapshotUnreadable,
+    WarehouseUnusable,
+    first_line,
+)
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.views import macros
@@ -115,8 +121,8 @@ class Snapshot:
         """Run a user's query if it only reads.
 
         Every value is DuckDB's text; with `for_json` it is what JSON has (`_as_texts`). Of columns with the same
-        name, all but the first are renamed as in a DuckDB table: `a`, `a_1`. Raises QueryError, also while the batches
-        are read.
+        name, all but the first are renamed as in a DuckDB table: `a`, `a_1`. Raises QueryError, and WarehouseUnusable
+        if a file is damaged, also while the batches are read.
         """
         try:
             _check_reading(self.db, text)
@@ -196,9 +202,16 @@ def _batches(rows: DuckDBPyRelation) -> Iterator[list[tuple[Any, ...]]]:
         raise _failure(error) from error
 
 
-def _failure(error: duckdb.Error) -> QueryError:
-    # Of a part of the raw store; DuckDB does not say which.
-    return QueryError(f"{error}{' Fix: `gramhouse doctor` names the file.' if 'checksum' in str(error) else ''}")
+def _failure(error: duckdb.Error) -> QueryError | WarehouseUnusable:
+    """Return the error of a query: that of its text, or of a file that is damaged."""
+    if isinstance(error, duckdb.IOException):
+        fix = "`gramhouse publish` writes the snapshot again; if that does not help, check the disk"
+    elif "arrow_scan: get_next failed" in str(error):
+        # Of a part of the raw store; DuckDB does not say which.
+        fix = "`gramhouse doctor` names the file; restore it from a backup"
+    else:
+        return QueryError(str(error))
+    return WarehouseUnusable(f"The query cannot be answered: {first_line(error)}. Fix: {fix}.")
 
 
 def check_readable(path: Path) -> None:

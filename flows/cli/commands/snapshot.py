@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from humanize import naturalsize
 
 from connectors.warehouse.queries.reader import mentions_raw_media, open_snapshot
-from connectors.warehouse.storage.errors import QueryError
+from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from connectors.warehouse.storage.paths import local
 from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
@@ -66,12 +66,13 @@ def query(
             stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
             with into_file(target):
                 rows = print_stream(stream, style)
-        except QueryError as error:
+        except (QueryError, WarehouseUnusable) as error:
             if style != "json" or target is not None or stream is None:
                 raise
             complain(str(error))
-            sys.stdout.write(end_of_document(failure(ExitCode.WRONG_USAGE, str(error)).document))
-            raise SystemExit(ExitCode.WRONG_USAGE) from None
+            code = ExitCode.WRONG_USAGE if isinstance(error, QueryError) else ExitCode.FAILED
+            sys.stdout.write(end_of_document(failure(code, str(error)).document))
+            raise SystemExit(code) from None
     more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
     where = f" in {clean(target)}" if target else ""
     err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")

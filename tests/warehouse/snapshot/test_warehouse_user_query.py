@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import QueryError
+from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 
 
@@ -135,3 +135,14 @@ def test_the_order_of_rows_and_names_of_columns_stay(snapshot: Snapshot) -> None
     assert stream.columns == ("i", "day", "I ")
     rows = [int(row[0]) for batch in stream.batches for row in batch]
     assert rows == sorted(range(100_000), key=lambda i: (i % 7, -i))
+
+
+def test_a_damaged_snapshot_is_no_wrong_query(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    with duckdb.connect(str(path)) as db:
+        db.execute("CREATE TABLE t AS SELECT md5(range::VARCHAR) AS a FROM range(50000)")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with open_snapshot(path) as opened, pytest.raises(WarehouseUnusable, match=r"Corrupt .*Fix: `gramhouse publish`"):
+        answer(opened, "SELECT max(a) FROM t")
