@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import wraps
 from pkgutil import resolve_name
 
-from flows.cli.__main__ import prepare_process, run
+from flows.cli.__main__ import run
+from flows.process import prepare_process
 
 
 class Timer:

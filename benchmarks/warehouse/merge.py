@@ -24,7 +24,7 @@ from benchmarks.measuring.options import create_parser, temporary_folder
 from benchmarks.measuring.process import run
 from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Sample, measure_interleaved, median_sample
-from flows.cli.__main__ import prepare_process
+from flows.process import prepare_process
 
 _START = datetime(2026, 10, 1, tzinfo=UTC)
 # What differs from the sync before, in this order.

@@ -25,6 +25,7 @@ from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, notify_failure
 from flows.orchestration.processes import end_with_parent
 from flows.pipeline import Steps
+from flows.process import prepare_process
 from flows.reporting.message import to_message
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import record_failed_start
@@ -66,6 +67,7 @@ async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
     The process waits for the retry: an interruption meanwhile is a crash, and the next run resumes what is saved.
     """
     if deployment.id:
+        prepare_process()
         end_with_parent()
 
     chosen = options.expert.model_dump()

@@ -221,7 +221,7 @@ def test_it_asks_first(folder: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda: "n")
     code, out, err = run_cli("forget", PUBLIC)
-    assert (code, "Nothing was erased." in out) == (1, True)
+    assert (code, out, "Nothing was erased." in err) == (1, "", True)
     assert f"Erase {NAME} (account {ID.lower()}) and 4 items everywhere? This cannot be undone. [y/N]" in err
     assert json.loads(run_cli("forget", PUBLIC, "--json")[1])["message"] == "Nothing was erased."
     assert _items(folder) == 4

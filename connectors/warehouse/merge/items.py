@@ -32,8 +32,8 @@ _RAW = (
 
 _SIGHTINGS = [("n", pa.int64()), ("row", pa.int64()), ("is_missed", pa.bool_()), ("is_removed", pa.bool_())]
 _FLAGS = [(name, pa.bool_()) for name in ("is_new", "is_content", "is_changed", "is_same_id")]
-_NONE_KNOWN = pa.schema(_SIGHTINGS).empty_table()
-_NONE_LISTED = pa.schema([*_SIGHTINGS, ("media_id", pa.string()), *_FLAGS]).empty_table()
+_KNOWN = pa.schema(_SIGHTINGS)
+_LISTED = pa.schema([*_SIGHTINGS, ("media_id", pa.string()), *_FLAGS])
 
 
 class Merged(NamedTuple):
@@ -55,7 +55,7 @@ def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping,
     Items whose bytes are stored are not read. Alters core.media for new fields and types, before anything is written.
     Raises duckdb.Error and OSError.
     """
-    arrived, known, listed = records.arrived(), _NONE_KNOWN, _NONE_LISTED
+    arrived, known, listed = records.arrived(), _KNOWN.empty_table(), _LISTED.empty_table()
     rejected: Sequence[Rejected] = ()
     columns: Sequence[Column] = ()
     db.register("arrived", arrived)

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -11,7 +11,7 @@ from humanize import naturalsize
 from rich.console import RenderableType
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, Answer, ask, clean, failure, row
+from flows.cli.output.terminal import DONE, WARN, Answer, ask, clean, err, failure, row
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
@@ -150,7 +150,8 @@ def forget(
         again = f"{DONE} Syncs import account {clean(account.lower())} again."
         return Answer({"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}, [again], is_done=True)
     if (confirmed := account if yes else _confirm(settings, account)) is None:
-        return replace(failure(ExitCode.FAILED, "Nothing was erased."), lines=["Nothing was erased."])
+        err.print("Nothing was erased.")
+        return failure(ExitCode.FAILED, "Nothing was erased.")
     receipt = asyncio.run(forget_now(settings, confirmed))
     document = {
         "account_ids": [each.account_id for each in receipt.erased.accounts],

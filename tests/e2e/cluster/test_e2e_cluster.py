@@ -30,7 +30,8 @@ pytestmark = pytest.mark.e2e
 
 # Tasks of a few pages, so that a run has many of them, and a run that does not wait for a minute.
 _SMALL = "from flows import scale; scale.MOST_BYTES = 30_000; scale.NO_WORKERS = 3.0"
-_SMALL_RUN = ("-c", f"from flows.cli.__main__ import prepare_process, run; prepare_process(); {_SMALL}; run()")
+_PREPARE = "from flows.process import prepare_process; prepare_process()"
+_SMALL_RUN = ("-c", f"{_PREPARE}; from flows.cli.__main__ import run; {_SMALL}; run()")
 
 
 @pytest.fixture(scope="module")
