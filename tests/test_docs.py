@@ -119,9 +119,9 @@ def test_only_the_settings_read_the_environment() -> None:
         for path in sorted((ROOT / room).rglob("*.py"))
         if reading.search(path.read_text(encoding="utf-8"))
     ]
-    # The command line's process chooses Arrow's allocator, which is not possible elsewhere.
+    # A process chooses its allocators, which is not possible elsewhere.
     config = [f"flows/config/{name}.py" for name in ("prefect_environment", "setting_sources", "settings")]
-    assert found == ["flows/cli/__main__.py", *config]
+    assert found == [*config, "flows/process.py"]
 
 
 def test_every_alert_and_every_state_of_a_run_is_explained() -> None:
