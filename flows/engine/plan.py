@@ -116,9 +116,9 @@ def make_plan(request: RunRequest, *, now: datetime) -> Plan:
             made = state.read(count_requests, since=now - DAY)
     with open_snapshot(request.settings.snapshot_file()) as snapshot:
         dues = read_dues(snapshot.db, request.settings.goals(), scan_expired=request.settings.scan_expired)
-        lists = request.options.kind == "sync" and (not request.options.due or dues[CATALOGUE].is_due(now))
-        catalogue = read_catalogue_pages(snapshot.db) if lists else 0
         limit = request.limit(made)
+        lists = request.options.kind == "sync" and (not request.options.due or dues[CATALOGUE].is_due(now))
+        catalogue = read_catalogue_pages(snapshot.db) if lists and limit != 0 else 0
         left = inf if limit is None else limit - catalogue
         scans = plan_scans(request, snapshot, _choose(request, snapshot), dues, now=now, left=left)
     return Plan(tuple(scans), catalogue, forgotten)
@@ -198,6 +198,7 @@ def describe_plan(plan: Plan) -> str:
     """Return what a run would do, in one line."""
     made = [scan for scan in plan.scans if scan.scan != "none"]
     what = f"{count(len(made), 'scan')} of {_accounts(made)} would run, about {count(plan.requests, 'request')}"
+    nothing = "Nothing but the account catalogue" if plan.catalogue else "Nothing"
     cooling = [scan.resume_after for scan in plan.scans if scan.reason == COOLDOWN and scan.resume_after]
     until = moment(min(cooling, default=None), seconds=True)
     due = moment(min((scan.due_at for scan in plan.scans if scan.reason == NOT_DUE and scan.due_at), default=None))
@@ -207,7 +208,7 @@ def describe_plan(plan: Plan) -> str:
         if (found := [scan for scan in plan.scans if scan.reason == reason])
     ]
     parts = (
-        what if made else "Nothing would be scanned",
+        what if made else f"{nothing} would be scanned",
         plan.longest_wait and f"the longest known wait takes {plan.longest_wait:,.0f} s",
         *skipped,
         plan.forgotten and f"{count(plan.forgotten, 'forgotten account')} would be left out",

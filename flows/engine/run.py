@@ -159,7 +159,7 @@ class Run(Scanner):
             about = describe_failure(self.stopped_by)
         else:
             most = count(self.due.most_requests or 0, "request")
-            detail = f"The run had made the {most} that --max-requests and GRAMHOUSE_REQUESTS_PER_DAY allow."
+            detail = f"The limit of the run was reached: {most}, by --max-requests or GRAMHOUSE_REQUESTS_PER_DAY."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
         rest = iter(self.batcher.unsettled())
         while some := tuple(islice(rest, _SETTLED_AT_ONCE)):

@@ -41,9 +41,16 @@ def describe_landed(run: RunReport | RunCounts) -> str:
     return join("; ", (pages and f"{pages} landed", pages and f"media: {changes(run.media)}")) or "nothing landed"
 
 
+def how_found(report: RunReport) -> str:
+    """Return how a run found its accounts, in a word; one of what is due may not have listed any."""
+    if (report.selected or "").startswith("due"):
+        return "due"
+    return "listed" if report.kind == "sync" else "chosen"
+
+
 def describe_run(report: RunReport) -> str:
     """Return the numbers of a run as a sentence, without zeros."""
-    found = "listed" if report.kind == "sync" else "chosen"
+    found = how_found(report)
     removed = f" ({report.accounts_removed:,} removed)" if report.accounts_removed else ""
     parts = (
         report.accounts and f"{count(report.accounts, 'account')} {found}{removed}",

@@ -44,7 +44,12 @@ def test_nothing_due_is_said_and_planned(operator: Operator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "fix"), [("stories", "15 */6 * * *", ""), ("fresh_within", "stories=24h", "use one")]
+    ("setting", "value", "fix"),
+    [
+        ("stories", "15 */6 * * *", "did you mean GRAMHOUSE_DUE?"),
+        ("full_refresh_budget", "100", "did you mean GRAMHOUSE_REQUESTS_PER_DAY?"),
+        ("fresh_within", "stories=24h", "use one"),
+    ],
 )
 def test_what_cannot_be_set_is_refused(operator: Operator, setting: str, value: str, fix: str) -> None:
     operator.connect(Service())

@@ -7,7 +7,9 @@ scanned AS (
     SELECT 'media' AS resource, account_id, surface, first_seen_at, status = 'token_expired' AS is_expired
     FROM core.accounts CROSS JOIN feed WHERE removed_at IS NULL
     UNION ALL
-    SELECT 'accounts', '', '', to_timestamp(0), false
+    -- A catalogue that was never listed is overdue since the first attempt: the first retry comes an hour after it.
+    SELECT 'accounts', '', '', coalesce(min(ended_at), to_timestamp(0)), false
+    FROM core.run_outcomes WHERE resource = 'accounts'
 ),
 closed AS (
     SELECT resource, account_id, surface, coalesce(recent_at, complete_at) AS closed_at FROM core.closed_scans

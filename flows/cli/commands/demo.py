@@ -114,7 +114,7 @@ def _show(snapshot: Path) -> None:
     out.print(
         f"\n[bold]Next steps[/]\n  Open [bold]{folder}/report.html[/] in a browser: charts and tables."
         f"\n  [cyan]{program} query {here} 'FROM runs'[/]\n  [cyan]{program} changes {here}[/]"
-        f"\n  [cyan]{program} demo --folder {folder}[/] [dim]syncs the days that have begun since[/]"
+        f"\n  [cyan]{program} demo --folder {folder}[/]  [dim]# tomorrow: syncs the days that have begun since[/]"
         f"\n[dim]All files are in {folder}; delete it to start over. To use a real API, see README.md.[/]",
         soft_wrap=True,
     )

@@ -292,7 +292,7 @@ def _schedules(facts: Facts) -> Iterator[Finding]:
     settings = facts.settings
     up = holder(settings.prefect_home / "up")
     who = f"{up} runs" if up else "`gramhouse up` is not running on this machine; it would run"
-    what = {"nightly": "the next nightly sync", "due": "that of what is due"}
+    what = {"nightly": "the next nightly sync", "due": "the next sync of what is due"}
     runs = [f"{what[name]} at {moment(at)} {settings.time_zone}" for name, at in settings.next_runs(facts.now).items()]
     yield ok(f"{who} {', and '.join(runs) or 'no sync: GRAMHOUSE_NIGHTLY and GRAMHOUSE_DUE are off'}")
 

@@ -59,7 +59,7 @@ def _list_accounts(rows: Sequence[Record], removed: int, now: datetime) -> Itera
     yield from listing(shown, {"account": "ig_username", "account id": "account_id", **columns}, prose=["account"])
     # Below the table: a narrow terminal has no room for another column.
     for each in rows:
-        since = {"missing": each["missing_since"], "expired": each["token_expired_since"]}
+        since = {"missing for": each["missing_since"], "token expired for": each["token_expired_since"]}
         states = [f"{word} {naturaldelta(now - at)}" for word, at in since.items() if at is not None]
         if states or each["status"] != "active":
             yield row(

@@ -12,6 +12,7 @@ import pytest
 from flows.engine.plan import Plan, describe_plan, make_plan
 from flows.engine.publishing import Published
 from flows.pipeline import DIRECT, run_sync
+from flows.reporting.message import describe_run
 from models.cadence import HOUR, DueReason
 from models.runs import OutcomeKind, RunState
 from models.selection import NothingChosen
@@ -97,6 +98,17 @@ async def test_what_failed_is_scanned_again_after_an_hour_and_what_was_refused_a
     assert tries == {1: [0, 1, 2, 4, 8, 14, 20], 2: [0, 24], 3: [0, 24]}
 
 
+async def test_a_catalogue_that_was_never_listed_is_tried_again_after_an_hour(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(3))
+    runs.service.fault = lambda asked: None if asked.surface else refuse("api_internal_error")
+    await runs.sync(days=1 / 24, due=True)
+    plan = make_plan(runs.request(due=True), now=runs.now)
+    assert describe_plan(plan) == "Nothing but the account catalogue would be scanned."
+    runs.service.fault = lambda _: None
+    report = await runs.sync(due=True)
+    assert (report.outcomes.total, describe_run(report).partition(": 1 account due; ")[1] != "") == (3, True)
+
+
 async def test_a_token_that_is_renewed_and_a_new_account_are_due_when_the_catalogue_says_so(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(3), daily(3))
     runs.service.expired = {2}
@@ -139,6 +151,7 @@ async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Pa
     assert group.error_code == "request_budget"
     with pytest.raises(NothingChosen, match="no request is left of GRAMHOUSE_REQUESTS_PER_DAY"):
         await runs.sync(**spent)
+    assert make_plan(runs.request(**spent | {"due": False}), now=runs.now).requests == 0
     runs.clock.days(1)
     before = len(runs.service.requests)
     await runs.sync(**{**spent, "requests_per_day": 2})
