@@ -125,6 +125,10 @@ class Promises:
         require(scope not in session.in_flight, f"two concurrent requests of {scope}")
         session.in_flight[scope] = asked
         require(session.failures[where] < _TRIES, f"{where} is requested again after {_TRIES} failures")
+        begun = self.scans.get((where, session.kind))
+        if begun is not None and asked.cursor is None and not begun.closed and session.begun - begun.started > WITHIN:
+            # An old scan that cannot be continued begins again.
+            session.over.pop(where, None)
         require(where not in session.over, f"{where} is requested again after status {session.over.get(where)}")
         until = max(session.cooldowns.get(scope, 0.0), self.cooldowns.get(scope, 0.0))
         early = until - asked.at
@@ -134,13 +138,12 @@ class Promises:
             require(status is not None, f"{where} was requested and is not listed")
             require(status == "active", f"{where} was requested though its token has expired")
             require(where[0] not in self.forgotten, f"{where} was requested though it is forgotten")
-        scan = self.scans.get((where, session.kind))
         if asked.cursor is None:
-            if scan is not None:
-                require(self._may_begin(session, scan, asked), f"{where} is scanned again without need")
+            if begun is not None:
+                require(self._may_begin(session, begun, asked), f"{where} is scanned again without need")
             session.first_sent.setdefault(where, asked.at)
         else:
-            require(scan is not None and scan.following == asked.cursor, f"{asked} is not the next page")
+            require(begun is not None and begun.following == asked.cursor, f"{asked} is not the next page")
             session.touched.add(where)
             session.stuck.add(where)
 
