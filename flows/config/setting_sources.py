@@ -83,14 +83,13 @@ def exposed() -> str | None:
     return None
 
 
-# What settings of 1.0 became.
+# What replaces settings that 2.0 removed.
 _SUCCESSORS = {"stories": "due", "full_refresh_budget": "requests_per_day"}
 
 
 def no_such(name: str, known: Collection[str], *, is_variable: bool = False) -> str:
     """Return why a name is refused, with the setting that it most likely means."""
-    successor = _SUCCESSORS.get(name)
-    if near := [successor] if successor in known else difflib.get_close_matches(name, known, n=1):
+    if near := difflib.get_close_matches(_SUCCESSORS.get(name, name), known, n=1):
         return f"unknown setting; did you mean {PREFIX + near[0].upper() if is_variable else near[0]}?"
     right = f"use one of {', '.join(known)}" if len(known) <= _LISTED else "see `gramhouse config` for the names"
     return f"unknown setting. Fix: remove it, or {right}."
