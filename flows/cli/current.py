@@ -82,19 +82,23 @@ def current(settings: Settings) -> Current:
     from connectors.state.database import open_state_read_only, state_path
 
     path, writing = state_path(real(settings.warehouse)), holder(settings.warehouse)
+    # Without the warehouse, too, the snapshot is a copy: the state is where it was published.
+    has_warehouse = settings.warehouse.exists()
+    lost = f"There is no state beside {settings.warehouse}. Fix: `gramhouse doctor` says what is missing."
     if not path.exists():
-        # Without the warehouse, too, the snapshot is a copy: the state is where it was published.
-        lost = f"There is no state beside {settings.warehouse}. Fix: `gramhouse doctor` says what is missing."
-        return Current(None, writing, lost if settings.warehouse.exists() else None)
-    from connectors.state.identity import read_operations
+        return Current(None, writing, lost if has_warehouse else None)
+    from connectors.state.identity import read_identity, read_operations
     from connectors.state.runs import last_command
     from models.erasure import OPERATION
+    from models.identity import NEW
 
     try:
         with open_state_read_only(path) as state:
             if state is None:
                 return Current(None, writing)
             last, is_erasing = state.read(last_command), OPERATION in state.read(read_operations)
+            # A command that was refused because there was none has left an empty one.
+            is_empty = state.read(read_identity).token == NEW
     except WarehouseUnusable as error:
         return Current(None, writing, str(error))
     if last is not None:
@@ -102,4 +106,4 @@ def current(settings: Settings) -> Current:
         if last["state"] == RunState.RUNNING and (writing is None or writing.pid not in (0, last["pid"])):
             detail = f"Process {last['pid']} ended before the run: it was killed, or the machine failed."
             last |= {"state": RunState.INTERRUPTED.value, "detail": detail}
-    return Current(last, writing, is_erasing=is_erasing)
+    return Current(last, writing, lost if is_empty and has_warehouse and writing is None else None, is_erasing)

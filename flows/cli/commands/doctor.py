@@ -196,7 +196,9 @@ def _refused(facts: Facts, scope: str, error: "ApiError") -> Finding:
 
     seconds, settings = error.retry_after, facts.settings
     if error.failure.disposition is not Disposition.WAIT:
-        return bad(f"{error}. Fix: {error.failure.hint}")
+        # An account that is gone is no problem of the key.
+        is_gone = error.failure.outcome == "not_found" and scope != CATALOGUE_SCOPE
+        return (note if is_gone else bad)(f"{error}. Fix: {error.failure.hint}")
     if seconds is None:
         return note(f"{error}. Rate-limited; not retried")
     text = f"{error}. Rate-limited for {span(seconds)}; not retried"

@@ -60,6 +60,9 @@ def test_a_key_that_cannot_list_media_is_found_before_the_nightly_run(doctor: Do
         found = doctor.find(1)
     assert (found["API"][0], "the key reaches 4 accounts" in found["API"][1]) == ("ok", True)
     assert (found["media"][0], "api_scope_denied" in found["media"][1]) == ("bad", True)
+    # One account that is gone is no problem of the key.
+    with doctor.of(Rule(Action("error", code="api_automation_media_not_found"), "media")):
+        assert doctor.find(0)["media"][0] == "note"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3600, "1 h"), (10**13, "115740740 d 17 h")])

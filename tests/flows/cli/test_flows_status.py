@@ -194,6 +194,9 @@ async def test_a_missing_or_damaged_state_is_reported_in_one_line(tmp_path: Path
     assert (status.attention, status.lines.count("There is no state beside")) == (["status_file"], 1)
     code, _, err = run_cli("runs")
     assert (code, len(err.splitlines())) == (0, 1)
+    assert "state.sqlite is missing" in run_cli("doctor")[1]
+    assert Status().attention == ["status_file"]
+    path.unlink()
     # As on a machine with the snapshot alone.
     (tmp_path / "warehouse.duckdb").unlink()
     status = Status()
