@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 # Seconds before a scan that failed for a passing reason is made once more.
 _PAUSE = 60.0
 
+# The most scans that are made once more: if nothing can be read, pausing for each account would take hours.
+_MOST_REPEATED = 1_000
+
 
 class Scanner(ABC):
     """What scans, the run itself or a worker for it: they differ in how they `land`."""
@@ -47,6 +50,7 @@ class Scanner(ABC):
         self.clock = requests.clock
         self.progress = requests.progress
         self.mapping = mapping
+        self._repeats_left = _MOST_REPEATED
 
     @abstractmethod
     async def land(self, commit: PageCommit) -> None:
@@ -155,8 +159,9 @@ class Scanner(ABC):
     async def _give_up(self, scan: Scan, error: ApiError | Deferred, unreadable: ReceivedPage | None) -> Outcome | None:
         """End a scan because of an error; its result is that of `scan_partition`."""
         failure = error.failure if isinstance(error, ApiError) else None
-        if scan.may_repeat and failure is not None and is_transient(failure.code):
+        if scan.may_repeat and self._repeats_left and failure is not None and is_transient(failure.code):
             scan.may_repeat = False
+            self._repeats_left -= 1
             await self.land(PageCommit(unreadable))
             return None
         outcome, abandoned = scan.outcome(self.run_id, self.clock.now(), error), None

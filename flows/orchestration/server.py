@@ -1,5 +1,6 @@
 """Prefect's server for this machine alone: with the HTML report, and without requests of other web pages."""
 
+import logging
 import re
 import socket
 import threading
@@ -110,5 +111,7 @@ def prefect_server(listening: socket.socket, report: Path) -> Iterator[None]:
             time.sleep(0.1)
         yield
     finally:
+        # Connections of its database that are in use when its services end log a traceback each.
+        logging.disable(logging.CRITICAL)
         server.should_exit = True
         thread.join()

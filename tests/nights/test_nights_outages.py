@@ -4,7 +4,7 @@ The service goes by the virtual clock, which only the waits of the run advance.
 """
 
 import pytest
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.nights.conftest import Operator
@@ -37,6 +37,18 @@ def test_what_failed_for_a_passing_reason_is_scanned_once_more(operator: Operato
         INTERNAL if is_media(request, 1) and sum(is_media(one, 1) for one in service.asked) <= 6 else None
     )
     operator.run("sync")
+
+
+def test_if_nothing_can_be_read_only_so_many_scans_are_made_once_more(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.engine.pages._MOST_REPEATED", 1)
+    service = operator.connect(Service(accounts=3))
+    service.respond = lambda request, _: PlainTextResponse("<!-- busy") if request.account else None
+    operator.run("sync", "--surface", "posts", code=3)
+    first, *others = sorted((sum(is_media(one, n) for one in service.asked) for n in range(3)), reverse=True)
+    # A scan is made once more with one request.
+    assert others == [first - 1, first - 1]
 
 
 @pytest.mark.parametrize(("refusal", "most"), [(INTERNAL, 10), (gateway(504), 5)])
