@@ -39,7 +39,9 @@ def moment(at: datetime | None, *, seconds: bool = False) -> str:
 
 def run_title(kind: str, selection: str | None) -> str:
     """Return a run's kind and selection: `sync`, `sync of stories`, `backfill --failed (posts, stories)`."""
-    return f"{kind}{' of' if kind == 'sync' else ''} {selection}" if selection else kind
+    if not selection or kind != "sync":
+        return join(" ", (kind, selection))
+    return f"{kind} of {'what is due' if selection == 'due' else selection}"
 
 
 def json_value(value: object) -> str:
