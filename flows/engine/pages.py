@@ -121,7 +121,10 @@ class Scanner(ABC):
             try:
                 while not scan.checkpoint.is_closed:
                     response = await self.requests.send(scan, budget)
-                    closed = await self._land_page(scan, response, on_page)
+                    try:
+                        closed = await self._land_page(scan, response, on_page)
+                    finally:
+                        self.requests.page_landed()
                     if closed is not None:
                         return closed
                 why = f"An old scan, started {scan.checkpoint.started_at:%Y-%m-%d}, was abandoned"

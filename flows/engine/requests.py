@@ -26,6 +26,9 @@ _log = logging.getLogger(__name__)
 # Accounts whose scans are under way, or sleep: each takes about 25 kB.
 _OPEN_ACCOUNTS = 2_000
 
+# So many pages for each request in flight may wait to land: a kill loses them.
+_PAGES_AHEAD = 2
+
 # A shorter sleep would not advance a clock.
 _LEAST_SLEEP = 1e-6
 
@@ -73,6 +76,7 @@ class Requests:
         self._host = (request.settings.base_url or "").partition("://")[2]
         self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if self._most is None else concurrency)
         self._in_flight = asyncio.Semaphore(concurrency)
+        self._pages = asyncio.Semaphore(_PAGES_AHEAD * concurrency)
         self._outage = Outage(clock.monotonic())
         self._probing = asyncio.Lock()
         self._sent_at = -math.inf
@@ -106,7 +110,7 @@ class Requests:
 
         Raises the last ApiError when it gives up, Deferred when the wait of the scope exceeds its budget, StopRun with
         the last error of an outage that lasts too long, and RequestsSpent. The caller must not request other pages of
-        the scope meanwhile.
+        the scope meanwhile, and calls `page_landed` when it has landed the page, or failed to.
         """
         while True:
             await budget.wait(self.clock, self.sleep)
@@ -129,7 +133,19 @@ class Requests:
             if not verdict.whole_scope:
                 await self.sleep(verdict.delay)
 
+    def page_landed(self) -> None:
+        """Let another page be requested."""
+        self._pages.release()
+
     async def _send_once(self, scan: Scan, budget: RateLimitBudget) -> Response:
+        await self._pages.acquire()
+        try:
+            return await self._send_now(scan, budget)
+        except BaseException:
+            self._pages.release()
+            raise
+
+    async def _send_now(self, scan: Scan, budget: RateLimitBudget) -> Response:
         async with self._in_flight, self._probing if self._outage.is_on else nullcontext():
             if (wait := self._outage.next_at - self.clock.monotonic()) > 0:
                 await self.clock.sleep(wait)

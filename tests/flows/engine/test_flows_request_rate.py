@@ -32,7 +32,7 @@ from models.selection import ChosenAccount
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi
 from tests.clocks import START, VirtualClock
-from tests.harness.loop import VirtualLoop, run_process
+from tests.harness.loop import Deadlock, VirtualLoop, run_process
 from tests.runs import open_run_resources, request
 
 Limit = Callable[[float], bool]
@@ -80,6 +80,7 @@ class Run:
     latency: float = 0.004
     limited: range = range(10_000)
     own: Callable[[], Limit] | None = None
+    lands: bool = True
     rate: RequestRate = field(default_factory=lambda: RequestRate(at_first=AT_FIRST))
     refused: int = 0
     seconds: float = 0.0
@@ -112,6 +113,8 @@ class Run:
         budget = RateLimitBudget(scan.request.scope, math.inf)
         for _ in range(self.pages):
             await self._requests.send(scan, budget)
+            if self.lands:
+                self._requests.page_landed()
 
     async def _ask(self, request: ApiRequest) -> Response:
         account = request.scope.partition(":")[2]
@@ -220,3 +223,10 @@ def test_a_rate_that_does_not_help_is_given_up() -> None:
 def test_a_fixed_rate_is_kept_whatever_is_refused() -> None:
     rate = limited(RequestRate(fixed=7).observe("a", limited=False, now=0.0), ("b", 0.0), ("c", 0.0))
     assert (rate.per_second(0.0), rate.is_limited(0.0)) == (7, True)
+
+
+def test_what_a_kill_loses_is_bounded_however_long_landing_takes() -> None:
+    asked = Window(1000, math.inf)
+    with pytest.raises(Deadlock):
+        Run((asked,), lands=False)
+    assert len(asked.served) == 2 * 16
