@@ -140,13 +140,13 @@ def decide_due(surface: str, history: History, goals: Goals) -> Due:
     What failed is tried again after an hour, and then after as long as it has been overdue, at most six hours. What
     the service asked to wait for is tried again after that wait, and what it refused after a day.
     """
-    due = Due(history.first_seen_at, DueReason.FIRST)
+    at, reason = history.first_seen_at, DueReason.FIRST
     if history.closed_at is not None:
         interval, reason = find_interval(surface, history.new, goals)
-        due = Due(history.closed_at + interval, reason)
-    tried_at, overdue_since = history.tried_at, due.at
-    if tried_at is None or overdue_since is None or history.error_code == REQUEST_BUDGET:
-        return due
+        at = history.closed_at + interval
+    tried_at = history.tried_at
+    if tried_at is None or history.error_code == REQUEST_BUDGET:
+        return Due(at, reason)
     match history.outcome:
         case OutcomeKind.DENIED | OutcomeKind.NOT_FOUND:
             wait = DAY
@@ -154,9 +154,9 @@ def decide_due(surface: str, history: History, goals: Goals) -> Due:
             # A person can lift a longer one; while it holds, the run asks for nothing.
             wait = min((history.resume_after or tried_at) - tried_at, DAY)
         case OutcomeKind.FAILED:
-            wait = min(tried_at - overdue_since, _LONGEST_RETRY)
+            wait = min(tried_at - at, _LONGEST_RETRY)
         case _:
-            return due
+            return Due(at, reason)
     return Due(tried_at + max(wait, HOUR), DueReason.RETRY)
 
 

@@ -57,7 +57,7 @@ class ChosenAccount:
 
 
 class NothingChosen(Exception):  # noqa: N818 - having nothing to do is not an error
-    """A backfill whose selection matches no account: nothing was scanned, and no run was recorded."""
+    """Nothing is due, or no account matches a backfill's selection: nothing was scanned, and no run was recorded."""
 
 
 class SelectionError(Exception):

@@ -114,6 +114,6 @@ class Outage:
 
 
 def _is_absence(error: ApiError) -> bool:
-    """Return whether the service may be away. Whoever sends a page, or names the time to wait, is there."""
+    """Return whether the service may be away. It is not if it sends status 200, or names a time to wait."""
     failure = error.failure
     return failure.disposition is Disposition.RETRY and failure.status != HTTPStatus.OK and error.retry_after is None

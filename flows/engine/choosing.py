@@ -11,7 +11,6 @@ from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import Warehouse
 from flows.reporting.words import moment
 from models.cadence import DAY, Dues, keep_due
-from models.partition import CATALOGUE
 from models.selection import ChosenAccount, NothingChosen, Selection
 
 
@@ -29,17 +28,16 @@ class DueScans:
 
 async def find_due(request: RunRequest, warehouse: Warehouse, now: datetime) -> DueScans:
     """Return what a run scans. Raises SelectionError and NothingChosen."""
-    selection, settings = request.options.selection(), request.settings
-    if selection is not None:
-        return DueScans(await _choose(selection, warehouse), {}, None)
+    settings = request.settings
+    if request.options.kind == "backfill":
+        return DueScans(await _choose(request.selection, warehouse), {}, None)
     if not (request.options.due or request.is_limited):
         return DueScans(None, {}, None)
     most = request.limit(await warehouse.read_state(count_requests, since=now - DAY))
     dues = await warehouse.read(read_dues, settings.goals(), scan_expired=settings.scan_expired)
     accounts: list[ChosenAccount] | None = None
-    if request.options.due and not dues[CATALOGUE].is_due(now):
-        everything = Selection(everything=True, surfaces=request.surfaces)
-        known = await warehouse.read(choose_accounts, everything)
+    if not request.lists_catalogue(dues, now):
+        known = await warehouse.read(choose_accounts, request.selection)
         accounts = [*keep_due(known, dues, now=now, scan_expired=settings.scan_expired)]
     if request.options.due and not await _is_unpublished(warehouse):
         if most == 0:

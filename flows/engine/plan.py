@@ -25,8 +25,8 @@ from flows.reporting.words import count, join, moment
 from models.cadence import DAY, Due, DueReason, Dues, sort_overdue
 from models.feeds import FEEDS
 from models.incremental import KNOWN_RUN, PINS, ClosedScan, why_full
-from models.partition import CATALOGUE, media
-from models.selection import ChosenAccount, Selection
+from models.partition import media
+from models.selection import ChosenAccount
 
 Record = dict[str, Any]
 
@@ -117,22 +117,17 @@ def make_plan(request: RunRequest, *, now: datetime) -> Plan:
     with open_snapshot(request.settings.snapshot_file()) as snapshot:
         dues = read_dues(snapshot.db, request.settings.goals(), scan_expired=request.settings.scan_expired)
         limit = request.limit(made)
-        lists = request.options.kind == "sync" and (not request.options.due or dues[CATALOGUE].is_due(now))
-        catalogue = read_catalogue_pages(snapshot.db) if lists and limit != 0 else 0
+        catalogue = read_catalogue_pages(snapshot.db) if request.lists_catalogue(dues, now) and limit != 0 else 0
         left = inf if limit is None else limit - catalogue
-        scans = plan_scans(request, snapshot, _choose(request, snapshot), dues, now=now, left=left)
+        accounts = choose_accounts(snapshot.db, request.selection)
+        scans = plan_scans(request, snapshot, accounts, dues, now=now, left=left)
     return Plan(tuple(scans), catalogue, forgotten)
-
-
-def _choose(request: RunRequest, snapshot: Snapshot) -> Sequence[ChosenAccount]:
-    """Return the accounts of a run; a sync has all that are listed."""
-    everything = Selection(everything=True, surfaces=request.surfaces)
-    return choose_accounts(snapshot.db, request.options.selection() or everything)
 
 
 def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, now: datetime) -> list[PlannedScan]:
     """Return the next scans of one account; none if it is not listed."""
-    accounts = [account for account in _choose(request, snapshot) if account.account_id == account_id]
+    listed = choose_accounts(snapshot.db, request.selection)
+    accounts = [account for account in listed if account.account_id == account_id]
     return plan_scans(request, snapshot, accounts, {}, now=now, left=inf)
 
 

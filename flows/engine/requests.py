@@ -118,8 +118,9 @@ class Requests:
                 response = await self._send_once(scan, budget)
             except ApiError as error:
                 failure = error.failure
-                if self._outage.is_on and failure.disposition is Disposition.RETRY and error.retry_after is None:
-                    # It says nothing about its account, so it is no try. The next one waits for its turn to ask.
+                if self._outage.is_on:
+                    # Any other error would have ended the outage. This one says nothing about its account, so it is no
+                    # try. The next one waits for its turn to ask.
                     continue
                 verdict = scan.attempts.decide(error, self._random, of_key=error.is_limit and self._is_limited())
                 if verdict.whole_scope:

@@ -218,7 +218,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         if resumed:
             notices.warning(f"Resuming run {resumed[0]}: what it has saved will not be fetched again.")
         if due.accounts is not None:
-            run.add(due.accounts)
+            run.batcher.add(due.accounts)
             run.end_listing()
         yield run
     except (asyncio.CancelledError, Exception) as error:

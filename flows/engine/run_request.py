@@ -5,8 +5,11 @@ from datetime import datetime, timedelta
 
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.settings import Settings
+from models.cadence import Dues
 from models.feeds import SURFACES
 from models.incremental import Incremental
+from models.partition import CATALOGUE
+from models.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,24 @@ class RunRequest:
         return f"{'due ' if self.options.due else ''}{surfaces}".strip() or None
 
     @property
+    def selection(self) -> Selection:
+        """Return which known accounts are scanned; a sync scans all. Raises SelectionError as `selected` does."""
+        return self.options.selection() or Selection(everything=True, surfaces=self.surfaces)
+
+    def lists_catalogue(self, dues: Dues, now: datetime) -> bool:
+        """Whether a run lists the accounts; otherwise it scans known ones."""
+        return self.options.kind == "sync" and (not self.options.due or dues[CATALOGUE].is_due(now))
+
+    @property
     def is_limited(self) -> bool:
-        """Whether the number of requests is limited; that of a backfill never is."""
-        by_day = self.options.kind == "sync" and self.settings.requests_per_day is not None
-        return by_day or self.options.max_requests is not None
+        """Whether the number of requests is limited."""
+        return self.limit(0) is not None
 
     def limit(self, made: int) -> int | None:
-        """Return the most requests of a run, after so many in the last 24 hours; None without a limit."""
+        """Return the most requests of a run, after so many in the last 24 hours; None without a limit.
+
+        Those of a backfill are counted for the syncs of that time, but not limited.
+        """
         per_day = None if self.options.kind == "backfill" else self.settings.requests_per_day
         limits = self.options.max_requests, None if per_day is None else max(per_day - made, 0)
         return min((each for each in limits if each is not None), default=None)

@@ -1,9 +1,14 @@
 """Recorded responses with what follows from each, and a server that sends one of them and valid pages after it.
 
 The first line of a file in `recordings` describes the response, which comes after its outcomes. Those are written by
-hand from API 7 and 8, not derived from gramhouse's own tables: `# => THEN [CODE STATUS] [name=value ...]`. A page
-`lands`. Otherwise it is asked for `again`, soon, or, `hold`, by nobody before the announced wait is over; or it is
-given up: `skip`, and only it; `restart`, and scanned anew; `defer`, and left to a later run.
+hand from API 7 and 8, not derived from gramhouse's own tables: `# => THEN [CODE STATUS] [name=value ...]`. THEN is:
+
+- `lands`: the page lands,
+- `again`: it is requested again soon,
+- `hold`: no request is sent before the announced wait is over,
+- `skip`: only this scan fails,
+- `restart`: the scan begins again at its first page,
+- `defer`: the scan is left to a later run.
 """
 
 import asyncio
