@@ -121,7 +121,7 @@ class SnapshotBucket:
                     " GRAMHOUSE_SNAPSHOT."
                 )
             time_of_file = round(newest.published_at.timestamp() * 1_000_000) * 1000
-            if _is_file(file, size=newest.bytes, nanoseconds=time_of_file):
+            if _is_same(file, size=newest.bytes, nanoseconds=time_of_file):
                 return
             draft = file.with_name(f".{file.name}.download")
             draft.unlink(missing_ok=True)
@@ -142,6 +142,11 @@ class SnapshotBucket:
             fix = "install it as docs/analyst.md says"
             raise BucketError(f"{self.url} needs the extra 'bucket'. Fix: {fix}.") from error
         except Exception as error:
+            from obstore.exceptions import BaseError  # noqa: PLC0415 - an optional dependency
+
+            # The class of obstore's panics cannot be imported.
+            if not isinstance(error, (BaseError, ValueError, OSError)) and type(error).__name__ != "RustPanic":
+                raise
             text = str(error).strip() or type(error).__name__
             # The body of a response begins with "<".
             why = text.splitlines()[0].partition(": <")[0][:300].rstrip(". ")
@@ -153,5 +158,5 @@ class SnapshotBucket:
             raise BucketError(f"the bucket {self._folder} cannot be used: {why}. Fix: {fix}.") from error
 
 
-def _is_file(file: Path, *, size: int, nanoseconds: int) -> bool:
+def _is_same(file: Path, *, size: int, nanoseconds: int) -> bool:
     return file.exists() and (file.stat().st_size, file.stat().st_mtime_ns) == (size, nanoseconds)

@@ -133,15 +133,10 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 
 # Fields that tell reels from other videos, or the type where no candidate of `media_type` does.
-_PATHS = to_words(
+KIND_PATHS = to_words(
     "/media_product_type /mediaProductType /product_type /productType /media/product_type /media/productType"
     " /__typename"
 )
-
-
-def names_kind(path: str) -> bool:
-    """Return whether the field at this path may name an item's kind."""
-    return path in _PATHS
 
 
 def kind_of(columns: Sequence[str]) -> str:

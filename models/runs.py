@@ -13,9 +13,11 @@ from models.partition import Partition
 # to hide does not exist.
 NOT_REPLACED = "snapshot_not_replaced"
 
+RUN_KINDS: Final = ("sync", "backfill")
+"""The commands that are runs. Others have no id in the state's runs."""
+
 LONG_COOLDOWN = timedelta(days=1)
 """A cooldown with more time left is shown to a person, because the service may have sent it by mistake."""
-
 
 REQUEST_BUDGET: Final = "request_budget"
 """The error code of what a run deferred because it may make no more requests."""
@@ -23,7 +25,8 @@ REQUEST_BUDGET: Final = "request_budget"
 ITEMS_REJECTED: Final = "items_rejected"
 ACCOUNTS_REJECTED: Final = "accounts_rejected"
 CACHED_ANSWER: Final = "cached_answer"
-"""The error codes of scans that reached their end, but rejected more than half of the records."""
+"""The error codes of scans that failed although their pages landed: more than half of the records were rejected, or a
+cache answered."""
 
 
 class OutcomeKind(StrEnum):
@@ -112,8 +115,7 @@ def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[Finding] = ()
     """
     if stopped:
         return RunState.FAILED
-    lost = counted[OutcomeKind.DENIED] + counted[OutcomeKind.NOT_FOUND] + counted[OutcomeKind.FAILED]
-    if not lost and not counted[OutcomeKind.DEFERRED]:
+    if not any(counted[kind] for kind in INCOMPLETE):
         return (
             RunState.PARTIAL if any(warning.severity is Severity.ACTION for warning in warnings) else RunState.COMPLETE
         )

@@ -43,14 +43,14 @@ _TOO_LARGE = 10**16
 # As they follow a time of 19 characters. They are listed, because `fromisoformat` accepts +03:60.
 _UTC_ZONES = frozenset({"Z", "+0000", "+00:00"})
 
-FREQUENT_SECONDS = range(10**9, 10**10)
+_FREQUENT_SECONDS = range(10**9, 10**10)
 
 
 def time_of(value: object) -> datetime | None:
     """Return a JSON value as a time in UTC; None if it is not a time. Digits beyond microseconds are dropped."""
     if isinstance(value, str):
         text = value
-    elif type(value) is int and value in FREQUENT_SECONDS:
+    elif type(value) is int and value in _FREQUENT_SECONDS:
         return datetime.fromtimestamp(value, UTC)
     elif isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _TOO_LARGE:
         text = repr(value).removesuffix(".0")

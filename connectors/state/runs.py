@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from connectors.state.database import driver_of
 from models.findings import Finding, Severity
-from models.runs import RunState, began_within
+from models.runs import RUN_KINDS, RunState, began_within
 from models.tables import run_warnings, runs
 
 # The last run of this kind, selection and service, and those that it resumed, as far as they are unfinished, that is,
@@ -25,8 +25,6 @@ SELECT run_id, started_at FROM chain ORDER BY seq DESC
 """
 
 KILLED = "The process ended before the run: it was killed, or the machine failed."
-
-_RUN_KINDS = ("sync", "backfill")
 
 Row = dict[str, Any]
 
@@ -82,7 +80,7 @@ def mark_published(connection: Connection, *, now: datetime) -> None:
 def begin_command(connection: Connection, kind: str, *, pid: int, now: datetime) -> int:
     """Add the row of a command that scans nothing, instead of that of the last one; return its number."""
     mark_interrupted(connection)
-    connection.execute(delete(runs).where(_of.run_id.is_(None), _of.kind.not_in(_RUN_KINDS)))
+    connection.execute(delete(runs).where(_of.run_id.is_(None), _of.kind.not_in(RUN_KINDS)))
     new = insert(runs).values(kind=kind, pid=pid, state=RunState.RUNNING, started_at=now)
     return int(connection.execute(new.returning(_of.number)).scalar_one())
 
@@ -108,7 +106,7 @@ def add_failed_start(
 
 def last_command(connection: Connection) -> Row | None:
     """Return the row of the last command; a start of a run that failed stays the last until a run begins."""
-    of_runs = _of.run_id.is_(None) & _of.kind.in_(_RUN_KINDS)
+    of_runs = _of.run_id.is_(None) & _of.kind.in_(RUN_KINDS)
     found = connection.execute(select(runs).order_by(of_runs.desc(), _of.number.desc()).limit(1)).mappings().fetchone()
     return None if found is None else dict(found)
 

@@ -23,6 +23,7 @@ from flows.cli.signals import Stopped
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
+from models.runs import RUN_KINDS
 from models.selection import SelectionError
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ _EXITS: Mapping[ExitCode, tuple[type[Exception], ...]] = {
     ExitCode.PARTIAL: (SnapshotHides,),
     ExitCode.FAILED: (WarehouseError, TrackerUnreachable, ClusterLost, BucketError, OSError),
 }
-
-# Commands whose failure is recorded even if they do not begin: schedules run them.
-_RECORDED = ("sync", "backfill")
 
 # Known before parsing, because of usage errors. The arguments are separated by NUL.
 _JSON = re.compile(r"(?<![^\0])(--json|(--format|-f)[=\0]?json)(?![^\0])")
@@ -122,7 +120,8 @@ def _is_mistyped(error: Exception) -> bool:
 
 def _run(arguments: Sequence[str], typed: str) -> "Answer | None":
     command = arguments[0] if arguments and arguments[0] in COMMANDS else None
-    if command not in _RECORDED or not {"--help", "-h", "--dry-run", "--plan"}.isdisjoint(arguments):
+    # The failure of runs is recorded even if they do not begin: schedules start them.
+    if command not in RUN_KINDS or not {"--help", "-h", "--dry-run", "--plan"}.isdisjoint(arguments):
         return _call(arguments, command)
     from flows.reporting.recording import record_failed_start
 
@@ -131,8 +130,8 @@ def _run(arguments: Sequence[str], typed: str) -> "Answer | None":
         return _call(arguments, command)
 
 
-def _find_end(error: BaseException) -> tuple[int, Sequence[str]]:
-    """Return the exit code and the messages of what ended a command."""
+def _find_end(error: BaseException) -> tuple[int, Sequence[str]] | None:
+    """Return the exit code and the messages of what ended a command; None: it is a bug."""
     if isinstance(error, SystemExit | Stopped):
         return int(error.code or 0), [str(error)] if isinstance(error, Stopped) else []
     if isinstance(error, BrokenPipeError):
@@ -141,7 +140,7 @@ def _find_end(error: BaseException) -> tuple[int, Sequence[str]]:
     for code, kinds in _EXITS.items():
         if isinstance(error, kinds):
             return code, [str(line) for line in error.args] if isinstance(error, SettingsError) else [error_line(error)]
-    return ExitCode.FAILED, [f"Bug in gramhouse: {type(error).__name__}: {error}"]
+    return None
 
 
 def _warn(record: logging.LogRecord) -> None:
@@ -177,11 +176,12 @@ def main() -> None:
     except BaseException as error:
         from flows.cli.output.terminal import complain, failure
 
-        code, messages = _find_end(error)
-        answer = failure(code, "\n".join(messages))
-        if any(message.startswith("Bug in ") for message in messages):
-            _show(answer, as_json=as_json)
+        if (end := _find_end(error)) is None:
+            bug = f"Bug in gramhouse: {type(error).__name__}: {error}"
+            _show(failure(ExitCode.FAILED, bug), as_json=as_json)
             raise
+        code, messages = end
+        answer = failure(code, "\n".join(messages))
         for message in messages:
             complain(message)
     from flows.cli.output.terminal import Answer

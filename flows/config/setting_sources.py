@@ -75,10 +75,10 @@ def origin(*path: str | int) -> str:
     return f"{CONFIG}: {named}" if setting in read_file() else (PREFIX + named).upper()
 
 
-def exposed() -> str | None:
+def find_exposed_key() -> str | None:
     """Return a warning if the configuration file contains the key and is readable by other users."""
-    with suppress(OSError, ValueError):
-        if "api_key" in tomllib.loads(read_text(CONFIG)) and CONFIG.stat().st_mode & 0o077:
+    with suppress(OSError, SettingsError):
+        if "api_key" in read_file() and CONFIG.stat().st_mode & 0o077:
             return f"{CONFIG} contains api_key and is readable by other users. Fix: chmod 600 {CONFIG}."
     return None
 

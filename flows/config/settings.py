@@ -166,7 +166,7 @@ class Settings(BaseModel):
     Prefect links to it."""
     raw: File | None = None
     """Folder of the raw store, with every version of every media item; by default raw in the warehouse's folder."""
-    hide: Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_hidden)] = ()
+    hide: Annotated[Words, AfterValidator(_hidden)] = ()
     """Columns that the snapshot, the report and exports do not show, separated by commas, such as
     caption,ig_username:hash; with :hash, salted hashes replace the values."""
     concurrency: int = Field(16, ge=1, le=256)
@@ -209,10 +209,10 @@ class Settings(BaseModel):
     """Days for which the raw store keeps rows that a newer row of the same version replaced, such as rows with older
     counts. `gramhouse compact` deletes such rows when they are older. By default all are kept."""
     nightly: Cron = "15 2 * * *"
-    """Schedule of the sync of everything of `up`, a cron expression; off: none."""
+    """When `up` syncs everything, a cron expression; off: never."""
     due: Cron = "15 0-1,3-23 * * *"
-    """Schedule of the sync of what is due of `up`, a cron expression; off: none. By default every hour but that of the
-    nightly sync."""
+    """When `up` syncs what is due, a cron expression; off: never. By default every hour but that of the nightly
+    sync."""
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
     """Time zone of the schedules."""
     prefect_home: File = Path("data/prefect")

@@ -67,6 +67,7 @@ async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
     The process waits for the retry: an interruption meanwhile is a crash, and the next run resumes what is saved.
     """
     if deployment.id:
+        # pyarrow is imported already: the variables for it come from the process of `up`.
         prepare_process()
         end_with_parent()
 

@@ -58,7 +58,7 @@ def _failure(group: FailureGroup, now: datetime) -> Finding:
     text = f"{what} {group.outcome.replace('_', ' ')}{until}{why and f' ({why})'}{detail}"
     code, fix = group.outcome.value, hint(group, now)
     severity = Severity.WARNING if is_transient(group.error_code) else Severity.ACTION
-    if fix == LONG_COOLDOWN_FIX:
+    if _is_long(group, now):
         code, severity, text = "long_cooldown", Severity.ACTION, f"{text}; {LONG_COOLDOWN_WHY}"
     elif group.outcome is OutcomeKind.DEFERRED:
         severity, fix = Severity.WARNING, ""
@@ -70,8 +70,11 @@ def _failure(group: FailureGroup, now: datetime) -> Finding:
 
 def hint(group: FailureGroup, now: datetime) -> str:
     """Return what a person can do about scans with the same failure, as of `now`; empty for an unknown error code."""
-    is_long = group.resume_after is not None and group.resume_after - now > LONG_COOLDOWN
-    return LONG_COOLDOWN_FIX if is_long else hint_for(group.error_code)
+    return LONG_COOLDOWN_FIX if _is_long(group, now) else hint_for(group.error_code)
+
+
+def _is_long(group: FailureGroup, now: datetime) -> bool:
+    return group.resume_after is not None and group.resume_after - now > LONG_COOLDOWN
 
 
 def _tokens(data: Data) -> Iterator[Finding]:

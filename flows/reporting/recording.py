@@ -15,8 +15,6 @@ _LONGEST = 1000
 
 STOPPED = "Stopped by a signal."
 
-RUN_KINDS = ("sync", "backfill")
-
 
 @contextmanager
 def record_failed_start(

@@ -126,13 +126,11 @@ class OddError(Refused):
         """Return the error reply."""
         action, usual = self._action, super().reply(correlation_id)
         error = json.loads(bytes(usual.body))["error"]
-        status = usual.status_code
+        status = action.status or (usual.status_code if action.code in ERRORS else 400)
         if action.code not in ERRORS:
             error |= {"code": action.code, "message": "Made up."}
-            status = 400
         if not action.correlated:
             del error["correlation_id"]
-        status = action.status or status
         wait = 1 if action.retry_after is None and status == 429 else action.retry_after
         waits = {} if wait is None or wait is False else {"Retry-After": str(wait)}
         authenticate = {"WWW-Authenticate": "Bearer"} if status == 401 else {}

@@ -91,7 +91,6 @@ LATE = f"{SERVER} did not answer in time"
 LARGE = f"the response of {SERVER} is too large: the limit is 10000 bytes"
 NO_HTTP = f"{SERVER} answered with something that is not HTTP"
 BOMB = gzip.compress(bytes(10_000_000))
-HALF = http()[:-10]
 # Faults that depend on time or on the limit, or have a text of their own; tests/conformance has the others.
 LOST: dict[str, tuple[Meet, str, str]] = {
     "silent": (saying(then="hang"), "timeout", LATE),

@@ -185,9 +185,9 @@ def opened_days(folder: Path) -> Iterator[Days]:
         yield Days(rig)
 
 
-def refusal(work: Callable[[], object], kind: type[Exception] = WarehouseUnusable) -> str:
+def refusal(work: Callable[[], object]) -> str:
     """Return the message, of one line, with which work is refused."""
-    with pytest.raises(kind) as raised:
+    with pytest.raises(WarehouseUnusable) as raised:
         work()
     assert "\n" not in str(raised.value)
     return str(raised.value)

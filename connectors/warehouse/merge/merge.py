@@ -15,7 +15,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.items import merge_items
-from connectors.warehouse.merge.reading import Rejected, read_records
+from connectors.warehouse.merge.reading import Rejected, pick, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
@@ -90,8 +90,8 @@ def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected]) -> C
     rows = [
         {
             **asdict(one.page.partition),
-            **_pick(one.page, ("page", "run_id", "correlation_id")),
-            **_pick(one, ("reason", "position", "payload")),
+            **pick(one.page, ("page", "run_id", "correlation_id")),
+            **pick(one, ("reason", "position", "payload")),
             # An unsigned one of 64 bits.
             "digest": str(one.digest),
             "n": n,
@@ -140,17 +140,13 @@ def _end(page: Landing, end: Checkpoint) -> Row:
     account_id, lifetime = page.partition.account_id, LIFETIMES.get(page.partition.surface)
     return {
         **asdict(page.partition),
-        **_pick(page, ("scan_id", "seq", "run_seq", "began_seq")),
-        **_pick(end, ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")),
+        **pick(page, ("scan_id", "seq", "run_seq", "began_seq")),
+        **pick(end, ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")),
         "closed_at": page.received_at,
         "is_recent": end.state is ScanState.RECENT,
         "full_share": _share_of(account_id) if end.full_share is None else end.full_share,
         "lifetime": lifetime and int(lifetime.total_seconds()),
     }
-
-
-def _pick(values: object, names: Sequence[str]) -> Row:
-    return {name: getattr(values, name) for name in names}
 
 
 def _share_of(account_id: str) -> float:

@@ -105,10 +105,15 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
     return records
 
 
+def pick(values: object, names: Sequence[str]) -> dict[str, object]:
+    """Return these attributes of an object, by name."""
+    return {name: getattr(values, name) for name in names}
+
+
 def _list_accounts(records: Records, page: Landing, read: Page) -> None:
-    about = {name: getattr(page, name) for name in ("seq", "began_seq", "received_at", "run_seq", "scan_id")}
+    about = pick(page, ("seq", "began_seq", "received_at", "run_seq", "scan_id"))
     for one in read.accounts:
-        said = {name: getattr(one, name) for name in ("ig_username", "public_id", "status")}
+        said = pick(one, ("ig_username", "public_id", "status"))
         records.accounts.append({**about, "account_id": one.id.lower(), "said": {"listed_as": one.id, **said}})
     for record in read.rejected:
         if (account_id := record.account_id) is not None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from connectors.warehouse.merge.columns import item_columns
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
-from models.fields import Field, FieldType, Registry, child_table, kind_of, names_kind
+from models.fields import KIND_PATHS, Field, FieldType, Registry, child_table, kind_of
 from models.mapping import READING_TYPES, to_pointer
 from models.mapping import Mapping as MediaMapping
 from models.views import CHILDREN, MEDIA, View, macros, views
@@ -48,8 +48,8 @@ def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
     of_content = [one for one in new if one.name in values]
     of_versions = [one._replace(value=values[one.name]) for one in of_content]
     counts = [one._replace(value=f"gh_count.counts[{literal(one.name)}]") for one in new if one.name not in values]
-    of_kind = next(column.paths for column in mapping.columns if column.column == "media_type")
-    naming = [one.name for one in columns if one.name == "media_type" or one.key in of_kind or names_kind(one.key)]
+    of_kind = *KIND_PATHS, *next(column.paths for column in mapping.columns if column.column == "media_type")
+    naming = [one.name for one in columns if one.name == "media_type" or one.key in of_kind]
     kind = kind_of([f"gh_row.{quoted(name)}" for name in naming])
     superseded = {name: values[name] for name in _CONTENT}
     filled = [

@@ -45,9 +45,12 @@ def write_hidden(
     """Write the snapshot to a new file; `filled` are its views. Raises duckdb.Error."""
     [(source,)] = db.execute("SELECT current_database()").fetchall()
     tables = dict(db.execute(_TABLES).fetchall())
-    lists = [one.column_name for one in registry.values() if one.resource == MEDIA and FieldType.LIST in one.kinds]
     pruned: Mapping[str, Mapping[str, Callable[[str], str]]] = {
-        "media": {name: partial(_prune_text, hiding) for name in lists if name is not None},
+        "media": {
+            one.column_name: partial(_prune_text, hiding)
+            for one in registry.values()
+            if one.resource == MEDIA and one.column_name is not None and FieldType.LIST in one.kinds
+        },
         "media_versions": {"content": partial(_prune_content, hiding, salt)},
     }
     db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (STORAGE_VERSION '{STORAGE}')")

@@ -34,6 +34,10 @@ from models.views import View
 
 _SQL = statements(__name__)
 
+_DUES = pa.schema(
+    {**dict.fromkeys(("account_id", "surface", "due_reason"), pa.string()), "due_at": pa.timestamp("us", tz="UTC")}
+)
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTES_PER_CALL = 64 * 1024 * 1024
 
@@ -135,10 +139,12 @@ def bring_state(db: DuckDBPyConnection, state: StateRows) -> None:
 def _write_dues(db: DuckDBPyConnection, publication: Publication) -> None:
     """Write when each feed is due."""
     dues = read_dues(db, publication.goals, scan_expired=publication.scan_expired)
-    rows = [(one.account_id, one.surface, *due) for one, due in dues.items() if one.surface]
-    types = (pa.string(), pa.string(), pa.timestamp("us", tz="UTC"), pa.string())
-    columns = [pa.array([row[n] for row in rows], type_) for n, type_ in enumerate(types)]
-    db.register("dues", pa.table(columns, ["account_id", "surface", "due_at", "due_reason"]))
+    rows = [
+        {"account_id": one.account_id, "surface": one.surface, "due_at": due.at, "due_reason": due.reason}
+        for one, due in dues.items()
+        if one.surface
+    ]
+    db.register("dues", pa.Table.from_pylist(rows, _DUES))
     db.execute(_SQL["due_scans"])
     db.unregister("dues")
 

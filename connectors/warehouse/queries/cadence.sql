@@ -25,13 +25,15 @@ fresh AS (
 outcome AS (
     SELECT
         resource, account_id, surface,
-        arg_max({'a': outcome, 'b': error_code, 'c': ended_at, 'd': resume_after}, run_seq) AS last
+        arg_max(
+            {'kind': outcome, 'error_code': error_code, 'ended_at': ended_at, 'resume_after': resume_after}, run_seq
+        ) AS last
     FROM core.run_outcomes GROUP BY ALL
 )
 SELECT
     p.resource, p.account_id, p.surface, p.is_expired,
-    p.first_seen_at AT TIME ZONE 'UTC', c.closed_at AT TIME ZONE 'UTC', coalesce(f.items, 0), o.last.a, o.last.b,
-    o.last.c AT TIME ZONE 'UTC', o.last.d AT TIME ZONE 'UTC'
+    p.first_seen_at AT TIME ZONE 'UTC', c.closed_at AT TIME ZONE 'UTC', coalesce(f.items, 0),
+    o.last.kind, o.last.error_code, o.last.ended_at AT TIME ZONE 'UTC', o.last.resume_after AT TIME ZONE 'UTC'
 FROM scanned AS p
 LEFT JOIN closed AS c USING (resource, account_id, surface)
 LEFT JOIN fresh AS f USING (resource, account_id, surface)

@@ -119,9 +119,9 @@ def count_unread_values(db: DuckDBPyConnection, mapping: MediaMapping) -> Mappin
 
     The column is NULL then, and the value is that of a field.
     """
-    counts = Counter[str]()
+    counts, held = Counter[str](), db.execute(_SQL["held"]).fetchall()
     for column in mapping.columns:
-        if names := [quoted(name) for (name,) in db.execute(_SQL["held_by"], [list(column.paths)]).fetchall()]:
+        if names := [quoted(name) for path, name in held if path in column.paths]:
             has_one = " OR ".join(f"{name} IS NOT NULL" for name in names)
             query = _SQL["not_read"].format(column=quoted(column.column), has_one=has_one)
             [(items,)] = db.execute(query).fetchall()

@@ -57,10 +57,9 @@ HAVING count(*) >= 3 AND 2 * count(*) > c.items - $2
 QUALIFY count(*) OVER (PARTITION BY v.changed[1]) = len($1)
 LIMIT 1
 
--- name: held_by
--- The columns of the fields at some paths.
-SELECT column_name FROM core.fields
-WHERE resource = 'media' AND column_name IS NOT NULL AND list_contains($1, path)
+-- name: held
+-- The paths of fields, and their columns.
+SELECT path, column_name FROM core.fields WHERE resource = 'media' AND column_name IS NOT NULL
 
 -- name: not_read
 -- How many listed items have no value in a mapped column, but one in the columns of its fields.

@@ -32,7 +32,7 @@ def init(*, as_json: AsJson = False) -> Answer:
     owner can read it.
     """
     if CONFIG.exists():
-        raise SettingsError(f"{CONFIG} exists already. Fix: edit it; `gramhouse config` shows what is set.") from None
+        raise SettingsError(f"{CONFIG} exists already. Fix: edit it; `gramhouse config` shows what is set.")
     load()
     CONFIG.touch(mode=0o600)
     CONFIG.write_text("\n".join(_lines()) + "\n", encoding="utf-8")

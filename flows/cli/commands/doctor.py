@@ -28,7 +28,7 @@ from flows.cli.output.terminal import Answer, ask, check_line, describe_check, e
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.prefect_environment import prefect_api_url
-from flows.config.setting_sources import exposed, origin
+from flows.config.setting_sources import find_exposed_key, origin
 from flows.config.settings import Settings, load
 from flows.engine.publishing import publication
 from flows.engine.resources import check_clock, check_places, make_client, unwritable_folders
@@ -220,7 +220,7 @@ def _disk(facts: Facts) -> Iterator[Finding]:
 
 
 def _configuration(facts: Facts) -> Iterator[Finding]:
-    if warning := exposed():
+    if warning := find_exposed_key():
         yield note(warning)
     check_places(facts.settings)
     yield from map(bad, unwritable_folders(facts.settings))

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import RenderableType
@@ -14,7 +14,7 @@ from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import current_snapshot
+from flows.cli.current import Record, current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
 from flows.cli.output.table import listing
 from flows.cli.output.terminal import Answer, clean, row, warn
@@ -25,8 +25,6 @@ from flows.engine.run_request import RunRequest
 from flows.reporting.reader import Reader
 from flows.reporting.words import count, join, moment, run_title
 from models.text import nearest, one_line
-
-Record = dict[str, Any]
 
 _SQL = statements(__name__)
 
@@ -125,7 +123,7 @@ def changes(
     these = _SQL["unreported"] if since_run is None else f"seq >= {since_run}"
     if since is not None:
         these = f"started_at >= TIMESTAMPTZ '{since_time('--since', since, SystemClock().now())}'"
-    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
+    with open_current(snapshot) as opened:
         reader = Reader(opened, account or ())
         runs = reader.records(_SQL["runs"].format(these=these))
         seqs = [run["seq"] for run in runs]

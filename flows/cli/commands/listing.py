@@ -78,11 +78,11 @@ def runs(
 ) -> Answer:
     """List recent runs: what they landed and how they ended."""
     settings = load(snapshot=snapshot, warehouse=warehouse)
-    now = current(settings)
+    state = current(settings)
     with open_snapshot(current_snapshot(settings)) as opened:
-        rows = now.runs(opened, last)
-    if now.problem:
-        warn(now.problem)
+        rows = state.runs(opened, last)
+    if state.problem:
+        warn(state.problem)
     return Answer({"runs": rows}, _list_runs(rows))
 
 

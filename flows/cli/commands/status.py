@@ -28,13 +28,12 @@ from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LOST, list_findings
 from flows.reporting.reader import Reader
-from flows.reporting.recording import RUN_KINDS
 from flows.reporting.run_report import NO_DATA, RunReport, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
 from models.feeds import FEEDS
 from models.findings import Finding, Severity
-from models.runs import RunState
+from models.runs import RUN_KINDS, RunState
 
 _SQL = statements(__name__)
 
@@ -201,8 +200,7 @@ def status(
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
     failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
-    cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or
-    snapshot.
+    cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or snapshot.
     """
     settings = partial(load, warehouse=warehouse, snapshot=snapshot)
     if form == "text":

@@ -20,7 +20,7 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.prefect_environment import prefect_api_url
-from flows.config.setting_sources import exposed
+from flows.config.setting_sources import find_exposed_key
 from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import EXIT_OF, ExitCode
@@ -60,7 +60,7 @@ def sync(
     settings = load(**options.expert.model_dump(), **run.addresses)
     if plan:
         return _plan(RunRequest(settings, options))
-    return _run_command(options, settings, run, what="sync")
+    return _run_command(options, settings, run)
 
 
 def _plan(request: RunRequest) -> Answer:
@@ -111,7 +111,7 @@ def backfill(
     request = RunRequest(settings, options)
     if options.dry_run:
         return _plan(request)
-    return _run_command(options, settings, run, what="backfill")
+    return _run_command(options, settings, run)
 
 
 async def _run_tracked(
@@ -148,7 +148,7 @@ def _begin(activity: str, settings: Settings, run: RunArguments) -> str | None:
         logging.getLogger("flows.engine").setLevel(logging.ERROR)
     tracked = f", tracked by {clean(api)}" if api else ""
     err.print(f"{line_time()}[bold]{activity}[/] of {clean(address)}{tracked}.", soft_wrap=bool(lines))
-    if warning := exposed():
+    if warning := find_exposed_key():
         notices.warning(warning)
     return api
 
@@ -162,16 +162,13 @@ def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
     lines.say(to_message(report), level, report.stopped_by.facts if report.stopped_by else {})
 
 
-def _run_command(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments, *, what: str) -> Answer:
-    """Run a sync or backfill with its retries; return the report of the last attempt.
-
-    `what` is the name of the command.
-    """
+def _run_command(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments) -> Answer:
+    """Run a sync or backfill with its retries; return the report of the last attempt."""
     from flows.cli.output.run import describe_report, watch
     from flows.engine.retrying import repeat
     from flows.reporting.message import to_json
 
-    activity, lines, clock = f"gramhouse {what}", json_log.in_force(), SystemClock()
+    activity, lines, clock = f"gramhouse {options.kind}", json_log.in_force(), SystemClock()
     api = _begin(activity, settings, run)
     attempts: list[Progress] = []
 
