@@ -52,19 +52,25 @@ DROP TABLE temp.unlisted
 -- name: repeated
 -- The outcomes recent and complete count as the same. Each partition's last outcome is kept because it is read later.
 -- The first one of each month is kept too, so that when the oldest runs are deleted, the deleted outcomes of later runs
--- can still be inferred from an equal one. Writes core.run_outcomes.
+-- can still be inferred from an equal one. Which accounts a backfill scanned, or a sync of what was due, cannot be
+-- inferred: of these runs an outcome is deleted only if it equals one of the same day. Writes core.run_outcomes.
 WITH old AS (
     SELECT
-        o.rowid AS row_id, o.outcome,
+        o.rowid AS row_id, o.outcome, (o.ended_at AT TIME ZONE 'UTC')::DATE AS day,
+        r.kind = 'sync' AND NOT coalesce(starts_with(r.selection, 'due'), false) AS scans_all,
         concat_ws(' ', replace(o.outcome, 'recent', 'complete'), o.error_code, o.detail) AS seen,
         lag(seen) OVER (
             PARTITION BY o.resource, o.account_id, o.surface, date_trunc('month', o.ended_at) ORDER BY r.seq
-        ) AS seen_before
+        ) AS seen_before,
+        lag(day) OVER (PARTITION BY o.resource, o.account_id, o.surface ORDER BY r.seq) AS day_before
     FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
     WHERE o.ended_at < ?::TIMESTAMPTZ AND r.seq <= (SELECT max(seq) - ? FROM core.runs)
 )
 DELETE FROM core.run_outcomes
-WHERE rowid IN (SELECT row_id FROM old WHERE outcome IN ('complete', 'recent', 'skipped') AND seen = seen_before)
+WHERE rowid IN (
+    SELECT row_id FROM old
+    WHERE outcome IN ('complete', 'recent', 'skipped') AND seen = seen_before AND (scans_all OR day = day_before)
+  )
   AND rowid NOT IN (
     SELECT arg_max(o.rowid, r.seq) FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
     GROUP BY o.resource, o.account_id, o.surface

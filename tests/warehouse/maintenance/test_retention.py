@@ -111,6 +111,14 @@ def test_repeated_successful_outcomes_are_deleted(
     assert len(runs(days)) == len(seen_daily)
 
 
+@pytest.mark.parametrize(("kind", "selection"), [("sync", "due"), ("sync", "due stories"), ("backfill", "--all")])
+def test_of_a_run_that_scans_a_part_one_outcome_of_each_day_is_kept(days: Days, kind: str, selection: str) -> None:
+    for number in range(6):
+        days.run(f"day-{number}", 12 * number, {POSTS: GOOD}, kind=kind, selection=selection)
+    thin(days, 9999)
+    assert left(days) == [0, 2, 4, 5]
+
+
 def test_the_last_run_that_ended_of_each_kind_and_selection_stays(days: Days) -> None:
     days.run("old", 0, {POSTS: GOOD})
     days.run("nightly", 1, {POSTS: GOOD}, state=RunState.PARTIAL)
