@@ -17,11 +17,12 @@ from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Record, current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
 from flows.cli.output.table import listing
-from flows.cli.output.terminal import Answer, clean, row, warn
+from flows.cli.output.terminal import Answer, clean, row
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
+from flows.reporting.progress import notices
 from flows.reporting.reader import Reader
 from flows.reporting.words import count, join, moment, run_title
 from models.text import nearest, one_line
@@ -263,7 +264,7 @@ def explain(
     except WarehouseUnusable as error:
         if raw:
             raise
-        warn(f"Without the raw store: {error}")
+        notices.warning(f"Without the raw store: {error}")
         found = _explain(path, what, settings, with_raw=False)
     for event in (event for each in found for event in each["events"] if not raw):
         event.pop("payload", None)
