@@ -104,8 +104,9 @@ def _describe(view: View, hiding: Hiding) -> View:
     """Return a view whose comments say what is hidden, and without `kind`, which no table has, if that is."""
     notes = {name: " Hidden: a salted hash." if is_hashed else " Hidden." for name, is_hashed in hiding.hidden.items()}
     columns = {name: about + notes.get(name, "") for name, about in view.columns.items()}
-    is_without_kind = "kind" in hiding.gone and "kind" in columns
-    select = f"SELECT * REPLACE (NULL::VARCHAR AS kind) FROM ({view.select})" if is_without_kind else view.select
+    if "kind" not in hiding.gone or "kind" not in columns:
+        return replace(view, columns=columns)
+    select = f"SELECT * REPLACE (NULL::VARCHAR AS kind) FROM ({view.select})"  # noqa: S608 - of this package
     return replace(view, columns=columns, select=select)
 
 
