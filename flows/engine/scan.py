@@ -168,7 +168,7 @@ class AccountScan:
 def describe_failure(failure: Failure) -> dict[str, Any]:
     """Return the fields of an outcome that an error has."""
     return {
-        "kind": OutcomeKind(failure.outcome),
+        "kind": failure.outcome,
         "error_code": failure.code,
         "http_status": failure.status,
         "correlation_id": failure.correlation_id,
