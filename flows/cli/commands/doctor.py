@@ -93,14 +93,16 @@ def read_facts(settings: Settings, now: datetime, *, is_whole: bool = False) -> 
 
     That they do not belong together, or that the clock is behind, is a problem, too.
     """
+    from connectors.state.database import open_state_read_only, state_path
     from connectors.state.identity import read_identity, read_operations, read_service
     from connectors.state.progress import read_cooldowns
     from connectors.warehouse.raw.parts import find_parts, read_part
-    from flows.engine.files import check_pair, open_existing_state, open_files
+    from connectors.warehouse.storage.paths import real
+    from flows.engine.files import check_pair, open_files
 
     try:
         if not settings.warehouse.exists():
-            with open_existing_state(settings.warehouse) as state:
+            with open_state_read_only(state_path(real(settings.warehouse))) as state:
                 if state is not None:
                     check_pair(state.path, state.read(read_identity), settings.warehouse, Identity(NEW, 0))
             return Facts(settings, now)
