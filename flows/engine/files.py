@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
-from connectors.state.database import State, open_state, state_path
+from connectors.state.database import State, open_state, open_state_read_only, state_path
 from connectors.state.identity import end_operation, read_identity, read_operations, read_unmerged, write_token
 from connectors.state.inbox import delete_landings, landed_runs, last_landing, read_landings
 from connectors.state.progress import forget_order
@@ -61,6 +61,13 @@ class Files:
                 merge_batch(db, batch, self.mapping, self.raw, self.paths)
             self.state.write(delete_landings, batch[-1].seq)
             release_memory(db)
+
+
+@contextmanager
+def open_existing_state(warehouse: Path) -> Iterator[State | None]:
+    """Open the state for reading, also while another process writes; None if there is none."""
+    with open_state_read_only(state_path(real(warehouse))) as state:
+        yield state
 
 
 def check_pair(state: Path, of_state: Identity, warehouse: Path, of_warehouse: Identity) -> None:

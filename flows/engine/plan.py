@@ -7,7 +7,6 @@ from datetime import datetime
 from math import ceil, inf
 from typing import Any
 
-from connectors.state.database import open_state_read_only, state_path
 from connectors.state.identity import read_forgotten
 from connectors.state.runs import count_requests
 from connectors.warehouse.queries.progress import (
@@ -18,9 +17,9 @@ from connectors.warehouse.queries.progress import (
 )
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
-from connectors.warehouse.storage.paths import real
 from flows.engine.accounts import why_skipped
 from flows.engine.choosing import choose
+from flows.engine.files import open_existing_state
 from flows.engine.run_request import RunRequest
 from flows.reporting.words import count, join
 from models.cadence import DAY, Due, DueReason, Dues, sort_overdue
@@ -108,7 +107,7 @@ class Plan:
 def make_plan(request: RunRequest, *, now: datetime) -> Plan:
     """Return what a run would do now. Raises SelectionError, SnapshotMissing and WarehouseUnusable."""
     forgotten = made = 0
-    with open_state_read_only(state_path(real(request.settings.warehouse))) as state:
+    with open_existing_state(request.settings.warehouse) as state:
         if state is not None and request.options.kind == "sync":
             forgotten = len(state.read(read_forgotten).marks)
             made = state.read(count_requests, since=now - DAY)
