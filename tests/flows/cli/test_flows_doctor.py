@@ -21,7 +21,7 @@ from connectors.state.progress import read_cooldowns
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands import doctor as checks
 from models.landing import PageCommit, ScopeCooldown
-from tests.api.faults import Action, Rule
+from tests.api.faults import Action, Rule, change_page
 from tests.api.server import Api
 from tests.operator import Cli
 
@@ -56,7 +56,7 @@ def doctor(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
 
 def test_a_key_that_cannot_list_media_is_found_before_the_nightly_run(doctor: Doctor) -> None:
     # A malformed account is not counted as reached.
-    with doctor.of(Rule(Action("malformed_account")), key=NO_SCOPE_KEY):
+    with doctor.of(Rule(change_page(lambda page: {**page, "items": [*page["items"], {}]})), key=NO_SCOPE_KEY):
         found = doctor.find(1)
     assert (found["API"][0], "the key reaches 4 accounts" in found["API"][1]) == ("ok", True)
     assert (found["media"][0], "api_scope_denied" in found["media"][1]) == ("bad", True)
