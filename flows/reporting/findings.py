@@ -13,7 +13,7 @@ from models.findings import TOKEN_EXPIRED, Finding, Severity, several
 from models.runs import LONG_COOLDOWN, OutcomeKind, RunState
 
 LONG_COOLDOWN_WHY = "the API asked for a wait of more than a day"
-LONG_COOLDOWN_FIX = "if the service asked for it by mistake, `gramhouse doctor --repair` lifts it"
+LONG_COOLDOWN_FIX = "if the service asked for it by mistake, `gramhouse doctor --repair --yes` lifts it"
 
 LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
 """The outcomes of incomplete scans that a later run does not simply resume."""

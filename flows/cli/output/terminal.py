@@ -166,17 +166,6 @@ def finding_line(finding: Finding) -> Table:
     return row(WARN if is_others else _MARKS[finding.severity], clean(finding.sentence()))
 
 
-def check_line(finding: Finding) -> Table:
-    """Return the result of a check, which may be good."""
-    mark = DONE if finding.severity is Severity.INFORMATION else _MARKS[finding.severity]
-    return row(mark, f"[bold]{finding.code}[/]", clean(describe_check(finding)))
-
-
-def describe_check(finding: Finding) -> str:
-    """Return the cause and the fix; without one, an address or a path ends without a full stop."""
-    return f"{finding.text}. Fix: {finding.fix}." if finding.fix else finding.text
-
-
 def ask(question: str) -> bool:
     """Ask a question on the terminal; return whether the answer is yes. Without standard input it is no."""
     err.print(f"{clean(question)} {escape('[y/N]')} ", end="", soft_wrap=True)
