@@ -143,7 +143,6 @@ def plan_scans(
     """Return the scans of these accounts in the order in which a run makes them; so many requests are left."""
     db, ids = snapshot.db, [account.account_id for account in accounts]
     closed, costs = read_closed_scans(db, ids), find_costs(db, ids, older_than=now - request.lookback)
-    incremental = request.incremental(now)
     planned = list[PlannedScan]()
     for account in sort_overdue(accounts, dues) if request.is_limited else accounts:
         for surface in account.surfaces:
@@ -162,7 +161,8 @@ def plan_scans(
             elif left <= 0:
                 planned.append(replace(scan, reason=LEFT_OUT))
             else:
-                why = why_full(last, incremental if FEEDS[surface].may_be_ordered else None)
+                every = request.full_refresh_every if FEEDS[surface].may_be_ordered else None
+                why = why_full(last, every, at=now)
                 takes = _requests(cost, last, request.settings.page_size, is_full=why is not None)
                 depth = "full" if why else "recent"
                 planned.append(replace(scan, scan=depth, reason=why or "new_posts", requests=takes, wait=wait))

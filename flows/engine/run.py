@@ -68,8 +68,7 @@ class RunResources:
 class Run(Scanner):
     """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    `incremental` is how it decides between full and recent scans of posts; without it all are full. `stopped_by` is the
-    error that ended all scans. Not a dataclass: Prefect would copy the fields of one for each task.
+    `stopped_by` is the error that ended all scans. Not a dataclass: Prefect would copy the fields of one for each task.
     """
 
     def __init__(
@@ -91,7 +90,6 @@ class Run(Scanner):
         super().__init__(request, run_id, resumed, resources.warehouse.files.mapping, requests, resources.new_id)
         self.resources = resources
         self.began_at = clock.now()
-        self.incremental = request.incremental(self.began_at)
         self.due = due
         self.batcher = AccountBatcher(progress, has_catalogue=due.accounts is None, waits_for_all=request.is_limited)
         self.stopped_by: Failure | None = None

@@ -7,7 +7,6 @@ from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.settings import Settings
 from models.cadence import Dues
 from models.feeds import SURFACES
-from models.incremental import Incremental
 from models.partition import CATALOGUE
 from models.selection import Selection
 
@@ -65,8 +64,9 @@ class RunRequest:
         """Return the age up to which an incremental sync fetches posts again."""
         return timedelta(days=self.settings.lookback_window)
 
-    def incremental(self, now: datetime) -> Incremental | None:
-        """Return how a run that begins now decides between full and recent scans of posts; None: all are full."""
+    @property
+    def full_refresh_every(self) -> timedelta | None:
+        """Return how often a scan of posts is full, if it might stop at known ones; None: all are full."""
         if (self.options.mode or self.settings.sync_mode) == "full_refresh":
             return None
-        return Incremental(now, timedelta(days=self.settings.full_refresh_every))
+        return timedelta(days=self.settings.full_refresh_every)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.state.identity import begin_operation, end_operation, move_times
+from connectors.state.identity import begin_operation, end_operation, move_times, read_service
 from connectors.state.inbox import count_landings, land
 from connectors.state.progress import forget_order, lift_cooldowns
 from connectors.state.runs import begin_command, end_command
@@ -23,6 +23,7 @@ from flows.engine.resources import check_writable, steady_clock
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.recording import STOPPED, record_failed_start, short
 from models.clock import Ahead, Clock
+from models.identity import service_refusal
 from models.landing import PageCommit, ScopeCooldown
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
@@ -93,31 +94,34 @@ async def repair_times(warehouse: Warehouse, *, now: datetime) -> Ahead | None:
     return Ahead(sum(each.count for each in moved), max(each.last for each in moved)) if moved else None
 
 
-async def repair_now(settings: Settings) -> Ahead | None:
-    """Move stored times in the future to now, and publish if there were any; return what they were.
+async def repair_now(settings: Settings, *, lift: bool) -> Ahead | None:
+    """Move stored times in the future to now; with `lift`, also let cooldowns of more than `LONG_COOLDOWN` end.
 
-    This trusts the clock.
+    Publish if anything changed; return what the times were. This trusts the clock.
     """
     async with open_existing(settings, "gramhouse doctor --repair", trusts_clock=True) as (warehouse, clock):
-        if (moved := await repair_times(warehouse, now=clock.now())) is not None:
-            await publish_snapshot(warehouse, settings, now=clock.now())
+        now = clock.now()
+        moved = await repair_times(warehouse, now=now)
+        if lift:
+            await warehouse.write_state(lift_cooldowns, after=now + LONG_COOLDOWN)
+            await warehouse.write(lift_waits, after=now + LONG_COOLDOWN, now=now)
+        if moved is not None or lift:
+            await publish_snapshot(warehouse, settings, now=now)
         return moved
 
 
-async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> None:
-    """Lift cooldowns of more than `LONG_COOLDOWN` that end by `until`, the latest that the user agreed to; publish."""
-    async with open_existing(settings, "gramhouse doctor --repair") as (warehouse, clock):
-        await warehouse.write_state(lift_cooldowns, after=now + LONG_COOLDOWN, until=until)
-        # Without `until`: outcomes have the same times as their cooldowns only to within the drift of clocks.
-        await warehouse.write(lift_waits, after=now + LONG_COOLDOWN, now=now)
-        await publish_snapshot(warehouse, settings, now=clock.now())
-
-
 def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
-    """Store how long a rate-limit scope must wait, so that runs do; return whether the warehouse could be written."""
+    """Store how long a rate-limit scope must wait, so that runs do; return whether it could be stored.
+
+    It cannot be if there is no warehouse yet, if it belongs to another service, or if another process writes.
+    """
     now = SystemClock().now()
+    if not settings.warehouse.exists():
+        return False
     try:
         with open_files(settings, "gramhouse doctor", now=now) as files:
+            if service_refusal(files.state.read(read_service), settings.address()) is not None:
+                return False
             until = RateLimitBudget(scope, max_wait=0, not_before=seconds).resume_after(now, monotonic=0)
             files.state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until, now))])
     except WarehouseError:

@@ -6,18 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.checkpoint import Checkpoint
 from models.incremental import (
     KNOWN_RUN,
     NO_ID,
     PINS,
     ClosedScan,
-    FeedProgress,
     FullReason,
-    Incremental,
     Post,
-    read_page,
     why_full,
 )
+from models.partition import media
 
 NOW = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -30,19 +29,22 @@ def posts(*days: float, first: int = 0) -> list[Post]:
     return [Post(str(first + place), NOW - day * DAY) for place, day in enumerate(days)]
 
 
-def read(*pages: Sequence[Post], known: frozenset[str] | None = None, feed: FeedProgress | None = None) -> FeedProgress:
+START = Checkpoint(media("anna", "posts"), "scan", "run", NOW, NOW, known_seq=1)
+
+
+def read(*pages: Sequence[Post], known: frozenset[str] | None = None, after: Checkpoint = START) -> Checkpoint:
     """Read pages with a window of 28 days; all posts are known unless said."""
-    feed = feed or FeedProgress()
     everything = frozenset(post.media_id for page in pages for post in page if post.media_id is not None)
+    seen = set[str | None]()
     for page in pages:
-        feed = read_page(
-            feed,
-            page,
-            known=everything if known is None else known,
-            older_than=NOW - 28 * DAY,
-            received_at=NOW,
-        )
-    return feed
+        listed = []
+        for post in page:
+            listed.append((post, post.media_id not in seen))
+            seen.add(post.media_id)
+        of_old = everything if known is None else known
+        after = after.read_feed(listed, known=of_old, lookback=timedelta(days=28), received_at=NOW)
+        after = replace(after, items=after.items + len(page))
+    return after
 
 
 def old(count: int, first: int = 0, since: float = 30) -> list[Post]:
@@ -79,15 +81,13 @@ def test_where_a_feed_is_known_and_what_breaks_its_order(
     known = frozenset(post.media_id for page in pages for post in page if post.media_id is not None) - unknown
     feed = read(*pages, known=known)
     assert (feed.known_run, feed.order_broken_by, feed.read_to) == (known_run, broken_by, NOW - days * DAY)
-    assert feed.positions == sum(map(len, pages))
     assert feed.reaches_known == (known_run >= KNOWN_RUN and broken_by is None)
 
 
 def test_a_resumed_scan_keeps_its_reading_position() -> None:
     feed = read(old(20))
-    again = replace(feed, pins=frozenset(), page=frozenset({"18", "19"}))
-    assert read([*old(2, first=18, since=48), *old(3, first=20, since=50)], feed=again).known_run == KNOWN_RUN
-    assert read([Post("n", NOW - 10 * DAY)], feed=again).order_broken_by == "n"
+    assert read(old(3, first=20, since=50), after=feed).known_run == KNOWN_RUN
+    assert read([Post("n", NOW - 10 * DAY)], after=feed).order_broken_by == "n"
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60), st.integers(1, 20))
@@ -97,28 +97,23 @@ def test_the_page_size_does_not_change_the_feed(days: list[int], size: int) -> N
     paged = read(
         *(listed[begin : begin + size] for begin in range(0, len(listed), size)), known=frozenset(map(str, range(60)))
     )
-    assert (paged.positions, paged.known_run, paged.read_to, paged.order_broken_by) == (
-        whole.positions, whole.known_run, whole.read_to, whole.order_broken_by,
-    )  # fmt: skip
-
-
-INCREMENTAL = Incremental(NOW, EVERY)
+    assert paged == whole
 
 
 @pytest.mark.parametrize(
-    ("closed", "incremental", "why"),
+    ("closed", "every", "why"),
     [
-        (None, INCREMENTAL, FullReason.FIRST),
+        (None, EVERY, FullReason.FIRST),
         (CLOSED, None, FullReason.ALWAYS),
-        (CLOSED, INCREMENTAL, None),
-        (replace(CLOSED, is_ordered=False), INCREMENTAL, FullReason.NOT_IN_ORDER),
-        (replace(CLOSED, pages=2), INCREMENTAL, FullReason.FEW_PAGES),
-        (replace(CLOSED, complete_at=NOW - EVERY), INCREMENTAL, FullReason.DUE),
-        (replace(CLOSED, full_share=1 / 7), INCREMENTAL, FullReason.DUE),
-        (replace(CLOSED, full_share=1.01 / 7), INCREMENTAL, None),
+        (CLOSED, EVERY, None),
+        (replace(CLOSED, is_ordered=False), EVERY, FullReason.NOT_IN_ORDER),
+        (replace(CLOSED, pages=2), EVERY, FullReason.FEW_PAGES),
+        (replace(CLOSED, complete_at=NOW - EVERY), EVERY, FullReason.DUE),
+        (replace(CLOSED, full_share=1 / 7), EVERY, FullReason.DUE),
+        (replace(CLOSED, full_share=1.01 / 7), EVERY, None),
     ],
 )
 def test_a_scan_is_recent_unless_a_reason_requires_a_full_one(
-    closed: ClosedScan | None, incremental: Incremental | None, why: FullReason | None
+    closed: ClosedScan | None, every: timedelta | None, why: FullReason | None
 ) -> None:
-    assert why_full(closed, incremental) is why
+    assert why_full(closed, every, at=NOW) is why

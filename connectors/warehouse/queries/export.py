@@ -81,7 +81,7 @@ def _write_all(snapshot: Path, draft: Path, folder: Path, *, with_raw: bool) -> 
         "allowed_directories": f"[{literal(f'{draft}/')}]",
         "memory_limit": "'1GB'",
     }
-    with open_snapshot(snapshot, with_raw=with_raw, as_published=True, settings=settings) as opened:
+    with open_snapshot(snapshot, with_raw=with_raw, settings=settings) as opened:
         try:
             [(published_at, version)] = opened.query("SELECT snapshot_at, version FROM main.published").rows
         except (SnapshotUnreadable, ValueError) as error:

@@ -25,9 +25,6 @@ from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.views import macros
 
-PADDED = "padded"
-"""The schema that only a snapshot with hidden columns has: the views of `main`, with NULL in these columns."""
-
 # Values are SQL.
 _SETTINGS = {
     "TimeZone": "'UTC'",
@@ -224,12 +221,11 @@ def check_readable(path: Path) -> None:
 
 @contextmanager
 def open_snapshot(
-    path: Path, *, with_raw: bool = False, as_published: bool = False, settings: Mapping[str, str] | None = None
+    path: Path, *, with_raw: bool = False, settings: Mapping[str, str] | None = None
 ) -> Iterator[Snapshot]:
     """Open the snapshot for reading. `with_raw` adds `raw_media` and `raw_versions`, views of the raw store.
 
-    Columns that the snapshot hides are NULL, and its accounts have their ids as names, so that every query can be
-    answered; `as_published`: such columns do not exist. `settings` are more settings of DuckDB, their values SQL.
+    `settings` are more settings of DuckDB, their values SQL.
 
     Raises SnapshotMissing and WarehouseUnusable; SnapshotUnreadable if a query within the block fails.
     """
@@ -246,8 +242,6 @@ def open_snapshot(
             from connectors.warehouse.queries.raw_media import add_raw_media  # noqa: PLC0415
 
             add_raw_media(db)
-        if not as_published and db.execute(_SQL["hiding"], [PADDED]).fetchall():
-            db.execute(f"USE {PADDED}")
         db.execute("SET lock_configuration = true")
         yield Snapshot(db)
     except duckdb.Error as error:

@@ -61,7 +61,7 @@ def query(
         why = f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
         raise SettingsError(why) from None
     with_raw, stream = mentions_raw_media(text), None
-    with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
+    with open_snapshot(current_snapshot(settings), with_raw=with_raw) as opened:
         try:
             stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
             with into_file(target):

@@ -28,12 +28,11 @@ class Feed:
     longest_run: int = 0
     read_to: datetime | None = None
     broken_by: str | None = None
-    pins: set[str] = field(default_factory=set)
-    page: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
 
     def resume(self, seen: Collection[str]) -> None:
-        """Continue in another process, which knows the received posts but not their pages."""
-        self.pins, self.page = set(), set(seen)
+        """Continue in another process, which knows the received posts."""
+        self.seen = set(seen)
         if self.received > PINS and self.read_to is None and self.broken_by is None:
             self.broken_by = ""
 
@@ -41,12 +40,11 @@ class Feed:
         self, items: Iterable[Listed], known: Collection[str], older: tuple[datetime, datetime], at: datetime
     ) -> None:
         """Read a page received `at`; `older` are the earliest and the latest start of the lookback window."""
-        page = set[str]()
         for media_id, published in items:
             self.received += 1
-            again = media_id is not None and media_id in self.pins | page | self.page
+            again = media_id is not None and media_id in self.seen
             if media_id is not None:
-                (self.pins if self.received <= PINS else page).add(media_id)
+                self.seen.add(media_id)
             if self.received <= PINS or again:
                 continue
             late = published is not None and self.read_to is not None and published > self.read_to
@@ -57,7 +55,6 @@ class Feed:
             self.read_to = published
             self.run = self.run + 1 if media_id in known and published < older[0] else 0
             self.longest_run = self.longest_run + 1 if media_id in known and published < older[1] else 0
-        self.page = page or self.page
 
     def may_stop(self) -> bool:
         """Return whether a recent scan may stop here."""
