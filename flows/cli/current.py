@@ -20,7 +20,7 @@ _SHOWN = (
 )
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
-_KNOWN = "SELECT count(*) FROM runs WHERE run_id = ?"
+_KNOWN = "SELECT run_id FROM runs WHERE run_id = ?"
 
 
 def current_snapshot(settings: Settings) -> Path:
@@ -60,11 +60,10 @@ class Current:
 
     def runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
         """Return the last runs, newest first: the current one, if the snapshot does not have it yet, and its own."""
-        answer = snapshot.query(_RUNS, [limit])
-        rows, run = answer.records(), self.last or {}
+        rows, run = snapshot.query(_RUNS, [limit]), self.last or {}
         run_id = run.get("run_id")
-        if run_id is not None and snapshot.query(_KNOWN, [run_id]).rows == [(0,)]:
-            rows.insert(0, {name: run.get(name) for name in answer.columns})
+        if run_id is not None and not snapshot.query(_KNOWN, [run_id]):
+            rows.insert(0, {column["name"]: run.get(column["name"]) for column in snapshot.columns("runs")})
         elif rows and rows[0]["run_id"] == run_id and run["state"] == RunState.INTERRUPTED:
             # It ended after the snapshot was written, for example because the upload to the bucket failed.
             rows[0] |= {name: run[name] for name in ("state", "error_code", "detail")}

@@ -37,7 +37,7 @@ from flows.config.setting_types import (
 )
 from models.api import PagePaths
 from models.cadence import DAY, FRESH_WITHIN, Goals, read_goals
-from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
+from models.checkpoint import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
 from models.text import nearest, one_line
 

@@ -34,7 +34,7 @@ Accounts recover by themselves: each sync reads them again and imports them once
 _SURFACES = sorted(SURFACES)
 _COUNTS = ", ".join(f"count(*) FILTER (m.surface = '{each}') AS {each}" for each in _SURFACES)
 
-_REMOVED = "SELECT count(*) FROM accounts WHERE removed_at IS NOT NULL"
+_REMOVED = "SELECT count(*) AS accounts FROM accounts WHERE removed_at IS NOT NULL"
 
 _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "failed": "red", "running": "cyan"}
 
@@ -47,10 +47,12 @@ def accounts(
 ) -> Answer:
     """List accounts: status, token expiry and age of their media."""
     with open_current(snapshot) as opened:
-        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired]).records()
-        [(removed,)] = opened.query(_REMOVED).rows
+        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired])
+        [removed] = opened.query(_REMOVED)
     none = "No token is expired." if expired else "No accounts yet."
-    return Answer({"accounts": rows}, _list_accounts(rows, removed, SystemClock().now()) if rows else [none])
+    return Answer(
+        {"accounts": rows}, _list_accounts(rows, removed["accounts"], SystemClock().now()) if rows else [none]
+    )
 
 
 def _list_accounts(rows: Sequence[Record], removed: int, now: datetime) -> Iterator[RenderableType]:
@@ -110,8 +112,8 @@ def quarantine(
 ) -> Answer:
     """List records in quarantine, newest first."""
     with open_current(snapshot) as opened:
-        rows = opened.query(_SQL["quarantined"], [limit or (None if as_json else _SHOWN)]).records()
-        reasons = opened.query(_SQL["reasons"]).records()
+        rows = opened.query(_SQL["quarantined"], [limit or (None if as_json else _SHOWN)])
+        reasons = opened.query(_SQL["reasons"])
     empty = f"{DONE} Quarantine is empty: every received record is in the tables."
     return Answer({"records": rows}, _list_quarantine(rows, reasons) if rows else [empty])
 

@@ -2,7 +2,6 @@
 
 import sys
 import webbrowser
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -59,7 +58,7 @@ def query(
     except UnicodeDecodeError as error:
         why = f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
         raise SettingsError(why) from None
-    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text), as_published=True) as opened:
+    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
         stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
         with into_file(target):
             rows = print_stream(stream, style)
@@ -100,8 +99,8 @@ def describe(
 
             relations = [relation for relation in relations if relation["kind"] != "macro"]
             columns = {relation["name"]: opened.columns(relation["name"]) for relation in relations}
-            [(stale_after,)] = opened.query("SELECT max(stale_after) FROM published").rows
-            out.out(sources(relations, columns, stale_after), end="")
+            [published] = opened.query("SELECT stale_after FROM published")
+            out.out(sources(relations, columns, published["stale_after"]), end="")
             return None
         if table is None:
             # The rows of views, which are expensive to compute, are not counted.
@@ -131,15 +130,12 @@ def export(
     """Export the snapshot as Parquet files."""
     from connectors.warehouse.queries.export import export as write_export
 
-    exported = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
-    document = {
-        "folder": folder,
-        "published_at": exported.published_at,
-        "tables": [asdict(table) for table in exported.tables],
-    }
-    size, tables = naturalsize(sum(table.bytes for table in exported.tables)), count(len(exported.tables), "table")
-    line = f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {moment(exported.published_at)} UTC"
-    return Answer(document, [line], is_done=True)
+    published_at, tables = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
+    size = naturalsize(sum(table["bytes"] for table in tables))
+    line = (
+        f"{DONE} {count(len(tables), 'table')}, {size}, in {clean(folder)}: the snapshot of {moment(published_at)} UTC"
+    )
+    return Answer({"folder": folder, "published_at": published_at, "tables": tables}, [line], is_done=True)
 
 
 def report(

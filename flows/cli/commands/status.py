@@ -37,6 +37,8 @@ from models.runs import RUN_KINDS, RunState
 
 _SQL = statements(__name__)
 
+_MARKS = {Severity.ACTION: FAIL, Severity.WARNING: WARN, Severity.INFORMATION: QUIET}
+
 # The rows about the data that --json has.
 _DATA = ("freshness", "stale", "undecided", "recent", "gaps")
 
@@ -150,8 +152,7 @@ def _describe_commands(found: Record) -> Iterator[tuple[str, str | None]]:
 def _describe_data(found: Record) -> Iterator[tuple[str, str]]:
     """Yield the marks and lines of the findings, and of how old the data are of which nothing is stale."""
     for finding in (Finding(**each) for each in found["findings"]):
-        quiet = QUIET if finding.severity is Severity.INFORMATION else WARN
-        yield FAIL if finding.is_alarm or finding.code in LOST else quiet, finding.sentence()
+        yield _MARKS[finding.severity], finding.sentence()
     for fact in found["freshness"]:
         never, accounts = fact["never"], fact["accounts"]
         if accounts and not fact["stale"]:

@@ -73,8 +73,8 @@ def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
     from flows.engine.plan import describe_plan
 
     columns = {"feed": "surface", "scan": "scan", "why": "reason"}
-    if plan.scans:
-        yield from listing([*plan.groups(), *plan.of_catalogue()], columns | {"scans": "scans", "requests": "requests"})
+    if plan.groups():
+        yield from listing(plan.groups(), columns | {"scans": "scans", "requests": "requests"})
     if 0 < len(plan.scans) <= _SHOWN:
         columns = {"account": "ig_username", **columns, "requests": "requests"}
         columns |= {"due": "due_at", "because": "due_reason"} if plan.is_due else {}
