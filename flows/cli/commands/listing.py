@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import Record, current, current_snapshot, open_current
+from flows.cli.current import Current, Record, current, current_snapshot, open_current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile, number
 from flows.cli.output.table import listing
 from flows.cli.output.terminal import DONE, WARN, Answer, clean, row, warn
@@ -78,9 +78,10 @@ def runs(
 ) -> Answer:
     """List recent runs: what they landed and how they ended."""
     settings = load(snapshot=snapshot, warehouse=warehouse)
-    state = current(settings)
+    state = current(settings, last)
     with open_snapshot(current_snapshot(settings)) as opened:
-        rows = state.runs(opened, last)
+        state = state if state.is_of(opened) else Current()
+        rows = state.list_runs(opened, last)
     if state.problem:
         warn(state.problem)
     return Answer({"runs": rows}, _list_runs(rows))
@@ -98,7 +99,7 @@ def _list_runs(rows: Sequence[Record]) -> Iterator[RenderableType]:
     yield from listing(shown, columns, _STATES)
     for each in rows:
         if why := join(", ", (each["selection"], join(": ", (each["error_code"], each["detail"])))):
-            yield row(f"[bold]{each['seq'] or 'now'}[/]", clean(why))
+            yield row(f"[bold]{each['seq']}[/]", clean(why))
 
 
 def quarantine(

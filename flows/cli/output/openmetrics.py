@@ -11,6 +11,7 @@ from typing import Any
 from prometheus_client.core import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 
+from flows.cli.commands.status import REASONS
 from flows.cli.output.terminal import without_control_characters
 
 _RUN_COUNTS = ("accounts", "pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
@@ -20,12 +21,13 @@ _Rows = Iterable[tuple[Any, ...]]
 _Metric = tuple[str, str, tuple[str, ...], _Rows]
 
 
-def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> Iterable[_Metric]:
+def _metrics(found: Mapping[str, Any] | None) -> Iterable[_Metric]:
     totals = None if found is None else found["totals"]
     yield "snapshot_readable", "1 if there is a snapshot that can be read.", (), [(int(totals is not None),)]
     if found is None:
         return
-    yield "attention", "1 for each reason that requires attention, else 0.", ("reason",), reasons.items()
+    reasons = [(reason, int(reason in found["attention"])) for reason in REASONS]
+    yield "attention", "1 for each reason that requires attention, else 0.", ("reason",), reasons
     # Not a run in progress: its time and counts would be missing until it ends, and if it is killed, for good.
     if run := found["last_ended_run"]:
         counts = ((name, run.get(name)) for name in _RUN_COUNTS)
@@ -50,13 +52,10 @@ def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> It
     yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", of_cause, ends
 
 
-def metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> str:
-    """Return the status as an OpenMetrics exposition; None is a status that cannot be read.
-
-    `reasons` are those of `attention`.
-    """
+def metrics(found: Mapping[str, Any] | None) -> str:
+    """Return the status as an OpenMetrics exposition; None is a status that cannot be read."""
     registry = CollectorRegistry()
-    for name, what, labels, rows in _metrics(found, reasons):
+    for name, what, labels, rows in _metrics(found):
         if known := [row for row in rows if row[-1] is not None]:
             gauge = Gauge(f"gramhouse_{name}", what, labels, registry=registry)
             for *values, number in known:
