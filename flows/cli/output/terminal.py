@@ -161,9 +161,8 @@ def row(*cells: str) -> Table:
 
 
 def finding_line(finding: Finding) -> Table:
-    """Return a finding behind its mark: the cause, then the fix. What the owner of an account must do is no failure."""
-    is_others = finding.severity is Severity.ACTION and not finding.is_alarm
-    return row(WARN if is_others else _MARKS[finding.severity], clean(finding.sentence()))
+    """Return a finding behind its mark: the cause, then the fix."""
+    return row(_MARKS[finding.severity], clean(finding.sentence()))
 
 
 def ask(question: str) -> bool:
