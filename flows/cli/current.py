@@ -58,10 +58,11 @@ class Current:
     problem: str | None = None
     is_erasing: bool = False
 
-    def is_of(self, snapshot: Snapshot) -> bool:
-        """Return whether the snapshot has the last run that was published; if not, it is another warehouse's or old."""
+    def of(self, snapshot: Snapshot) -> "Current":
+        """Return this, or nothing if the snapshot lacks the last published run: it is another warehouse's, or old."""
         published = next((run["run_id"] for run in self.runs if run["published_at"] is not None), None)
-        return published is None or snapshot.query("FROM runs WHERE run_id = ?", [published]).rows != []
+        is_ours = published is None or snapshot.query("FROM runs WHERE run_id = ?", [published]).rows
+        return self if is_ours else Current()
 
     def list_runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
         """Return the last runs, newest first: those of the snapshot, and what the state says of them since."""

@@ -7,12 +7,12 @@ findings.
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from humanize import naturaldelta
 from rich.console import RenderableType
+from rich.text import Text
 
 from connectors.buckets import BucketError
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
@@ -21,6 +21,7 @@ from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import LEAST, Current, Record, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
+from flows.cli.output.openmetrics import REASONS, metrics
 from flows.cli.output.terminal import DONE, Answer, finding_line, out, write_utf8
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
@@ -35,18 +36,10 @@ from models.feeds import FEEDS
 from models.findings import Finding, Severity
 from models.runs import RunState
 
-REASONS = (
-    *("interrupted", "unpublished", "failed", "warning", "stale", "removals_undecided", "long_cooldown"),
-    *("status_file", "snapshot_log", "unfinished_erasure"),
-)
-"""The reasons for attention: codes of findings. Any other finding that requires action is a warning."""
-
 _SQL = statements(__name__)
 
 # The rows about the data that --json has.
 _DATA = ("freshness", "stale", "undecided", "recent", "gaps")
-
-_COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new"), "changed": ("changed", "changed")}
 
 _SEVERITIES = {
     RunState.FAILED: Severity.ACTION,
@@ -64,7 +57,7 @@ def read_status(settings: Settings, now: datetime) -> Record:
     problem = report = totals = None
     try:
         with open_snapshot(file) as snapshot:
-            state = state if state.is_of(snapshot) else Current()
+            state = state.of(snapshot)
             totals, report = _read_data(snapshot, settings, now)
             runs = state.list_runs(snapshot, LEAST)
     except (SnapshotMissing, SnapshotUnreadable, WarehouseUnusable) as error:
@@ -148,23 +141,21 @@ def _list_problems(state: Current, problems: Record, *, is_published: bool) -> I
         if text:
             code = "snapshot_log" if name == "snapshot_problem" else name
             yield Finding(code, Severity.ACTION, text.rstrip("."), fix.rstrip("."))
-    last = next(iter(state.runs), None)
-    has_ended = last is not None and last["state"] in (RunState.COMPLETE, RunState.PARTIAL)
-    if last is not None and has_ended and last["published_at"] is None and not state.writing:
-        fix = "correct the cause, then `gramhouse publish`"
-        yield Finding("unpublished", Severity.ACTION, "The snapshot does not contain the last run", fix)
+    for run in state.runs[:1]:
+        has_ended = run["state"] in (RunState.COMPLETE, RunState.PARTIAL)
+        if has_ended and run["published_at"] is None and not state.writing:
+            fix = "correct the cause, then `gramhouse publish`"
+            yield Finding("unpublished", Severity.ACTION, "The snapshot does not contain the last run", fix)
 
 
 def _describe_run(title: str, run: Record) -> Finding:
     """Return how a run, or another command, ended; the code is its state."""
     detail, _, fix = (run["detail"] or "").partition(" Fix: ")
     why = join(": ", (run["error_code"], detail.rstrip(".")))
-    numbers = join(", ", (run.get(name) and count(run[name], *noun) for name, noun in _COUNTS.items()))
-    began = join(": ", (f"started {moment(run['started_at'])} UTC", numbers))
-    state = f"{run['state']}{f' ({why})' if why else ''}"
-    text = f"{title}: {run_title(run['kind'], run['selection'])}: {state}, {began}"
+    what = join(" ", (f"{title}: {run_title(run['kind'], run['selection'])}: {run['state']}", why and f"({why})"))
     resume = "run the same command to resume" if run["state"] == RunState.INTERRUPTED else ""
     severity = _SEVERITIES.get(run["state"], Severity.INFORMATION)
+    text = f"{what}, started {moment(run['started_at'])} UTC"
     return Finding(run["state"], severity, text, fix.rstrip(".") or resume)
 
 
@@ -173,7 +164,8 @@ def _list_fresh(data: Data) -> Iterator[Finding]:
     for fact in data["freshness"]:
         if fact["accounts"] and not fact["stale"]:
             never = f"{fact['never']:,} never scanned to the end" if fact["never"] else ""
-            text = f"{fact['surface']} of {count(fact['accounts'], 'account')} refreshed within {span(fact['stale_after'])}"
+            whose = f"{fact['surface']} of {count(fact['accounts'], 'account')}"
+            text = f"{whose} refreshed within {span(fact['stale_after'])}"
             rest = f"the oldest {naturaldelta(fact['age_seconds'])} ago; the next is due {moment(fact['due_at'])} UTC"
             severity = Severity.WARNING if never else Severity.INFORMATION
             yield Finding("fresh", severity, join("; ", (text, never, rest)))
@@ -195,17 +187,14 @@ def _describe(found: Record) -> Iterator[RenderableType]:
         yield f"[dim]The snapshot holds {numbers}; published {moment(totals['published_at'])} UTC.[/]"
 
 
-def _exit_code(found: Record) -> ExitCode:
-    return ExitCode.PARTIAL if found["attention"] else ExitCode.COMPLETE
-
-
-def report(settings: Settings, now: datetime) -> Answer:
+def report(settings: Settings, now: datetime, form: str = "text") -> Answer:
     """Return the status as of `now`, with the exit code 3 if something requires attention.
 
     Raises as `read_status` does.
     """
     found = read_status(settings, now)
-    return Answer(found, _describe(found), _exit_code(found))
+    lines = _describe(found) if form == "text" else [Text(metrics(found))]
+    return Answer(found, lines, ExitCode.PARTIAL if found["attention"] else ExitCode.COMPLETE)
 
 
 def status(
@@ -224,18 +213,13 @@ def status(
     failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
     cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or snapshot.
     """
-    settings = partial(load, warehouse=warehouse, snapshot=snapshot)
-    if form == "text":
-        return report(settings(), SystemClock().now())
-    if as_json:
-        raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
-    from flows.cli.output.openmetrics import metrics
-
-    write_utf8()
+    if form == "openmetrics":
+        if as_json:
+            raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
+        write_utf8()
     try:
-        found = read_status(settings(), SystemClock().now())
+        return report(load(warehouse=warehouse, snapshot=snapshot), SystemClock().now(), form)
     except (SettingsError, WarehouseError, BucketError, OSError):
-        out.out(metrics(None))
+        if form == "openmetrics":
+            out.out(metrics(None))
         raise
-    out.out(metrics(found))
-    return Answer(None, code=_exit_code(found))
