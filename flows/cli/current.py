@@ -61,17 +61,17 @@ class Current:
     def of(self, snapshot: Snapshot) -> "Current":
         """Return this, or nothing if the snapshot lacks the last published run: it is another warehouse's, or old."""
         published = next((run["run_id"] for run in self.runs if run["published_at"] is not None), None)
-        is_ours = published is None or snapshot.query("FROM runs WHERE run_id = ?", [published]).rows
+        is_ours = published is None or snapshot.query("SELECT seq FROM runs WHERE run_id = ?", [published])
         return self if is_ours else Current()
 
     def list_runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
         """Return the last runs, newest first: those of the snapshot, and what the state says of them since."""
-        answer = snapshot.query(_RUNS, [limit])
-        rows = {row["run_id"]: row for row in answer.records()}
+        empty = {column["name"]: None for column in snapshot.columns("runs")}
+        rows = {row["run_id"]: row for row in snapshot.query(_RUNS, [limit])}
         for run in self.runs[:limit]:
-            row = rows.get(run["run_id"]) or dict.fromkeys(answer.columns)
             # The snapshot alone has what the merge counted.
-            rows[run["run_id"]] = row | {name: run[name] for name in row if run.get(name) is not None}
+            since = {name: run[name] for name in empty if run.get(name) is not None}
+            rows[run["run_id"]] = empty | rows.get(run["run_id"], {}) | since
         return sorted(rows.values(), key=lambda row: -row["seq"])[:limit]
 
 

@@ -205,8 +205,8 @@ def _snapshot(settings: Settings, _: datetime) -> _Results:
         yield "note", f"{file} does not exist: a sync publishes it"
         return
     with open_snapshot(file) as snapshot:
-        [(at,)] = snapshot.query("SELECT snapshot_at FROM published").rows
-    yield "ok", f"{file} was published at {moment(at)} UTC"
+        [published] = snapshot.query("SELECT snapshot_at FROM published")
+    yield "ok", f"{file} was published at {moment(published['snapshot_at'])} UTC"
 
 
 def _prefect(_settings: Settings, _now: datetime) -> _Results:

@@ -149,7 +149,7 @@ def _describe_state(item: Record, events: Sequence[Record]) -> str:
 def _find(opened: Snapshot, what: str) -> list[Record]:
     """Return the ids of each account and item that is called so. Raises SettingsError if there is none."""
     if not (found := _read(opened, "found", what.strip(), as_name(what))):
-        names = [str(name) for (name,) in opened.query("SELECT ig_username FROM accounts").rows]
+        names = [str(row["ig_username"]) for row in opened.query("SELECT ig_username FROM accounts")]
         raise SettingsError(
             f"The snapshot has no item or account {what!r}. {nearest(as_name(what), names)}"
             "Fix: `gramhouse accounts` lists the accounts."
@@ -158,7 +158,7 @@ def _find(opened: Snapshot, what: str) -> list[Record]:
 
 
 def _read(opened: Snapshot, name: str, *parameters: object) -> list[Record]:
-    return opened.query(_SQL[name].format(names=NAMES), parameters).records()
+    return opened.query(_SQL[name].format(names=NAMES), parameters)
 
 
 def _explain_account(opened: Snapshot, account_id: str, settings: Settings) -> Record:

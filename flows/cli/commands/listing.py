@@ -45,7 +45,7 @@ def accounts(
 ) -> Answer:
     """List accounts: status, token expiry and age of their media."""
     with open_current(snapshot) as opened:
-        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired]).records()
+        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired])
     none = "No token is expired." if expired else "No accounts yet."
     return Answer({"accounts": rows}, _list_accounts(rows) if rows else [none])
 
@@ -103,8 +103,8 @@ def quarantine(
 ) -> Answer:
     """List records in quarantine, newest first."""
     with open_current(snapshot) as opened:
-        rows = opened.query(_SQL["quarantined"], [limit or (None if as_json else _SHOWN)]).records()
-        reasons = opened.query(_SQL["reasons"]).records()
+        rows = opened.query(_SQL["quarantined"], [limit or (None if as_json else _SHOWN)])
+        reasons = opened.query(_SQL["reasons"])
     empty = f"{DONE} Quarantine is empty: every received record is in the tables."
     return Answer({"records": rows}, _list_quarantine(rows, reasons) if rows else [empty])
 

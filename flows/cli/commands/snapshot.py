@@ -2,7 +2,6 @@
 
 import sys
 import webbrowser
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -109,8 +108,8 @@ def describe(
 
             relations = [relation for relation in relations if relation["kind"] != "macro"]
             columns = {relation["name"]: opened.columns(relation["name"]) for relation in relations}
-            [(stale_after,)] = opened.query("SELECT max(stale_after) FROM published").rows
-            out.out(sources(relations, columns, stale_after), end="")
+            [published] = opened.query("SELECT stale_after FROM published")
+            out.out(sources(relations, columns, published["stale_after"]), end="")
             return None
         if table is None:
             # The rows of views, which are expensive to compute, are not counted.
@@ -141,15 +140,12 @@ def export(
     """Export the snapshot as Parquet files."""
     from connectors.warehouse.queries.export import export as write_export
 
-    exported = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
-    document = {
-        "folder": folder,
-        "published_at": exported.published_at,
-        "tables": [asdict(table) for table in exported.tables],
-    }
-    size, tables = naturalsize(sum(table.bytes for table in exported.tables)), count(len(exported.tables), "table")
-    line = f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {moment(exported.published_at)} UTC"
-    return Answer(document, [line], is_done=True)
+    published_at, tables = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
+    size = naturalsize(sum(table["bytes"] for table in tables))
+    line = (
+        f"{DONE} {count(len(tables), 'table')}, {size}, in {clean(folder)}: the snapshot of {moment(published_at)} UTC"
+    )
+    return Answer({"folder": folder, "published_at": published_at, "tables": tables}, [line], is_done=True)
 
 
 def report(

@@ -74,9 +74,8 @@ def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
     """Yield what a run would do: its scans by reason, and of few accounts each scan."""
     from flows.engine.plan import describe_plan
 
-    if plan.scans:
-        columns = ("surface", "scan", "reason", "scans", "requests")
-        yield from listing([*plan.groups(), *plan.of_catalogue()], columns)
+    if plan.groups():
+        yield from listing(plan.groups(), ("surface", "scan", "reason", "scans", "requests"))
     if 0 < len(plan.scans) <= _SHOWN:
         dues = ("due_at", "due_reason") if plan.is_due else ()
         columns = ("ig_username", "surface", "scan", "reason", "requests", *dues, "resume_after", "account_id")

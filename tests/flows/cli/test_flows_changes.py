@@ -125,7 +125,7 @@ def test_runs_are_selected_and_the_list_is_limited(changes: Cli) -> None:
     assert len(found(changes, "--since-run", "1")["changes"]) == 8
     for arguments, message in (
         (["--since-run", "1", "--since", "2d"], "--since-run and --since exclude each other. Fix:"),
-        (["--account", "annn"], "has no account 'annn'. Did you mean ann? Fix:"),
+        (["--account", "annn"], "There is no account 'annn' in the warehouse. Did you mean ann? Fix:"),
         (["--since-run", "0"], "--since-run"),
     ):
         done = changes("changes", *arguments)
