@@ -31,7 +31,7 @@ from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import AROUND, no_such, origin, read_file, read_text, read_variables, refuse
 from models.api import PagePaths
 from models.cadence import DAY, FRESH_WITHIN, Goals, read_goals
-from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
+from models.checkpoint import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
 from models.text import one_line
 

@@ -32,10 +32,10 @@ def test_nothing_due_is_said_and_planned(operator: Operator) -> None:
     assert nothing.json() == {
         "state": "nothing_to_do",
         "exit_code": 0,
-        "detail": "Nothing is due before 2126-03-02 02:15 UTC.",
+        "detail": "Nothing is due before 2126-03-02 02:15 UTC. To sync now, run `gramhouse sync`.",
     }
     assert operator.run("sync", "--due", "--plan").stdout.splitlines()[-1] == (
-        "Nothing would be scanned; 1 account not due before 2126-03-02 02:15 UTC."
+        "0 scans would run, about 0 requests; 2 would not (not_due)."
     )
     assert len(service.requests) == asked
     explained = operator.run("explain", "user_1").text
