@@ -267,7 +267,9 @@ class Promises:
         if any(map(_stops, session.received)):
             expected_state = "failed"
         elif not kinds & _UNFINISHED:
-            expected_state = "partial" if self.warehouse.lacks_many else "complete"
+            # A backfill that skipped all that it was to scan has done nothing.
+            is_partial = self.warehouse.lacks_many or kinds == {"skipped"}
+            expected_state = "partial" if is_partial else "complete"
         else:
             # The records of a scan that rejected most of them are kept.
             has_landed = any((code or "").endswith("_rejected") for _, code, *_ in outcomes.values())
