@@ -286,8 +286,8 @@ def _check_cause(partition: Partition, outcome: Outcome, answer: Exchange) -> No
     """Check that an outcome has the kind, error code and status of the answer that is said to be its cause."""
     kind, code, _, status = outcome
     if (answer.status or 0) >= 400 and b'"error"' in answer.body:
-        # Also another error may ask to wait for longer than the run does.
-        is_deferred = kind == "deferred" and _retry_after(answer)
+        # Also another error may ask to wait for longer than the run does, and a 503 be a limit of the whole key.
+        is_deferred = kind == "deferred" and (answer.status == 503 or _retry_after(answer))
         expected = "deferred" if is_deferred else _KINDS.get(answer.status or 0, "failed")
         right = (expected, json.loads(answer.body)["error"]["code"], answer.status)
         require((kind, code, status) == right, f"{partition} is {outcome}, and should be {right}")

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from connectors.sandbox.contract import ERRORS
-from connectors.sandbox.settings import RateLimit
+from connectors.sandbox.settings import RateLimit, SandboxSettings
 from tests.api.faults import Action, Rule, change_page, refuse
 from tests.api.feeds import ORDERS, PLAIN_FEED, FeedSettings
 from tests.api.shapes import SHAPES
@@ -34,11 +34,7 @@ Restored = Literal["together", "warehouse", "state", "raw"]
 class World:
     """The size and kind of the API's data."""
 
-    seed: int
-    accounts: int
-    posts: int
-    stories: int
-    change_every: int
+    settings: SandboxSettings
     shape: str
     feed: FeedSettings = PLAIN_FEED
 
@@ -266,15 +262,15 @@ def generate(seed: int, days: int = 8) -> Scenario:
     """Generate the scenario of a seed. Odd seeds have incremental days; every fifth a limit of the whole key."""
     random, recent = Random(f"gramhouse harness {seed}"), seed % 2 == 1
     accounts = random.randint(1, 2 if recent else 4)
-    world = World(
+    settings = SandboxSettings(
         seed=random.randrange(1 << 20),
         accounts=accounts,
         posts=random.choice((50, 70) if recent else (0, 2, 4, 4, 8)),
         stories=random.choice((0, 1, 1, 2)),
         change_every=random.choice((0, 0, 2) if recent else (0, accounts, max(2, accounts))),
-        # Some shapes have items without a time, which break the order of a feed.
-        shape=random.choice(("graph", "mixed", "camel", *SHAPES) if recent else (*SHAPES, "graph", "mixed")),
-        feed=_feed(random) if recent else PLAIN_FEED,
     )
+    # Some shapes have items without a time, which break the order of a feed.
+    shape = random.choice(("graph", "mixed", "camel", *SHAPES) if recent else (*SHAPES, "graph", "mixed"))
+    world = World(settings, shape, _feed(random) if recent else PLAIN_FEED)
     each_day = (_day(random, number, recent=recent, limited=seed % 5 == 4) for number in range(days))
     return Scenario(seed, world, tuple(each_day))
