@@ -66,10 +66,10 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
 
 def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
-    from flows.cli.commands.doctor import find
+    from flows.cli.commands.doctor import check_line, find
 
     for found in find(settings, ["API"]) if settings.credentials is None else ():
-        out.print(found.line())
+        out.print(check_line(found))
 
 
 def _listen(port: int) -> socket.socket:

@@ -84,7 +84,9 @@ async def test_a_plan_names_what_a_limit_of_requests_leaves_out(tmp_path: Path) 
         await run_sync(limited, resources)
     left_out = {(scan.account_id, scan.surface) for scan in plan.scans if scan.reason == "max_requests"}
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
-        deferred = snapshot.query("SELECT account_id, surface FROM freshness WHERE error_code = 'request_budget'").rows
+        deferred = snapshot.db.execute(
+            "SELECT account_id, surface FROM freshness WHERE error_code = 'request_budget'"
+        ).fetchall()
     # The last scan that begins may not get to its end.
     assert left_out <= {(account_id, surface) for account_id, surface in deferred}
     assert len(deferred) - len(left_out) <= 1
