@@ -217,8 +217,6 @@ CAUSES = {
     "another service": ("sync", {"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "was filled from"),
     "snapshot is a folder": ("sync", {"GRAMHOUSE_SNAPSHOT": "folder"}, "folder"),
     "not TOML": ("sync", {"gramhouse.toml": "keep = ["}, "is not valid TOML"),
-    "a value": ("sync --page-size 0", {}, "page-size"),
-    "a time": ("backfill --expired-since yesterday", {}, "is not a time"),
 }
 
 
@@ -261,21 +259,14 @@ async def test_the_state_is_shown_only_beside_the_last_snapshot_of_its_warehouse
 
 
 @pytest.mark.usefixtures("configured")
-def test_what_is_mistyped_at_a_terminal_and_what_is_no_failure_is_not_recorded(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_mistyped_and_what_is_no_failure_is_not_recorded(run_cli: Cli) -> None:
     assert run_cli("backfill", "--account", "nobody")[0] == 2
     assert run_cli("backfill", "--failed")[0] == 0
     with hold(Path("warehouse.duckdb"), "another", since="noon", pause=lambda _: None):
         assert run_cli("sync")[0] == 4
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert run_cli("sync", "--page-size", "0")[0] == 2
+    assert run_cli("backfill", "--expired-since", "yesterday")[0] == 2
     assert Status().attention == []
-    # What a terminal shows of settings, the runs on schedule have, too.
-    with monkeypatch.context() as wrong:
-        wrong.setenv("GRAMHOUSE_PAGE_SIZE", "0")
-        assert run_cli("sync")[0] == 2
-    assert Status().attention == ["failed"]
 
 
 @pytest.mark.parametrize("is_first", [True, False])
