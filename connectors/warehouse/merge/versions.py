@@ -12,7 +12,7 @@ import msgspec
 
 from connectors.warehouse.merge.columns import Column
 from models.fields import FieldType
-from models.item import changed_columns, read_decoded
+from models.item import changed_columns, read_item
 from models.mapping import Mapping as MediaMapping
 from models.mapping import Reading, to_keys
 from models.values import READ, as_count, time_of
@@ -31,8 +31,8 @@ def superseded_versions(rows: Sequence[Row], columns: Sequence[Column], mapping:
     the place in the raw store are those of the version that a row has.
     """
     paths = {column.column: column.paths[0] for column in mapping.columns}
-    records = {n: _record_of(row, columns, {"media_id": mapping.media_id[0], **paths}) for n, row in enumerate(rows)}
-    contents = read_decoded(records, mapping).contents
+    records = [_record_of(row, columns, {"media_id": mapping.media_id[0], **paths}) for row in rows]
+    contents = [read_item(record, mapping).content for record in records]
     return [
         {
             **{name: rows[n - 1][name] for name in _OF_VERSION},
