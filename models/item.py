@@ -31,9 +31,9 @@ from typing import Any, NamedTuple, TypedDict
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from models.checkpoint import Post
 from models.decoding import LOST, RejectedItem, decode_record
 from models.fields import FieldType
-from models.incremental import Post
 from models.mapping import ADDRESSES, ColumnMapping, Mapping, Reading, to_keys, to_pointer
 from models.values import BIGINT, READ, Scalar, as_count, exact, is_instant, time_of
 
