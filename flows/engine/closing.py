@@ -1,7 +1,7 @@
 """Closes a run: decides removals, writes its end, deletes what is old, and reports."""
 
 import asyncio
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from connectors.source.errors import Disposition
@@ -14,7 +14,6 @@ from connectors.warehouse.maintenance.retention import (
     find_agreed_time,
 )
 from connectors.warehouse.merge.removals import remove_missing
-from connectors.warehouse.merge.run_counts import RunCounts, read_counts
 from connectors.warehouse.publish.publish import bring_state
 from connectors.warehouse.queries.outcomes import count_outcomes, read_run_failures
 from connectors.warehouse.storage.errors import WarehouseError, first_line
@@ -23,9 +22,9 @@ from flows.engine.run import Run
 from flows.engine.warehouse import Warehouse
 from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
-from flows.reporting.run_report import NO_DATA, RunReport, read_data
+from flows.reporting.run_report import NO_DATA, RunReport, read_data, read_report
 from models.findings import Severity
-from models.runs import NOT_REPLACED, RunState, run_state
+from models.runs import NOT_REPLACED, run_state
 
 # How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.
 _ALL_OUTCOMES = timedelta(days=7)
@@ -58,33 +57,19 @@ async def close_run(run: Run) -> RunReport:
     await run.end(state, error_code=error_code, detail=detail, **more)
     # Until the run's end in the ledger, so that a run has one duration.
     seconds = run.seconds
-    ids = {*run.resumed, *warehouse.files.recovered_runs, run.run_id}
-    counts = await warehouse.read(read_counts, ids)
-    own, *resumed = (
-        RunCounts(row["run_id"], row["kind"], RunState(row["state"]), row["started_at"], *counts.get(row["run_id"], ()))
-        for row in await warehouse.read_state(read_runs)
-        if row["run_id"] in ids
-    )
+    await warehouse.write(bring_state, await warehouse.read_state(read_published))
     await delete_old(timedelta(days=request.settings.keep_runs), warehouse, now=run.clock.now())
-    return RunReport(
-        **{each.name: getattr(own, each.name) for each in fields(own)},
-        selected=request.selected,
-        reason=request.options.reason,
+    recovered = sorted({*warehouse.files.recovered_runs} - {run.run_id, *run.resumed})
+    report = await warehouse.read(read_report, run.run_id, resumed=(*run.resumed, *recovered), now=run.began_at)
+    return replace(
+        report,
         resumed_runs=run.resumed,
-        restarted=run.progress.restarted,
-        snapshot=request.settings.snapshot_file(),
-        snapshot_url=request.settings.snapshot_url(),
-        accounts=run.batcher.listed,
-        accounts_missing=missing,
-        outcomes=outcomes,
-        resumed=tuple(reversed(resumed)),
-        failure_groups=groups,
-        warnings=tuple(warnings),
         stopped_by=stopped_by,
-        requests=run.progress.requests,
+        restarted=run.progress.restarted,
         mapping_pending=warehouse.files.mapping != request.settings.media_mapping(),
         seconds=seconds,
-        as_of=run.began_at,
+        snapshot=request.settings.snapshot_file(),
+        snapshot_url=request.settings.snapshot_url(),
     )
 
 
@@ -107,7 +92,6 @@ async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) ->
     A failure is logged and not raised, because the run has already landed all its pages.
     """
     try:
-        await warehouse.write(bring_state, await warehouse.read_state(read_published))
         now = await warehouse.read(find_agreed_time, now=now)
         await warehouse.write(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))
         runs = await warehouse.write(delete_old_runs, before=now - keep)

@@ -1,6 +1,5 @@
 """`gramhouse sync` and `gramhouse backfill`: runs, tracked by Prefect if its API is configured, otherwise direct."""
 
-import json
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict
@@ -166,7 +165,7 @@ def _run_command(options: SyncOptions | BackfillOptions, settings: Settings, run
     """Run a sync or backfill with its retries; return the report of the last attempt."""
     from flows.cli.output.run import describe_report, watch
     from flows.engine.retrying import repeat
-    from flows.reporting.message import to_json
+    from flows.reporting.message import to_document
 
     activity, lines, clock = f"gramhouse {options.kind}", json_log.in_force(), SystemClock()
     api = _begin(activity, settings, run)
@@ -204,4 +203,4 @@ def _run_command(options: SyncOptions | BackfillOptions, settings: Settings, run
         return Answer(document, [clean(nothing)])
     if lines is not None:
         _log_end(lines, report)
-    return Answer(json.loads(to_json(report)), describe_report(report), EXIT_OF[report.state], is_done=True)
+    return Answer(to_document(report), describe_report(report), EXIT_OF[report.state], is_done=True)

@@ -70,4 +70,4 @@ async def test_syncs_of_stories_neither_prevent_the_warning_nor_hide_it(tmp_path
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
         shown = last_report(Reader(snapshot))
     assert shown is not None
-    assert (shown.selected, [one.code for one in shown.warnings]) == ("stories", [CODE])
+    assert (shown.selection, [one.code for one in shown.warnings]) == ("stories", [CODE])
