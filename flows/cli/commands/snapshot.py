@@ -101,7 +101,6 @@ def describe(
     """
     if form == "dbt" and (table is not None or as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
-    prose = {"description": "comment"}
     with open_current(snapshot) as opened:
         relations = opened.relations()
         if form == "dbt":
@@ -115,15 +114,16 @@ def describe(
         if table is None:
             # The rows of views, which are expensive to compute, are not counted.
             rows = [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
-            titles = {"name": "name", "kind": "kind", "rows": "rows"} | prose
-            return Answer({"tables": rows}, listing(rows, titles, prose=prose))
+            return Answer({"tables": rows}, listing(rows, ("name", "kind", "rows", "comment"), prose=["comment"]))
         comments = {relation["name"]: relation["comment"] for relation in relations}
         if not (rows := opened.columns(table)):
             meant = nearest(table, comments)
             raise SettingsError(f"Unknown table or view {table!r}. {meant}Fix: `gramhouse describe` lists all.")
-    titles = {"name": "name", "type": "type"} | prose
     head = f"[bold]{clean(table)}[/]: {clean(comments[table] or '')}\n"
-    return Answer({"table": table, "columns": rows}, [head, *listing(rows, titles, prose=["type", *prose])])
+    return Answer(
+        {"table": table, "columns": rows},
+        [head, *listing(rows, ("name", "type", "comment"), prose=("type", "comment"))],
+    )
 
 
 def export(
