@@ -57,7 +57,6 @@ async def close_run(run: Run) -> RunReport:
     await run.end(state, error_code=error_code, detail=detail, **more)
     # Until the run's end in the ledger, so that a run has one duration.
     seconds = run.seconds
-    await warehouse.write(bring_state, await warehouse.read_state(read_published))
     await delete_old(timedelta(days=request.settings.keep_runs), warehouse, now=run.clock.now())
     recovered = sorted({*warehouse.files.recovered_runs} - {run.run_id, *run.resumed})
     report = await warehouse.read(read_report, run.run_id, resumed=(*run.resumed, *recovered), now=run.began_at)
@@ -87,10 +86,12 @@ async def complete_report(run: Run, report: RunReport, published: Published | No
 
 
 async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) -> None:
-    """Delete old runs and quarantined records. Ages are counted from the time on which the last runs agree.
+    """Bring the state's runs to the warehouse, and delete old ones and quarantined records.
 
-    A failure is logged and not raised, because the run has already landed all its pages.
+    Ages are counted from the time on which the last runs agree. A failure to delete is logged and not raised, because
+    the run has already landed all its pages.
     """
+    await warehouse.write(bring_state, await warehouse.read_state(read_published))
     try:
         now = await warehouse.read(find_agreed_time, now=now)
         await warehouse.write(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))

@@ -17,8 +17,8 @@ _LONGEST = 500
 
 # The values that JSON has under their own names.
 _RUN = """
-run_id kind selection reason state resumed_runs accounts accounts_removed accounts_missing restarted mapping_pending requests
-pages items started_at snapshot_bytes report
+run_id kind selection reason state resumed_runs accounts accounts_removed accounts_missing restarted mapping_pending
+requests pages items started_at snapshot_bytes report
 """
 _STOP = "code status correlation_id message hint"
 
