@@ -114,7 +114,7 @@ async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.Mo
             out.print(line)
     shown = captured.get()
     page = write_page(tmp_path / "analytics.duckdb", tmp_path / "report.html").html
-    settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))
+    settings = load(snapshot="analytics.duckdb", warehouse=Path("warehouse.duckdb"))
     answer = await asyncio.to_thread(status.report, settings, START)
     with out.capture() as captured:
         answer.show(as_json=False)
