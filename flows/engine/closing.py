@@ -15,14 +15,14 @@ from connectors.warehouse.maintenance.retention import (
 )
 from connectors.warehouse.merge.removals import remove_missing
 from connectors.warehouse.publish.publish import bring_state
-from connectors.warehouse.queries.outcomes import count_outcomes, read_run_failures
+from connectors.warehouse.queries.outcomes import count_outcomes, read_report, read_run_failures
 from connectors.warehouse.storage.errors import WarehouseError, first_line
 from flows.engine.publishing import Published
 from flows.engine.run import Run
 from flows.engine.warehouse import Warehouse
 from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
-from flows.reporting.run_report import NO_DATA, RunReport, read_data, read_report
+from flows.reporting.run_report import NO_DATA, RunReport, read_data
 from models.findings import Severity
 from models.runs import NOT_REPLACED, run_state
 
@@ -59,9 +59,9 @@ async def close_run(run: Run) -> RunReport:
     seconds = run.seconds
     await delete_old(timedelta(days=request.settings.keep_runs), warehouse, now=run.clock.now())
     recovered = sorted({*warehouse.files.recovered_runs} - {run.run_id, *run.resumed})
-    report = await warehouse.read(read_report, run.run_id, resumed=(*run.resumed, *recovered), now=run.began_at)
-    return replace(
-        report,
+    facts = await warehouse.read(read_report, run.run_id, resumed=(*run.resumed, *recovered), now=run.began_at)
+    return RunReport(
+        **facts,
         resumed_runs=run.resumed,
         stopped_by=stopped_by,
         restarted=run.progress.restarted,

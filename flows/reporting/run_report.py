@@ -1,21 +1,12 @@
 """The report of a run: its row of `runs`, its outcomes, and what the published snapshot says about the data."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from duckdb import DuckDBPyConnection
-
 from connectors.source.errors import Failure
-from connectors.warehouse.queries.outcomes import (
-    FailureGroup,
-    count_outcomes,
-    read_failures,
-    read_run,
-    read_run_failures,
-    read_warnings,
-)
+from connectors.warehouse.queries.outcomes import FailureGroup, read_failures, read_report, read_warnings
 from connectors.warehouse.queries.reader import Record, open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader
@@ -87,18 +78,6 @@ class RunReport:
         return "chosen"
 
 
-def read_report(db: DuckDBPyConnection, run_id: str, *, resumed: Iterable[str], now: datetime) -> RunReport:
-    """Return the report of a run from the warehouse's tables, without data. `resumed` are other runs, newest first."""
-    return RunReport(
-        **read_run(db, run_id),
-        outcomes=count_outcomes(db, run_id),
-        failure_groups=read_run_failures(db, run_id, now=now),
-        warnings=read_warnings(db, run_id),
-        resumed=tuple(read_run(db, one) for one in reversed([*resumed])),
-        as_of=now,
-    )
-
-
 def read_data(snapshot: Path, runs: Sequence[str], *, now: datetime) -> Data:
     """Return what a snapshot says, as of `now`, after the first of `runs`, which resumed the others.
 
@@ -120,9 +99,8 @@ def last_report(reader: Reader) -> RunReport | None:
     if not last:
         return None
     db, run_id = reader.snapshot.db, last[0]["run_id"]
-    return replace(
-        read_report(db, run_id, resumed=(), now=reader.at),
-        failure_groups=read_failures(db, "FROM last_outcomes", now=reader.at),
-        warnings=read_warnings(db, run_id, is_last=True),
-        data=_data(reader, [run_id]),
-    )
+    facts = read_report(db, run_id, now=reader.at) | {
+        "failure_groups": read_failures(db, "FROM last_outcomes", now=reader.at),
+        "warnings": read_warnings(db, run_id, is_last=True),
+    }
+    return RunReport(**facts, data=_data(reader, [run_id]))

@@ -91,6 +91,20 @@ def read_run_failures(db: DuckDBPyConnection, run_id: str, *, now: datetime) -> 
     return read_failures(db, f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}", now=now)
 
 
+def read_report(db: DuckDBPyConnection, run_id: str, *, now: datetime, resumed: Collection[str] = ()) -> dict[str, Any]:
+    """Return what the warehouse or a snapshot says of a run, by the names of the fields of RunReport, without data.
+
+    `resumed` are other runs, newest first.
+    """
+    return read_run(db, run_id) | {
+        "outcomes": count_outcomes(db, run_id),
+        "failure_groups": read_run_failures(db, run_id, now=now),
+        "warnings": read_warnings(db, run_id),
+        "resumed": tuple(read_run(db, one) for one in reversed([*resumed])),
+        "as_of": now,
+    }
+
+
 class MissingAccounts(NamedTuple):
     """Known accounts that the last complete catalogue did not list; about `undecided` of them it decided nothing."""
 
