@@ -12,7 +12,7 @@ from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader
 from models.checkpoint import RunKind
 from models.findings import Finding
-from models.runs import NOT_REPLACED, RunState, Tally
+from models.runs import RunState, Tally
 
 _SQL = statements(__name__)
 
@@ -27,13 +27,12 @@ class RunReport:
     """What became of a run, as the warehouse or a snapshot says it.
 
     `media` has the numbers of changes by their names in `runs`. `requests` includes retries. `resumed` are the rows of
-    the interrupted runs that it resumed or merged pages of, oldest first.
+    the interrupted runs that it resumed, oldest first. `data` is what the snapshot says as of `as_of`; it is NO_DATA if
+    the snapshot could not be read.
 
-    Of a run that has just ended: `seconds` is its duration on the monotonic clock. `mapping_pending`: the media are
-    still read with another mapping than that of the settings. `snapshot_url` is the bucket in which the snapshot was
-    published, and `report` the HTML report if it was renewed. `snapshot_bytes` is None, and `data`, which is what the
-    snapshot says as of `as_of`, is NO_DATA, if the file at the snapshot's path is not a snapshot of this warehouse and
-    was not replaced; there is a warning in this case.
+    Of a run that has just ended: it took `seconds`. `mapping_pending`: the media are still read with another mapping
+    than that of the settings. `snapshot_url` is the bucket in which the snapshot was published, and `report` the HTML
+    report if it was renewed.
     """
 
     run_id: str
@@ -62,13 +61,8 @@ class RunReport:
     seconds: float = 0.0
     snapshot: Path = Path()
     snapshot_url: str | None = None
-    snapshot_bytes: int | None = None
+    snapshot_bytes: int = 0
     report: Path | None = None
-
-    @property
-    def publish_refusal(self) -> Finding | None:
-        """Return the warning because of which the snapshot must not be published, if there is one."""
-        return next((warning for warning in self.warnings if warning.code == NOT_REPLACED), None)
 
     @property
     def scope(self) -> str:

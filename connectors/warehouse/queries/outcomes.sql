@@ -6,13 +6,12 @@ FROM core.runs WHERE run_id = ?
 
 -- name: warnings
 -- Only a sync looks for missing accounts and for a field that changes in most items: after the last run, a backfill must not
--- hide them, and a sync of stories not what one of everything found in posts. A snapshot that contains a run was published
--- since.
+-- hide them, and a sync of stories not what one of everything found in posts.
 SELECT DISTINCT ON (code, detail)
     code, CASE WHEN makes_partial THEN 'action' WHEN hint IS NULL THEN 'information' ELSE 'warning' END,
     detail, coalesce(hint, ''), count
 FROM core.run_warnings
-WHERE (run_id = $run_id AND NOT ($is_last AND code = 'snapshot_not_replaced')) OR (
+WHERE run_id = $run_id OR (
     $is_last AND code IN ('accounts_missing', 'items_changed_by_one_field')
     AND run_id = (
         SELECT max_by(run_id, seq) FROM core.runs
