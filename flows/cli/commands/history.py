@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.console import RenderableType
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.queries.selection import NAMES, as_name
+from connectors.warehouse.queries.selection import NAMES, as_name, find_accounts
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Record, current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
@@ -22,7 +22,7 @@ from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.reader import Reader
 from flows.reporting.words import join, moment
-from models.text import nearest, one_line
+from models.text import one_line
 
 _SQL = statements(__name__)
 
@@ -128,33 +128,21 @@ def changes(
 
 
 def _describe_state(item: Record, events: Sequence[Record]) -> str:
-    """Return sentences about whether an item is present, missing or removed, and by which scans."""
+    """Return a sentence about whether an item is present, missing or removed, and by which scans."""
     # Scans are those of the last event that has some.
     scans = next((event["scans"] for event in reversed(events) if event.get("scans")), ())
-    ended = f"the scan that ended {moment(item['removed_at'] or item['missing_since'])} UTC"
+    since = item["removed_at"] or item["missing_since"]
     by = " and ".join(f"the {scan} UTC scan" for scan in scans)
-    if item["removal"] == "expired":
-        return f"Expired: not listed by {by or ended}, after its lifetime."
-    if item["removed_at"] is not None:
-        return f"Removed: not listed by {by or f'two scans; the first is {ended}'}. The row is kept."
     left, expired = (moment(item[name]) for name in ("account_removed_at", "token_expired_since"))
     # Whether the items of an account that left the catalogue still exist is unknown.
-    what = f"{'Last' if left else 'Present: last'} seen {moment(item['last_seen_at'])} UTC."
-    if item["missing_since"] is not None:
-        what = f"Missing: not listed by {by or ended}. It is not removed before another scan confirms that."
-    why = left and f"Its account left the catalogue {left} UTC."
-    return join(" ", (what, why or (expired and f"The token of its account expired {expired} UTC.")))
-
-
-def _find(opened: Snapshot, what: str) -> list[Record]:
-    """Return the ids of each account and item that is called so. Raises SettingsError if there is none."""
-    if not (found := _read(opened, "found", what.strip(), as_name(what))):
-        names = [str(row["ig_username"]) for row in opened.query("SELECT ig_username FROM accounts")]
-        raise SettingsError(
-            f"The snapshot has no item or account {what!r}. {nearest(as_name(what), names)}"
-            "Fix: `gramhouse accounts` lists the accounts."
-        )
-    return found
+    state = item["removal"] or ("missing" if since else "unknown" if left else "present")
+    parts = (
+        f"{state.capitalize()}: last seen {moment(item['last_seen_at'])} UTC",
+        since and f"not listed by {by or f'the scan that ended {moment(since)} UTC'}",
+        left and f"its account left the catalogue {left} UTC",
+        expired and f"the token of its account expired {expired} UTC",
+    )
+    return f"{join('; ', parts)}."
 
 
 def _read(opened: Snapshot, name: str, *parameters: object) -> list[Record]:
@@ -229,10 +217,13 @@ def explain(
     """
     settings = load(snapshot=snapshot)
     with open_snapshot(current_snapshot(settings), with_raw=raw) as opened:
+        if not (named := _read(opened, "found", what.strip(), as_name(what))):
+            # Raises SelectionError, with a name that is like it.
+            find_accounts(opened.db, [what])
         found = [
             _explain_account(opened, each["account_id"], settings)
             if each["media_id"] is None
             else _explain_item(opened, each, with_raw=raw)
-            for each in _find(opened, what)
+            for each in named
         ]
     return Answer({"found": found}, chain.from_iterable(map(_describe, found)))
