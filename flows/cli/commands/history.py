@@ -26,23 +26,23 @@ from models.text import one_line
 
 _SQL = statements(__name__)
 
-# The changes that are listed, and the characters shown of an item's caption.
+# The changes that are listed, and the characters shown of a caption.
 _SHOWN, _BEGINNING = 100, 80
 
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
 
 # What is shown of changes and of an account's surfaces.
-_CHANGE = ("run_seq", "change", "account", "surface", "media_id", "columns", "caption", "permalink")
+_CHANGE = (
+    *("run_seq", "change", "ig_username", "surface", "media_id", "columns", "caption", "permalink"),
+    *("old_ig_username", "account_id"),
+)
 _SURFACE = (
     *("surface", "outcome", "next_scan", "next_reason", "due_at", "due_reason", "complete_at", "recent_at"),
     *("full_due_at", "error_code", "resume_after", "gap_since"),
 )
 
 _WITH_VALUES = ("changed", "counted", "returned")
-
-# The order of events at the same time.
-_ORDER = ("received", "new", "returned", "changed", "counted", "missed", "removed", "expired")
 
 
 def _difference(old: object, new: object) -> str:
@@ -58,15 +58,6 @@ def _differences(changed: Mapping[str, Mapping[str, object]]) -> str:
     return ", ".join(f"{name}: {_difference(values['old'], values['new'])}" for name, values in changed.items())
 
 
-def _to_row(change: Record) -> Record:
-    """Return a change of an item or account as a row of the list."""
-    account, columns = change["ig_username"] or change["account_id"], change.get("columns")
-    if change["change"] == "renamed":
-        account = _difference(change["old_ig_username"], change["new_ig_username"])
-    names = "hidden, or fields without a column" if columns == [] else ", ".join(columns or ())
-    return change | {"account": account, "columns": names, "caption": one_line(change.get("caption") or "", _BEGINNING)}
-
-
 def _describe_changes(found: Record, numbers: Sequence[Record], *, values: bool) -> Iterator[RenderableType]:
     runs, listed = found["runs"], found["changes"]
     if not runs:
@@ -76,10 +67,10 @@ def _describe_changes(found: Record, numbers: Sequence[Record], *, values: bool)
     counts = ", ".join(f"{each['items']:,} {each['change']}" for each in numbers)
     head = f"[bold]Run {seqs}{runs[0]['seq']}[/]"
     yield row(head, f"(began {moment(runs[-1]['started_at'])} UTC): {counts or 'no changes of items'}")
-    rows = [_to_row(change) for change in (*found["account_changes"], *listed)]
+    rows = [*found["account_changes"], *listed]
     if values:
         for each in rows:
-            what = join(" ", (each["account"], each.get("surface"), each.get("media_id")))
+            what = join(" ", (each["ig_username"] or each["account_id"], each.get("surface"), each.get("media_id")))
             yield row(" ", f"{each['change']:<8}", clean(join("  ", (what, _differences(each.get("values") or {})))))
     elif rows:
         yield from listing(rows, _CHANGE, prose=("columns", "caption"))
@@ -167,7 +158,8 @@ def _explain_item(opened: Snapshot, found: Record, *, with_raw: bool) -> Record:
     key = found["account_id"], found["surface"], found["media_id"]
     [item], events = _read(opened, "item", *key), _read(opened, "received", *key) if with_raw else []
     events += [event | {"changes": json.loads(event["changes"] or "{}")} for event in _read(opened, "events", *key)]
-    events.sort(key=lambda event: (event["at"], _ORDER.index(event["event"])))
+    # What was received comes first of what has the same time.
+    events.sort(key=itemgetter("at"))
     return {"state": _describe_state(item, events), "item": item, "events": events}
 
 

@@ -17,12 +17,11 @@ from flows.clock import SystemClock
 from flows.config.settings import load
 from flows.reporting.words import count, join, moment
 from models.feeds import SURFACES
-from models.text import one_line
 
 _SQL = statements(__name__)
 
-# The number of records of the quarantine that are listed, and the characters shown of each.
-_SHOWN, _BEGINNING = 20, 74
+# The number of records of the quarantine that are listed.
+_SHOWN = 20
 
 _NEXT = """
 To import media items, set the path of their id in gramhouse.toml (media_id), then run `gramhouse rebuild`.
@@ -114,9 +113,8 @@ def _list_quarantine(rows: Sequence[Record], reasons: Sequence[Record]) -> Itera
     yield f"{WARN} {count(total, 'record')} rejected:"
     yield from (row(" ", f"{each['records']:,}: {clean(each['reason'])}") for each in reasons)
     yield ""
-    shown = [each | {"payload": one_line(each["payload"], _BEGINNING)} for each in rows]
     columns = ("seen_at", "ig_username", "correlation_id", "payload", "surface", "position")
-    yield from listing(shown, columns, prose=["payload"])
+    yield from listing(rows, columns, prose=["payload"])
     if len(rows) < total:
         yield f"The newest {len(rows):,} of {total:,}. List all with `gramhouse quarantine --limit {total}`."
     yield _NEXT
