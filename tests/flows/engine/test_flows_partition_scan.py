@@ -207,7 +207,7 @@ async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(t
     assert (await _run(tmp_path, service))[0].state is RunState.PARTIAL
     mapping = {"media_id": ["/uid"], "columns": {"own_id": {"paths": ["/uid"]}}}
     report, _ = await _run(tmp_path, service, mapping=mapping)
-    assert (report.state, report.mapping_pending, report.media.added) == (RunState.COMPLETE, False, 8)
+    assert (report.state, report.mapping_pending, report.media["added"]) == (RunState.COMPLETE, False, 8)
     assert stored(tmp_path, "SELECT count(own_id) FROM core.media") == [(8,)]
 
 
