@@ -11,7 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.columns import Column, alter_columns, fields_of, item_columns, sql_lists, table_of
+from connectors.warehouse.merge.columns import (
+    Column,
+    alter_columns,
+    fields_of,
+    item_columns,
+    list_changed_columns,
+    list_changed_counts,
+    table_of,
+)
 from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
 from connectors.warehouse.merge.run_counts import Counted
 from connectors.warehouse.merge.versions import superseded_versions
@@ -98,11 +106,12 @@ def _merge_listings(
         batch, columns, rejected = _read_items(db, records, unread, mapping)
         db.register("known", known)
         db.register("batch", batch)
-        found = db.execute(_SQL["listed"].format(**sql_lists(columns))).to_arrow_table()
+        query = _SQL["listed"].format(changed_counts=list_changed_counts(columns, columns))
+        found = db.execute(query).to_arrow_table()
     is_later = pc.greater(found["turn"], 1)
     later, listed = found["n"].filter(is_later), found.filter(pc.invert(is_later))
     db.register("listed", listed)
-    kinds, lists = {*pc.unique(listed["found"]).to_pylist()}, dict(sql_lists(columns))
+    kinds, assignments = {*pc.unique(listed["found"]).to_pylist()}, ""
     if "content" in kinds:
         before = db.execute(_SQL["superseded"]).to_arrow_table()
         after = batch.filter(pc.is_in(batch["n"], before["n"]))
@@ -110,8 +119,9 @@ def _merge_listings(
         db.register("versions", pa.Table.from_pylist(versions))
         db.execute(_SQL["versions"])
     if "same" in kinds:
-        [(differing,)] = db.execute(_SQL["differing"].format(**lists)).fetchall()
-        lists["assignments"] = "".join(f'"{name}" = b."{name}", ' for name in differing)
+        query = _SQL["differing"].format(changed_columns=list_changed_columns(columns))
+        [(differing,)] = db.execute(query).fetchall()
+        assignments = "".join(f'"{name}" = b."{name}", ' for name in differing)
     steps = {
         "addresses": "same" in kinds,
         "counts": not kinds.isdisjoint(_CHANGED),
@@ -122,7 +132,7 @@ def _merge_listings(
         "returned": pc.any(listed["is_missed"]).as_py(),
     }
     for name in [name for name, is_needed in steps.items() if is_needed]:
-        db.execute(_SQL[name].format(**lists))
+        db.execute(_SQL[name].format(assignments=assignments))
     # So that its memory is free before the next batch is read.
     db.unregister("batch")
     told = listed.select(["n", "run_seq", "media_id", "found", "is_removed", "is_same_id"])
@@ -147,7 +157,8 @@ def _read_items(
         columns, tables, rejected = needed, [], []
         for first in range(0, len(numbers), _ITEMS):
             items, more = read_batch_items(records, numbers[first : first + _ITEMS], mapping)
-            registry = register(registry, fields_of(records, items, registry, mapping), own)
+            fields = fields_of(items, lambda n: records.page(n).received_at, registry, mapping)
+            registry = register(registry, fields, own)
             if item_columns(mapping, registry) != columns:
                 break
             rejected += more

@@ -10,7 +10,7 @@ import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from models.api import Page, PagePaths, read_account_page, read_media_page
-from models.decoding import Unreadable, decode_record
+from models.decoding import RejectedItem, Unreadable, decode_record
 from models.fields import Field
 from models.item import Items, read_decoded, read_items
 from models.landing import Landing
@@ -130,14 +130,14 @@ def read_batch_items(
     rejected = []
     for number, error in sorted(items.rejected.items()):
         raw, position = records.raws[number], records.position[number]
-        digest = _digest(raw, error.code, mapping)
+        digest = digest_rejected(raw, error, mapping)
         rejected.append(Rejected(records.page(number), position, str(error), raw.decode(), digest, hides_an_id=True))
     return items, rejected
 
 
-def _digest(raw: bytes, code: str, mapping: MediaMapping) -> int:
+def digest_rejected(raw: bytes, error: RejectedItem, mapping: MediaMapping) -> int:
     """Return the hash by which a rejected item is recognized: that of its content if only its id is missing."""
-    if code in ("no_id", "inexact_id"):
+    if error.code in ("no_id", "inexact_id"):
         first = mapping.media_id[0].strip("/")
         if "/" not in first:
             return read_decoded({0: {**decode_record(raw), first: "0"}}, mapping).content_hashes[0]
