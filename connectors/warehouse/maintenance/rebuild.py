@@ -22,7 +22,7 @@ from connectors.warehouse.merge.columns import (
     list_changed_counts,
     table_of,
 )
-from connectors.warehouse.merge.items import read_registry, table_of_fields
+from connectors.warehouse.merge.items import read_registry, write_fields
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
@@ -169,8 +169,9 @@ def _read_again(
     db.execute(_SQL["new_items"])
     # Rows that a transaction inserts have higher numbers than all others.
     db.execute("DELETE FROM core.media WHERE rowid <= ?", [last])
-    db.register("registered", table_of_fields([*registry.values()]))
-    for name in ("versions", "fields", "done"):
+    db.execute("DELETE FROM core.fields")
+    write_fields(db, {}, registry)
+    for name in ("versions", "done"):
         db.execute(_SQL[name])
     db.execute(_SQL["in_force"], [mapping.to_json(), CONTENT_RULE])
     return paths

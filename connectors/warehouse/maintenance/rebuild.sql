@@ -77,11 +77,6 @@ WHERE is_version;
 DELETE FROM core.media_versions;
 INSERT INTO core.media_versions BY NAME FROM rewritten_versions
 
--- name: fields
--- Writes core.fields.
-DELETE FROM core.fields;
-INSERT INTO core.fields BY NAME FROM registered
-
 -- name: order
 -- The next scan of each feed in order is a full one. Writes core.closed_scans.
 UPDATE core.closed_scans SET

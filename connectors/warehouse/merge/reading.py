@@ -41,9 +41,10 @@ class Records:
     """The records of a batch, in the order in which they were listed. An item's number is its place in `raws`.
 
     `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page.
-    `unknown_fields` are those of accounts and pages that the API's contract does not define. `counted` are numbers of
-    pages and of records, by run. `accounts` are rows of a catalogue with their page: the id in lower case, because ids
-    are case-insensitive (API 2), and what the record `said`; None if it is malformed.
+    `unknown_fields` are those of accounts and pages that the API's contract does not define. `accounts` are rows of a
+    catalogue with their page: the id in lower case, because ids are case-insensitive (API 2), and what the record
+    `said`; None if it is malformed. `shared_ids` are ids that one scan has of items with different times or permalinks.
+    `counted` are numbers by run, and column of core.run_counts.
     """
 
     pages: Sequence[Landing]
@@ -53,6 +54,7 @@ class Records:
     accounts: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     unknown_fields: list[Field] = field(default_factory=list)
+    shared_ids: list[tuple[Landing, str]] = field(default_factory=list)
     counted: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     def page(self, number: int) -> Landing:
