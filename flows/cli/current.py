@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.holder import Holder, holder
+from connectors.warehouse.storage.holder import UNKNOWN, holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
 from models.errors import WarehouseUnusable
@@ -54,7 +54,7 @@ class Current:
     """
 
     last: Record | None = None
-    writing: Holder | None = None
+    writing: str | None = None
     problem: str | None = None
     is_erasing: bool = False
 
@@ -103,7 +103,11 @@ def current(settings: Settings) -> Current:
         return Current(None, writing, str(error))
     if last is not None:
         last = {name: last[name] for name in _SHOWN}
-        if last["state"] == RunState.RUNNING and (writing is None or writing.pid not in (0, last["pid"])):
+        if (
+            last["state"] == RunState.RUNNING
+            and writing != UNKNOWN
+            and f"(process {last['pid']}," not in (writing or "")
+        ):
             detail = f"Process {last['pid']} ended before the run: it was killed, or the machine failed."
             last |= {"state": RunState.INTERRUPTED.value, "detail": detail}
     return Current(last, writing, lost if is_empty and has_warehouse and writing is None else None, is_erasing)

@@ -59,15 +59,14 @@ def merge_batch(
     Raises duckdb.Error and OSError.
     """
     records = read_records(batch, paths)
-    items = merge_items(db, records, mapping, raw)
-    counted = records.counted + items.counted
-    findings = [_finding(page, "same_id", media_id) for page, media_id in items.shared_ids]
+    raw_seq, counted = merge_items(db, records, mapping, raw), records.counted
+    findings = [_finding(page, "same_id", media_id) for page, media_id in records.shared_ids]
     if records.accounts:
         rows = [{"n": n, **one} for n, one in enumerate(records.accounts)]
         db.register("listed_accounts", pa.Table.from_pylist(rows, _LISTED_ACCOUNTS))
         for name in ("account_listings", "accounts", "periods", "listed_twice"):
             db.execute(_SQL[name])
-    if rejected := sorted([*records.rejected, *items.rejected], key=lambda one: (one.page.seq, one.position or 0)):
+    if rejected := sorted(records.rejected, key=lambda one: (one.page.seq, one.position or 0)):
         findings.extend(_finding(one.page, "rejected", None) for one in rejected if one.hides_an_id)
         counted.update(_write_quarantine(db, rejected))
     if findings:
@@ -77,7 +76,7 @@ def merge_batch(
         _write_outcomes(db, batch)
     if any(page.end for page in batch):
         counted.update(_close_scans(db, batch))
-    db.execute(_SQL["merged"], [batch[-1].seq, items.raw_seq, mapping.to_json(), CONTENT_RULE])
+    db.execute(_SQL["merged"], [batch[-1].seq, raw_seq, mapping.to_json(), CONTENT_RULE])
     add_counts(db, counted, {page.run_seq: page.run_id for page in batch})
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from models.api import Page, PagePaths, read_account_page, read_media_page
-from models.decoding import Unreadable, decode_record
+from models.decoding import RejectedItem, Unreadable, decode_record
 from models.fields import Field
 from models.item import Items, read_decoded, read_items
 from models.landing import Landing
@@ -41,9 +41,10 @@ class Records:
     """The records of a batch, in the order in which they were listed. An item's number is its place in `raws`.
 
     `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page.
-    `unknown_fields` are those of accounts and pages that the API's contract does not define. `counted` are numbers of
-    pages and of records, by run. `accounts` are rows of a catalogue with their page: the id in lower case, because ids
-    are case-insensitive (API 2), and what the record `said`; None if it is malformed.
+    `unknown_fields` are those of accounts and pages that the API's contract does not define. `accounts` are rows of a
+    catalogue with their page: the id in lower case, because ids are case-insensitive (API 2), and what the record
+    `said`; None if it is malformed. `shared_ids` are ids that one scan has of items with different times or permalinks.
+    `counted` are numbers by run, and column of core.run_counts.
     """
 
     pages: Sequence[Landing]
@@ -53,6 +54,7 @@ class Records:
     accounts: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
     unknown_fields: list[Field] = field(default_factory=list)
+    shared_ids: list[tuple[Landing, str]] = field(default_factory=list)
     counted: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     def page(self, number: int) -> Landing:
@@ -130,14 +132,14 @@ def read_batch_items(
     rejected = []
     for number, error in sorted(items.rejected.items()):
         raw, position = records.raws[number], records.position[number]
-        digest = _digest(raw, error.code, mapping)
+        digest = digest_rejected(raw, error, mapping)
         rejected.append(Rejected(records.page(number), position, str(error), raw.decode(), digest, hides_an_id=True))
     return items, rejected
 
 
-def _digest(raw: bytes, code: str, mapping: MediaMapping) -> int:
+def digest_rejected(raw: bytes, error: RejectedItem, mapping: MediaMapping) -> int:
     """Return the hash by which a rejected item is recognized: that of its content if only its id is missing."""
-    if code in ("no_id", "inexact_id"):
+    if error.code in ("no_id", "inexact_id"):
         first = mapping.media_id[0].strip("/")
         if "/" not in first:
             return read_decoded({0: {**decode_record(raw), first: "0"}}, mapping).content_hashes[0]

@@ -79,7 +79,7 @@ def read_status(settings: Settings, now: datetime) -> tuple[Record, dict[str, bo
         "snapshot_problem": problem,
         "unfinished_erasure": UNFINISHED if state.is_erasing else None,
         "status_file": state.problem,
-        "writing": str(state.writing) if state.writing else None,
+        "writing": state.writing,
         "last_command": state.other(),
     }
     shown, codes = (found["last_run"], found["last_command"], *found["unresolved"]), {each.code for each in findings}

@@ -24,7 +24,7 @@ def test_paths_that_are_not_local_are_refused(path: str) -> None:
             check(Path(path))
 
 
-@pytest.mark.parametrize("name", ["information_schema", "PG_CATALOG", "Core", "next_snapshot", "System"])
+@pytest.mark.parametrize("name", ["information_schema", "PG_CATALOG", "Core", "next_snapshot"])
 def test_names_that_duckdb_uses_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"the name {name} is reserved"):
         database(Path(f"data/{name}.duckdb"))
