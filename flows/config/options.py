@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from flows.config.setting_sources import PREFIX, limits, refuse
-from flows.config.settings import Settings
-from models.checkpoint import RunKind
+from flows.config.setting_sources import PREFIX, refuse
+from flows.config.settings import Settings, limits
+from models.checkpoint import RunKind, SyncMode
 from models.feeds import SURFACES
-from models.incremental import SyncMode
 from models.selection import Selection, SelectionError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from flows.engine.run import Run
 from flows.engine.scan import AccountScan
 from flows.engine.warehouse import Warehouse
 from models.api import Page, RejectedRecord
-from models.incremental import FullReason, why_full
+from models.checkpoint import FullReason, why_full
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 from models.selection import ChosenAccount

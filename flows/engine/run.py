@@ -22,7 +22,7 @@ from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.queries.progress import find_seen_ids
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.engine.batches import AccountBatcher, Batch
-from flows.engine.choosing import DueScans, find_due
+from flows.engine.choosing import Choice, choose_scans
 from flows.engine.pages import Scanner
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
@@ -81,17 +81,17 @@ class Run(Scanner):
         *,
         cooldowns: Map[str, datetime],
         forgotten: Forgotten,
-        due: DueScans,
+        choice: Choice,
     ) -> None:
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
         ask = _leave_out(forgotten, resources.send) if forgotten.marks else resources.send
         progress, random = resources.progress, resources.random
-        requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, due.most_requests)
+        requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, choice.limit)
         super().__init__(request, run_id, resumed, resources.warehouse.files.mapping, requests, resources.new_id)
         self.resources = resources
         self.began_at = clock.now()
-        self.due = due
-        self.batcher = AccountBatcher(progress, has_catalogue=due.accounts is None, waits_for_all=request.is_limited)
+        self.choice = choice
+        self.batcher = AccountBatcher(progress, has_catalogue=choice.lists_catalogue, waits_for_all=request.is_limited)
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
         self._cooldowns = cooldowns
@@ -105,13 +105,13 @@ class Run(Scanner):
         """Add listed accounts: all, or with --due what is due of them."""
         if self.request.options.due:
             scan_expired = self.request.settings.scan_expired
-            accounts = keep_due(accounts, self.due.dues, now=self.began_at, scan_expired=scan_expired)
+            accounts = keep_due(accounts, self.choice.dues, now=self.began_at, scan_expired=scan_expired)
         self.batcher.add(accounts)
 
     def end_listing(self) -> None:
         """Signal that all accounts are listed. If the number of requests is limited, the most overdue come first."""
         if self.request.is_limited:
-            self.batcher.waiting = sort_overdue(self.batcher.waiting, self.due.dues)
+            self.batcher.waiting = sort_overdue(self.batcher.waiting, self.choice.dues)
         self.batcher.close()
 
     async def land(self, commit: PageCommit) -> None:
@@ -156,7 +156,7 @@ class Run(Scanner):
         if self.stopped_by is not None:
             about = describe_failure(self.stopped_by)
         else:
-            most = count(self.due.most_requests or 0, "request")
+            most = count(self.choice.limit or 0, "request")
             detail = f"The limit of the run was reached: {most}, by --max-requests or GRAMHOUSE_REQUESTS_PER_DAY."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
         rest = iter(self.batcher.unsettled())
@@ -187,7 +187,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
     now = clock.now()
-    due = await find_due(request, warehouse, now)
+    choice = await choose_scans(request, warehouse, now)
     progress.run_id = resources.new_id()
     resumed = await warehouse.write_state(
         begin_run,
@@ -210,13 +210,13 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         resumed,
         cooldowns=await warehouse.read_state(read_cooldowns, now=now),
         forgotten=await warehouse.read_state(read_forgotten),
-        due=due,
+        choice=choice,
     )
     try:
         if resumed:
             notices.warning(f"Resuming run {resumed[0]}: what it has saved will not be fetched again.")
-        if due.accounts is not None:
-            run.batcher.add(due.accounts)
+        if not choice.lists_catalogue:
+            run.batcher.add(choice.accounts)
             run.end_listing()
         yield run
     except (asyncio.CancelledError, Exception) as error:

@@ -1,13 +1,11 @@
 """What a run was asked for: the settings, and the options of a sync or a backfill."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.settings import Settings
-from models.cadence import Dues
 from models.feeds import SURFACES
-from models.partition import CATALOGUE
 from models.selection import Selection
 
 
@@ -35,10 +33,6 @@ class RunRequest:
     def selection(self) -> Selection:
         """Return which known accounts are scanned; a sync scans all. Raises SelectionError as `selected` does."""
         return self.options.selection() or Selection(everything=True, surfaces=self.surfaces)
-
-    def lists_catalogue(self, dues: Dues, now: datetime) -> bool:
-        """Whether a run lists the accounts; otherwise it scans known ones."""
-        return self.options.kind == "sync" and (not self.options.due or dues[CATALOGUE].is_due(now))
 
     @property
     def is_limited(self) -> bool:

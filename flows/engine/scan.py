@@ -15,9 +15,8 @@ from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
 from flows.reporting.words import join
-from models.checkpoint import Checkpoint, ScanState
+from models.checkpoint import Checkpoint, Post, ScanState
 from models.feeds import FEEDS
-from models.incremental import Post
 from models.partition import Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind
 from models.selection import ChosenAccount

@@ -74,7 +74,7 @@ async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
     chosen = options.expert.model_dump()
 
     async def attempt() -> RunReport:
-        with record_failed_start(options.kind, chosen):
+        with record_failed_start(options.kind, options.expert.warehouse):
             return await make_run(options, chosen, steps)
 
     # Without a deployment, a person waits for the end.

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from connectors.source.errors import hint_for
 from connectors.warehouse.queries.outcomes import FailureGroup
-from flows.reporting.reader import Record
+from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import Data, RunReport
 from flows.reporting.words import count, moment, span
 from models.findings import TOKEN_EXPIRED, Finding, Severity, several

@@ -167,7 +167,7 @@ class Days:
 def ask(snapshot: Path, query: str) -> list[Row]:
     """Query a snapshot."""
     with open_snapshot(snapshot) as opened_snapshot:
-        return opened_snapshot.query(query).rows
+        return opened_snapshot.db.execute(query).fetchall()
 
 
 @cache

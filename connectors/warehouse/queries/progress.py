@@ -7,8 +7,7 @@ from datetime import datetime
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
-from models.checkpoint import Checkpoint
-from models.incremental import ClosedScan
+from models.checkpoint import Checkpoint, ClosedScan
 from models.partition import Partition, media
 
 _SQL = statements(__name__)

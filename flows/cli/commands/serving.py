@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 from connectors.warehouse.storage.errors import WarehouseBusy
 from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
-from flows.cli.output.json_log import in_force
-from flows.cli.output.terminal import DONE, WARN, clean, complain, err, out
+from flows.cli.output.terminal import DONE, WARN, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import Settings, load
 from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_prefect, local_prefect
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.progress import notices
 
 if TYPE_CHECKING:
     from prefect.deployments.runner import RunnerDeployment
@@ -49,7 +49,7 @@ def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployme
     out.print("Stop with Ctrl-C.")
 
 
-def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
+def describe_environment(settings: Settings, api: str | None, *, as_json: bool = False) -> dict[str, str]:
     """Return the environment of this process, which flow runs inherit."""
     # Each run renews the report, even if the setting is not set.
     env = {**PREFECT_CLIENT, "PYTHONSAFEPATH": "1", "GRAMHOUSE_REPORT": str(settings.report_file())}
@@ -58,7 +58,7 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
     if api is None:
         address = settings.report_url or f"http://127.0.0.1:{settings.prefect_port}{REPORT_PATH}"
         env |= {**local_prefect(settings.prefect_home, settings.prefect_port), "GRAMHOUSE_REPORT_URL": address}
-    if in_force() is not None:
+    if as_json:
         env["PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS"] = "logging.StreamHandler"
         env["PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER"] = "json"
     return env
@@ -66,10 +66,10 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
 
 def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
-    from flows.cli.commands.doctor import find
+    from flows.cli.commands.doctor import check_line, find
 
     for found in find(settings, ["API"]) if settings.credentials is None else ():
-        out.print(found.line())
+        out.print(check_line(found))
 
 
 def _listen(port: int) -> socket.socket:
@@ -79,10 +79,10 @@ def _listen(port: int) -> socket.socket:
         raise SettingsError(f"Port {port} is in use. Fix: choose another port with --port.") from None
 
 
-def _run(settings: Settings, api: str | None) -> None:
+def _run(settings: Settings, api: str | None, *, as_json: bool) -> None:
     with ExitStack() as stack:
         listening = None if api else stack.enter_context(_listen(settings.prefect_port))
-        import_prefect(describe_environment(settings, api))
+        import_prefect(describe_environment(settings, api, as_json=as_json))
         from flows.orchestration.flow_run import check_tracker
         from flows.orchestration.serving import serve
 
@@ -95,7 +95,7 @@ def _run(settings: Settings, api: str | None) -> None:
             with err.status("[dim]starting Prefect …[/]"):
                 stack.enter_context(prefect_server(listening, settings.report_file()))
         asyncio.run(serve(settings, partial(_greet, settings, api)))
-        err.print("Stopping.")
+        notices.info("Stopping.")
 
 
 def up(
@@ -125,10 +125,10 @@ def up(
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)
         with hold(settings.prefect_home / "up", f"gramhouse up at {where}", since=now, pause=time.sleep):
-            _run(settings, api)
+            _run(settings, api, as_json=log_format == "json")
     except KeyboardInterrupt:
         pass
     except WarehouseBusy:
-        complain(f"Already running: {holder(settings.prefect_home / 'up')}. Fix: end that process first.")
+        notices.error(f"Already running: {holder(settings.prefect_home / 'up')}. Fix: end that process first.")
         raise SystemExit(ExitCode.BUSY) from None
-    err.print("Stopped.")
+    notices.info("Stopped.")

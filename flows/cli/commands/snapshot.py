@@ -2,7 +2,6 @@
 
 import sys
 import webbrowser
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,16 +9,15 @@ from cyclopts import Parameter
 from humanize import naturalsize
 
 from connectors.warehouse.queries.reader import mentions_raw_media, open_snapshot
-from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from connectors.warehouse.storage.paths import local
 from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
 from flows.cli.output.table import listing
-from flows.cli.output.terminal import DONE, Answer, clean, complain, err, failure, out, warn
+from flows.cli.output.terminal import DONE, Answer, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.options import in_order
 from flows.config.settings import load
-from flows.reporting.exit_code import ExitCode
+from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS
 from flows.reporting.words import count, moment
 from models.text import nearest
@@ -51,7 +49,7 @@ def query(
     In addition to the tables and views, raw_media contains the newest raw JSON of each media item. The number of rows
     goes to standard error.
     """
-    from flows.cli.output.query import SHOWN, end_of_document, into_file, print_stream
+    from flows.cli.output.query import SHOWN, into_file, print_stream
 
     settings, style = load(snapshot=snapshot), "json" if as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
@@ -60,19 +58,10 @@ def query(
     except UnicodeDecodeError as error:
         why = f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
         raise SettingsError(why) from None
-    with_raw, stream = mentions_raw_media(text), None
-    with open_snapshot(current_snapshot(settings), with_raw=with_raw) as opened:
-        try:
-            stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
-            with into_file(target):
-                rows = print_stream(stream, style)
-        except (QueryError, WarehouseUnusable) as error:
-            if style != "json" or target is not None or stream is None:
-                raise
-            complain(str(error))
-            code = ExitCode.WRONG_USAGE if isinstance(error, QueryError) else ExitCode.FAILED
-            sys.stdout.write(end_of_document(failure(code, str(error)).document))
-            raise SystemExit(code) from None
+    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
+        stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
+        with into_file(target):
+            rows = print_stream(stream, style)
     more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
     where = f" in {clean(target)}" if target else ""
     err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
@@ -102,7 +91,6 @@ def describe(
     """
     if form == "dbt" and (table is not None or as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
-    prose = {"description": "comment"}
     with open_current(snapshot) as opened:
         relations = opened.relations()
         if form == "dbt":
@@ -110,21 +98,22 @@ def describe(
 
             relations = [relation for relation in relations if relation["kind"] != "macro"]
             columns = {relation["name"]: opened.columns(relation["name"]) for relation in relations}
-            [(stale_after,)] = opened.query("SELECT max(stale_after) FROM published").rows
-            out.out(sources(relations, columns, stale_after), end="")
+            [published] = opened.query("SELECT stale_after FROM published")
+            out.out(sources(relations, columns, published["stale_after"]), end="")
             return None
         if table is None:
             # The rows of views, which are expensive to compute, are not counted.
             rows = [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
-            titles = {"name": "name", "kind": "kind", "rows": "rows"} | prose
-            return Answer({"tables": rows}, listing(rows, titles, prose=prose))
+            return Answer({"tables": rows}, listing(rows, ("name", "kind", "rows", "comment"), prose=["comment"]))
         comments = {relation["name"]: relation["comment"] for relation in relations}
         if not (rows := opened.columns(table)):
             meant = nearest(table, comments)
             raise SettingsError(f"Unknown table or view {table!r}. {meant}Fix: `gramhouse describe` lists all.")
-    titles = {"name": "name", "type": "type"} | prose
     head = f"[bold]{clean(table)}[/]: {clean(comments[table] or '')}\n"
-    return Answer({"table": table, "columns": rows}, [head, *listing(rows, titles, prose=["type", *prose])])
+    return Answer(
+        {"table": table, "columns": rows},
+        [head, *listing(rows, ("name", "type", "comment"), prose=("type", "comment"))],
+    )
 
 
 def export(
@@ -141,15 +130,12 @@ def export(
     """Export the snapshot as Parquet files."""
     from connectors.warehouse.queries.export import export as write_export
 
-    exported = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
-    document = {
-        "folder": folder,
-        "published_at": exported.published_at,
-        "tables": [asdict(table) for table in exported.tables],
-    }
-    size, tables = naturalsize(sum(table.bytes for table in exported.tables)), count(len(exported.tables), "table")
-    line = f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {moment(exported.published_at)} UTC"
-    return Answer(document, [line], is_done=True)
+    published_at, tables = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
+    size = naturalsize(sum(table["bytes"] for table in tables))
+    line = (
+        f"{DONE} {count(len(tables), 'table')}, {size}, in {clean(folder)}: the snapshot of {moment(published_at)} UTC"
+    )
+    return Answer({"folder": folder, "published_at": published_at, "tables": tables}, [line], is_done=True)
 
 
 def report(
@@ -199,7 +185,7 @@ def report(
     made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
     line = f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"
     if show and not webbrowser.open(path.resolve().as_uri()):
-        warn(f"Could not start a browser. Fix: open {path.resolve()} manually.")
+        notices.warning(f"Could not start a browser. Fix: open {path.resolve()} manually.")
     return Answer(document, [line], is_done=True)
 
 

@@ -21,7 +21,7 @@ from connectors.state.progress import read_cooldowns
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands import doctor as checks
 from models.landing import PageCommit, ScopeCooldown
-from tests.api.faults import Action, Rule
+from tests.api.faults import Action, Rule, change_page
 from tests.api.server import Api
 from tests.operator import Cli
 
@@ -57,7 +57,7 @@ def doctor(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Doctor:
 
 def test_a_key_that_cannot_list_media_is_found_before_the_nightly_run(doctor: Doctor) -> None:
     # A malformed account is not counted as reached.
-    with doctor.of(Rule(Action("malformed_account")), key=NO_SCOPE_KEY):
+    with doctor.of(Rule(change_page(lambda page: {**page, "items": [*page["items"], {}]})), key=NO_SCOPE_KEY):
         assert "the key reaches 4 accounts" in doctor.run_cli("doctor").text
         verdict, message = doctor.find(1)["API"]
     assert (verdict, "api_scope_denied" in message) == ("bad", True)

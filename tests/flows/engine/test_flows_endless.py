@@ -18,8 +18,7 @@ from connectors.source.responses import Response
 from connectors.source.retry import Attempts
 from flows.engine.scan import MOST_EMPTY, MOST_REPEATED, Scan
 from models.api import Page
-from models.checkpoint import Checkpoint
-from models.incremental import Post
+from models.checkpoint import Checkpoint, Post
 from models.partition import media
 from models.selection import ChosenAccount
 from tests.clocks import START

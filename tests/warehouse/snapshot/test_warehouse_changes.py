@@ -21,7 +21,7 @@ def scans(days: Days, *each: tuple[Partition, float, str, Sequence[Item]]) -> No
 def published(days: Days, folder: Path, *queries: str, hide: Sequence[str] = ()) -> list[list[Row]]:
     days.publish(folder / "analytics.duckdb", hide=hide, may_show=True)
     with open_snapshot(folder / "analytics.duckdb") as opened:
-        return [opened.query(query).rows for query in queries]
+        return [opened.db.execute(query).fetchall() for query in queries]
 
 
 def test_each_item_has_a_row_for_each_run_that_found_something_new(days: Days, tmp_path: Path) -> None:
