@@ -20,11 +20,13 @@ from connectors.warehouse.merge.columns import (
     list_changed_counts,
     table_of,
 )
-from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
+from connectors.warehouse.merge.reading import Records, digest_rejected
 from connectors.warehouse.merge.versions import superseded_versions
 from connectors.warehouse.raw.parts import SCHEMA, write_part
 from connectors.warehouse.storage.statements import statements
+from models.decoding import RejectedItem
 from models.fields import Field, FieldType, Registry, register
+from models.item import read_items
 from models.mapping import Mapping as MediaMapping
 from models.views import own_columns
 
@@ -72,7 +74,8 @@ def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping,
             records.counted[row["run_seq"], _CHANGED[row["found"]]] += row["n_count"]
         records.counted[row["run_seq"], "returned"] += row["is_removed_sum"]
     shared = listed.filter(listed["is_same_id"])
-    records.shared_ids += zip(map(records.page, shared["n"].to_pylist()), shared["media_id"].to_pylist(), strict=True)
+    for n, media_id in zip(shared["n"].to_pylist(), shared["media_id"].to_pylist(), strict=True):
+        records.findings.append((records.page(n), "same_id", media_id))
     changed = listed.filter(pc.is_in(listed["found"], pa.array(_CHANGED)))
     return _write_raw(raw, records, arrived, changed)
 
@@ -134,23 +137,25 @@ def _read_items(
     own = {*own_columns("media"), *present, *(column.column for column in mapping.columns)}
     registry: Registry = known
     columns: Sequence[Column] = ()
-    tables, rejected = list[pa.Table](), list[Rejected]()
+    tables, rejected = list[pa.Table](), dict[int, RejectedItem]()
     # From the beginning when there is a new field or type: tables that are joined have the same columns. They need a
     # third of the memory of items.
     while (needed := item_columns(mapping, registry)) != columns:
-        columns, tables, rejected = needed, [], []
+        columns, tables, rejected = needed, [], {}
         for first in range(0, len(numbers), _ITEMS):
-            items, more = read_batch_items(records, numbers[first : first + _ITEMS], mapping)
+            items = read_items(((n, records.raws[n]) for n in numbers[first : first + _ITEMS]), mapping)
             fields = fields_of(items, lambda n: records.page(n).received_at, registry, mapping)
             registry = register(registry, fields, own)
             if item_columns(mapping, registry) != columns:
                 break
-            rejected += more
+            rejected |= items.rejected
             tables.append(table_of(items, columns))
     for statement in alter_columns(columns, present):
         db.execute(statement)
     write_fields(db, known, registry)
-    records.rejected += rejected
+    for n, error in rejected.items():
+        raw, position = records.raws[n], records.position[n]
+        records.reject(records.page(n), position, str(error), raw.decode(), digest_rejected(raw, error, mapping))
     return pa.concat_tables(tables), columns
 
 

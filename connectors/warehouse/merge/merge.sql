@@ -87,10 +87,10 @@ WHERE is_repeated AND (said.ig_username <> before.ig_username OR said.status <> 
 -- ones in the batch the first counts.
 MERGE INTO core.quarantine AS q
 USING (
-    SELECT * EXCLUDE (n) REPLACE (digest::UBIGINT AS digest), max(seen_at) OVER same AS last_seen_at
+    SELECT * EXCLUDE (seq) REPLACE (digest::UBIGINT AS digest), max(seen_at) OVER same AS last_seen_at
     FROM quarantined
     WINDOW same AS (PARTITION BY resource, account_id, surface, reason, digest)
-    QUALIFY row_number() OVER (same ORDER BY n) = 1
+    QUALIFY row_number() OVER (same ORDER BY seq, position) = 1
 ) AS r
 ON q.digest = r.digest AND q.reason = r.reason AND q.resource = r.resource AND q.account_id = r.account_id
     AND q.surface = r.surface
