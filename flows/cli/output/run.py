@@ -95,8 +95,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "media", changes(report.media)
     if report.requests:
         yield "requests", f"{report.requests:,}"
-    size = "unchanged" if report.snapshot_bytes is None else naturalsize(report.snapshot_bytes)
-    yield "snapshot", f"{clean(report.snapshot_url or report.snapshot)} ({size})"
+    yield "snapshot", f"{clean(report.snapshot_url or report.snapshot)} ({naturalsize(report.snapshot_bytes)})"
     if report.report:
         yield "report", clean(report.report)
 
