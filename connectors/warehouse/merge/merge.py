@@ -33,7 +33,7 @@ Row = dict[str, object]
 
 _LISTED_ACCOUNTS = pa.schema(
     {
-        **dict.fromkeys(("n", "seq", "began_seq", "run_seq"), pa.int64()),
+        **dict.fromkeys(("seq", "began_seq", "run_seq"), pa.int64()),
         **dict.fromkeys(("scan_id", "account_id"), pa.string()),
         "received_at": pa.timestamp("us", tz="UTC"),
         "said": pa.struct(dict.fromkeys(("listed_as", "ig_username", "public_id", "status"), pa.string())),
@@ -59,8 +59,7 @@ def merge_batch(
     """
     records = read_records(batch, paths)
     raw_seq, counted = merge_items(db, records, mapping, raw), records.counted
-    if records.accounts:
-        rows = [{"n": n, **one} for n, one in enumerate(records.accounts)]
+    for rows in _list_in_turn(records.accounts):
         db.register("listed_accounts", pa.Table.from_pylist(rows, _LISTED_ACCOUNTS))
         for name in ("account_listings", "accounts", "periods", "listed_twice"):
             db.execute(_SQL[name])
@@ -75,6 +74,17 @@ def merge_batch(
         counted.update(_close_scans(db, batch))
     db.execute(_SQL["merged"], [batch[-1].seq, raw_seq, mapping.to_json(), CONTENT_RULE])
     add_counts(db, counted, {page.run_seq: page.run_id for page in batch})
+
+
+def _list_in_turn(accounts: Sequence[Row]) -> Sequence[list[Row]]:
+    """Return the first listings of accounts, then the second ones, and so on: each is compared with the one before."""
+    turns, counted = list[list[Row]](), Counter[object]()
+    for row in accounts:
+        if (turn := counted[row["account_id"]]) == len(turns):
+            turns.append([])
+        turns[turn].append(row)
+        counted[row["account_id"]] += 1
+    return turns
 
 
 def _finding(page: Landing, finding: str, record_id: str | None) -> Row:

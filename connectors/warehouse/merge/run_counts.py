@@ -48,25 +48,23 @@ class RunCounts:
 
 
 _OF_MEDIA = tuple(one.name for one in fields(MergeStats))
-_NOTHING = dict.fromkeys((*_OF_MEDIA, "pages", "items", "missed", "accounts_removed"), 0)
-
 # The columns of core.run_counts that a report of a run has.
-_NAMES = ", ".join(("run_id", "pages", "items", "accounts_removed", *_OF_MEDIA))
+_NAMES = ("pages", "items", "accounts_removed", *_OF_MEDIA)
 
 
 def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, str]) -> None:
     """Add numbers to core.run_counts, in the open transaction. `run_ids` are by number."""
-    of_runs: dict[int, dict[str, object]] = {}
-    for (run_seq, name), number in counted.items():
-        if number:
-            of_runs.setdefault(run_seq, {"run_seq": run_seq, "run_id": run_ids[run_seq], **_NOTHING})[name] = number
-    if of_runs:
-        db.execute(_SQL["counted"], [[*of_runs.values()]])
+    rows = [
+        {"run_seq": seq, "run_id": run_ids[seq], **{name: counted[seq, name] for name in (*_NAMES, "missed")}}
+        for seq in {run_seq for (run_seq, _), number in counted.items() if number}
+    ]
+    if rows:
+        db.execute(_SQL["counted"], [rows])
 
 
 def read_counts(db: DuckDBPyConnection, run_ids: Collection[str]) -> Mapping[str, tuple[int, int, int, MergeStats]]:
     """Return pages, items, removed accounts and changes of these runs, for those that landed anything, by run."""
-    query = f"SELECT {_NAMES} FROM core.run_counts WHERE list_contains(?, run_id)"  # noqa: S608 - constants
+    query = f"SELECT run_id, {', '.join(_NAMES)} FROM core.run_counts WHERE list_contains(?, run_id)"  # noqa: S608 - constants
     rows = db.execute(query, [list(run_ids)]).fetchall()
     return {
         run_id: (pages, items, accounts_removed, MergeStats(*media))
