@@ -92,13 +92,13 @@ def import_quarantine(
     ]
     db.register("unreadable", pa.Table.from_pylist(unreadable, _UNREADABLE))
     db.execute(_SQL["digests"])
-    if not items.media_ids:
+    if not items.read:
         return 0, 0
-    readable = [{"row": rows[n]["row"], "media_id": media_id} for n, media_id in items.media_ids.items()]
+    readable = [{"row": rows[n]["row"], "media_id": item.media_id} for n, item in items.read.items()]
     db.register("readable", pa.Table.from_pylist(readable))
     outdated = {row for (row,) in db.execute(_SQL["outdated"]).fetchall()}
     db.execute(_SQL["released"])
-    imported = [n for n in items.media_ids if rows[n]["row"] not in outdated]
+    imported = [n for n in items.read if rows[n]["row"] not in outdated]
     listings = sorted((at, n) for n in imported for at in {rows[n]["seen_at"], rows[n]["last_seen_at"]})
     inbox = []
     for seq, (at, n) in enumerate(listings, take(len(listings)) + 1):

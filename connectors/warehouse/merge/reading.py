@@ -11,7 +11,7 @@ from xxhash import xxh3_64_intdigest
 from models.api import Page, PagePaths, read_account_page, read_media_page
 from models.decoding import RejectedItem, Unreadable, decode_record
 from models.fields import Field
-from models.item import read_decoded
+from models.item import read_item
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
 
@@ -128,5 +128,5 @@ def digest_rejected(raw: bytes, error: RejectedItem, mapping: MediaMapping) -> i
     if error.code in ("no_id", "inexact_id"):
         first = mapping.media_id[0].strip("/")
         if "/" not in first:
-            return read_decoded({0: {**decode_record(raw), first: "0"}}, mapping).content_hashes[0]
+            return read_item({**decode_record(raw), first: "0"}, mapping).content_hash
     return xxh3_64_intdigest(raw)
