@@ -104,7 +104,7 @@ def read_status(settings: Settings, now: datetime) -> Record:
         "last_ended_run": next((run for run in runs if run["ended_at"] is not None), None),
         "last_command": command,
         "unresolved": unresolved,
-        "writing": str(state.writing) if state.writing else None,
+        "writing": state.writing,
         "failures": [asdict(replace(each, usernames=())) for each in report.failure_groups] if report else [],
         "oldest_age_seconds": max((each["age_seconds"] or 0 for each in data["freshness"]), default=None),
         **problems,
