@@ -76,7 +76,7 @@ def test_rejected_records_are_listed_with_their_requests_and_imported_once_they_
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/id", "/uuid"]\n', encoding="utf-8")
     code, out, err = run_cli("rebuild")
     assert (code, err, out.splitlines()[1:]) == (0, "", [
-        "Imported 2 records from quarantine.", "! 2 records in quarantine. List: `gramhouse quarantine`.",
+        "Quarantine: 2 imported, 0 deleted as outdated, 2 left.",
     ])  # fmt: skip
     with duckdb.connect(str(rejected.with_name("s.duckdb")), read_only=True) as db:
         rows = db.execute("SELECT media_id, ig_username FROM media ORDER BY 1").fetchall()
