@@ -56,7 +56,7 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
     """
     async with open_run(request, resources) as run:
         async with open_scans(run) as listing:
-            if run.due.accounts is None:
+            if run.choice.lists_catalogue:
                 listing.create_task(steps.list_accounts(run))
             # While accounts are still being listed, unless they are known.
             async with open_scans(run, of_media=True) as scans:

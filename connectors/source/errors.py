@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from typing import Final, Literal
 
 from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED
@@ -101,6 +102,14 @@ class ApiError(Exception):
         )
         self.retry_after = retry_after
         super().__init__(self.failure)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how it is made again in the process of a run, if a worker made the request."""
+        about = self.failure
+        rule = Rule(about.disposition, about.hint, outcome=about.outcome)
+        fields = {"status": about.status, "correlation_id": about.correlation_id, "body": about.body, "rule": rule}
+        again = partial(ApiError, about.operation, about.code, about.message, **fields, retry_after=self.retry_after)
+        return again, ()
 
     @property
     def is_limit(self) -> bool:

@@ -45,6 +45,9 @@ _LONGEST_WAIT = 366 * 24 * 3600
 # An address without characters that Markdown, in which it is shown as a link, interprets.
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
 
+# Which service, and its key. With workers and with a credentials block, they do not come from here.
+OF_SERVICE = ("base_url", "api_key", "api_key_file")
+
 _CRON_FIELDS = 5
 
 OFF = "off"

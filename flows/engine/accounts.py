@@ -21,7 +21,7 @@ from flows.engine.run import Run
 from flows.engine.scan import AccountScan
 from flows.engine.warehouse import Warehouse
 from models.api import Page, RejectedRecord
-from models.incremental import FullReason, why_full
+from models.checkpoint import FullReason, why_full
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 from models.selection import ChosenAccount
@@ -97,9 +97,8 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
 
 
 async def _scan(run: Run, account: AccountScan, done: Counter[str]) -> None:
-    elsewhere = run.resources.scan_elsewhere
     with suppress(RequestsSpent):
-        await (elsewhere(run, account) if elsewhere else run.scan_account(account))
+        await run.scan_account(account)
         done.update(account.done)
         run.progress.accounts_done += 1
 
@@ -127,7 +126,8 @@ async def _begin_scans(run: Run, due: Sequence[ChosenAccount]) -> AsyncIterator[
         checkpoints = await warehouse.read_state(read_checkpoints, account_ids, run.request.options.kind)
         closed = await warehouse.read(read_closed_scans, account_ids)
         feeds = {one: [media(one.account_id, surface) for surface in one.surfaces] for one in some}
-        full = {each: why_full(closed.get(each), run.incremental) for own in feeds.values() for each in own}
+        every = run.request.full_refresh_every
+        full = {each: why_full(closed.get(each), every, at=run.began_at) for own in feeds.values() for each in own}
         recent = {each: closed[each] for each, why in full.items() if why is None}
         older_than = run.clock.now() - run.request.lookback
         known = await warehouse.read(find_known_items, recent, older_than=older_than) if recent else {}

@@ -48,9 +48,10 @@ class StopRun(Exception):  # noqa: N818 - the error is its attribute
 class Requests:
     """Sends the requests of scans: as many at once, and in all, as the run may, at the `rate` of the service.
 
-    In an outage one at a time asks; after the longest wait of the settings the run stops. `open_accounts` is held for
-    each account that is scanned. If the number of requests is limited, these are as many as requests in flight, so that
-    those that come first are asked first, however long landing takes.
+    In an outage one at a time asks; after the longest wait of the settings the run stops. `pages_ahead` is held for a
+    page from its request until it has landed, and `open_accounts` for each account that is scanned. If the number of
+    requests is limited, the latter are as many as requests in flight, so that those that come first are asked first,
+    however long landing takes.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Requests:
         self._host = (request.settings.base_url or "").partition("://")[2]
         self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if self._most is None else concurrency)
         self._in_flight = asyncio.Semaphore(concurrency)
-        self._pages = asyncio.Semaphore(_PAGES_AHEAD * concurrency)
+        self.pages_ahead = asyncio.Semaphore(_PAGES_AHEAD * concurrency)
         self._outage = Outage(clock.monotonic())
         self._probing = asyncio.Lock()
         self._sent_at = -math.inf
@@ -106,47 +107,11 @@ class Requests:
             self.progress.waiting = len(self._asleep)
 
     async def send(self, scan: Scan, budget: RateLimitBudget) -> Response:
-        """Request the page of a scan that is due, with the waits and retries that its attempts and its scope allow.
+        """Request the page of a scan that is due, once; `budget` is that of its scope.
 
-        Raises the last ApiError when it gives up, Deferred when the wait of the scope exceeds its budget, StopRun with
-        the last error of an outage that lasts too long, and RequestsSpent. The caller must not request other pages of
-        the scope meanwhile, and calls `page_landed` when it has landed the page, or failed to.
+        Raises ApiError, StopRun with the last error of an outage that lasts too long, and RequestsSpent. The caller
+        must not request other pages of the scope meanwhile.
         """
-        while True:
-            await budget.wait(self.clock, self.sleep)
-            try:
-                response = await self._send_once(scan, budget)
-            except ApiError as error:
-                failure = error.failure
-                if self._outage.is_on:
-                    # Any other error would have ended the outage. This one says nothing about its account, so it is no
-                    # try. The next one waits for its turn to ask.
-                    continue
-                verdict = scan.attempts.decide(error, self._random, of_key=error.is_limit and self._is_limited())
-                if verdict.whole_scope:
-                    await self._start_cooldown(budget, verdict.delay, failure)
-                if not verdict.retries:
-                    raise
-            else:
-                scan.attempts.failures.clear()
-                return response
-            self._log_retry(scan, failure, verdict.delay)
-            if not verdict.whole_scope:
-                await self.sleep(verdict.delay)
-
-    def page_landed(self) -> None:
-        """Let another page be requested."""
-        self._pages.release()
-
-    async def _send_once(self, scan: Scan, budget: RateLimitBudget) -> Response:
-        await self._pages.acquire()
-        try:
-            return await self._send_now(scan, budget)
-        except BaseException:
-            self._pages.release()
-            raise
-
-    async def _send_now(self, scan: Scan, budget: RateLimitBudget) -> Response:
         async with self._in_flight, self._probing if self._outage.is_on else nullcontext():
             if (wait := self._outage.next_at - self.clock.monotonic()) > 0:
                 await self.clock.sleep(wait)
@@ -164,8 +129,24 @@ class Requests:
                 if self._outage.is_on and self.clock.monotonic() - self._outage.answered_at > self._max_wait:
                     raise StopRun(error.failure) from error
                 raise
-            self._observe(budget, None)
-            return response
+        self._observe(budget, None)
+        scan.attempts.failures.clear()
+        return response
+
+    async def wait_after(self, error: ApiError, scan: Scan, budget: RateLimitBudget) -> None:
+        """Return when the page of a scan may be requested again; raise the error if it is final."""
+        failure = error.failure
+        if self._outage.is_on and failure.disposition is Disposition.RETRY:
+            # It says nothing about its account, so it is no try. The next one waits for its turn to ask.
+            return
+        verdict = scan.attempts.decide(error, self._random, of_key=error.is_limit and self._is_limited())
+        if verdict.whole_scope:
+            await self._start_cooldown(budget, verdict.delay, failure)
+        if not verdict.retries:
+            raise error
+        self._log_retry(scan, failure, verdict.delay)
+        if not verdict.whole_scope:
+            await self.sleep(verdict.delay)
 
     async def _keep_pace(self) -> None:
         """Wait until the rate allows a request."""

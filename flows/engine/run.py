@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -22,12 +22,12 @@ from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.queries.progress import find_seen_ids
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.engine.batches import AccountBatcher, Batch
-from flows.engine.choosing import DueScans, find_due
+from flows.engine.choosing import Choice, choose_scans
 from flows.engine.pages import Scanner
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import AccountScan, describe_failure
+from flows.engine.scan import describe_failure
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
@@ -51,8 +51,7 @@ _SETTLED_AT_ONCE = 1_000
 class RunResources:
     """The resources of a run, including time, randomness and ids.
 
-    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it. With
-    `scan_elsewhere` accounts are scanned by workers (flows/scale.py), otherwise in this process.
+    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it.
     """
 
     send: Send
@@ -62,14 +61,12 @@ class RunResources:
     new_id: Callable[[], str]
     rate: RequestRate = field(default_factory=RequestRate)
     progress: Progress = field(default_factory=Progress)
-    scan_elsewhere: "ScanElsewhere | None" = None
 
 
 class Run(Scanner):
     """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    `incremental` is how it decides between full and recent scans of posts; without it all are full. `stopped_by` is the
-    error that ended all scans. Not a dataclass: Prefect would copy the fields of one for each task.
+    `stopped_by` is the error that ended all scans. Not a dataclass: Prefect would copy the fields of one for each task.
     """
 
     def __init__(
@@ -82,18 +79,17 @@ class Run(Scanner):
         *,
         cooldowns: Map[str, datetime],
         forgotten: Forgotten,
-        due: DueScans,
+        choice: Choice,
     ) -> None:
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
         ask = _leave_out(forgotten, resources.send) if forgotten.marks else resources.send
         progress, random = resources.progress, resources.random
-        requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, due.most_requests)
+        requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, choice.limit)
         super().__init__(request, run_id, resumed, resources.warehouse.files.mapping, requests, resources.new_id)
         self.resources = resources
         self.began_at = clock.now()
-        self.incremental = request.incremental(self.began_at)
-        self.due = due
-        self.batcher = AccountBatcher(progress, has_catalogue=due.accounts is None, waits_for_all=request.is_limited)
+        self.choice = choice
+        self.batcher = AccountBatcher(progress, has_catalogue=choice.lists_catalogue, waits_for_all=request.is_limited)
         self.stopped_by: Failure | None = None
         self._began = clock.monotonic()
         self._cooldowns = cooldowns
@@ -107,13 +103,13 @@ class Run(Scanner):
         """Add listed accounts: all, or with --due what is due of them."""
         if self.request.options.due:
             scan_expired = self.request.settings.scan_expired
-            accounts = keep_due(accounts, self.due.dues, now=self.began_at, scan_expired=scan_expired)
+            accounts = keep_due(accounts, self.choice.dues, now=self.began_at, scan_expired=scan_expired)
         self.batcher.add(accounts)
 
     def end_listing(self) -> None:
         """Signal that all accounts are listed. If the number of requests is limited, the most overdue come first."""
         if self.request.is_limited:
-            self.batcher.waiting = sort_overdue(self.batcher.waiting, self.due.dues)
+            self.batcher.waiting = sort_overdue(self.batcher.waiting, self.choice.dues)
         self.batcher.close()
 
     async def land(self, commit: PageCommit) -> None:
@@ -158,7 +154,7 @@ class Run(Scanner):
         if self.stopped_by is not None:
             about = describe_failure(self.stopped_by)
         else:
-            most = count(self.due.most_requests or 0, "request")
+            most = count(self.choice.limit or 0, "request")
             detail = f"The limit of the run was reached: {most}, by --max-requests or GRAMHOUSE_REQUESTS_PER_DAY."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
         rest = iter(self.batcher.unsettled())
@@ -174,9 +170,6 @@ class Run(Scanner):
         await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
 
 
-ScanElsewhere = Callable[[Run, AccountScan], Coroutine[Any, Any, None]]
-
-
 @asynccontextmanager
 async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterator[Run]:
     """Begin a run and record it; if the block raises before the run is closed, it is marked as interrupted.
@@ -189,7 +182,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
     clock = await steady_clock(warehouse, resources.clock)
     await _check_service(request, warehouse)
     now = clock.now()
-    due = await find_due(request, warehouse, now)
+    choice = await choose_scans(request, warehouse, now)
     progress.run_id = resources.new_id()
     resumed = await warehouse.write_state(
         begin_run,
@@ -212,13 +205,13 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         resumed,
         cooldowns=await warehouse.read_state(read_cooldowns, now=now),
         forgotten=await warehouse.read_state(read_forgotten),
-        due=due,
+        choice=choice,
     )
     try:
         if resumed:
             notices.warning(f"Resuming run {resumed[0]}: what it has saved will not be fetched again.")
-        if due.accounts is not None:
-            run.batcher.add(due.accounts)
+        if not choice.lists_catalogue:
+            run.batcher.add(choice.accounts)
             run.end_listing()
         yield run
     except (asyncio.CancelledError, Exception) as error:

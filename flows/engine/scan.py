@@ -1,50 +1,54 @@
 """A scan between two pages: where it continues, and its outcome. flows/engine/pages.py requests and lands the pages."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from xxhash import xxh3_128_digest
+
 from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.pagination import LoopGuard
+from connectors.source.pagination import Memory
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
 from flows.reporting.words import join
-from models.checkpoint import Checkpoint, ScanState
+from models.checkpoint import Checkpoint, Post, ScanState
 from models.feeds import FEEDS
-from models.incremental import FeedProgress, Post, read_page
 from models.partition import Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind
 from models.selection import ChosenAccount
 
 _DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeKind.RECENT}
 
+# A scan ends with an error after so many consecutive pages of items that it has seen, or without items.
+MOST_REPEATED = 10
+MOST_EMPTY = 1_000
+
 
 @dataclass(slots=True)
 class Scan:
-    """A scan between two pages: all that the next page needs. Another process can continue it.
+    """A scan between two pages: all that the next page needs.
 
-    Of the catalogue it has no `account`. It may stop at `known` posts, which the scan that the landing `known_seq`
-    closed had seen. `had_cursor`: the list had more than one page when it was last scanned. For `full_share` see
-    Checkpoint. `guard`, `feed` and `attempts` are the state between pages; `pages` and `items` count what this run
-    landed. `note` becomes the detail of its outcome. `refused_after` counts the items up to the last cursor that the
-    API refused. One that `may_repeat` has no outcome yet if it fails for a passing reason: it is scanned once more.
+    Of the catalogue it has no `account`. `fresh` is its checkpoint before the first page, `checkpoint` that after the
+    last one. It may stop at `known` posts, which the scan that the landing `fresh.known_seq` closed had seen.
+    `had_cursor`: the list had more than one page when it was last scanned. `seen` remembers the items, and `cursors`
+    has digests of the cursors that it has followed. `pages` and `items` count what this run landed. `note` becomes the
+    detail of its outcome. `refused_after` counts the items up to the last cursor that the API refused. One that
+    `may_repeat` has no outcome yet if it fails for a passing reason: it is scanned once more.
     """
 
     account: ChosenAccount | None
-    began: datetime
+    fresh: Checkpoint
     checkpoint: Checkpoint
     attempts: Attempts
     known: frozenset[str] = frozenset()
-    known_seq: int | None = None
-    full_share: float | None = None
     had_cursor: bool = False
     may_repeat: bool = False
-    guard: LoopGuard = field(default_factory=LoopGuard)
-    feed: FeedProgress | None = None
+    seen: Memory = field(default_factory=Memory)
+    cursors: set[bytes] = field(default_factory=set)
     pages: int = 0
     items: int = 0
     note: str | None = None
@@ -69,22 +73,20 @@ class Scan:
             return accounts_request(cursor, limit)
         return feed_request(FEEDS[self.partition.surface], self.account.listed_as, cursor, limit)
 
-    def continue_at(self, checkpoint: Checkpoint, seen: frozenset[str] = frozenset()) -> None:
+    def continue_at(self, checkpoint: Checkpoint, seen: Iterable[str] = ()) -> None:
         """Continue at a checkpoint, up to which the scan has `seen` these ids."""
         self.checkpoint = checkpoint
-        self.guard = LoopGuard.after(checkpoint.cursor, checkpoint.repeated_pages, checkpoint.empty_pages)
+        self.cursors = set() if checkpoint.cursor is None else {_digest(checkpoint.cursor)}
         # Without the items that an earlier run saw, a listing that repeats itself would never end.
-        self.guard.remember(seen)
-        feed = FEEDS.get(self.partition.surface)
-        # If pages have shifted, the next one begins with items that an earlier run received.
-        self.feed = checkpoint.feed(seen) if feed is not None and feed.may_be_ordered else None
+        self.seen = Memory()
+        for media_id in seen:
+            self.seen.remember(media_id)
 
-    def follow(
-        self, response: Response, posts: Sequence[Post], *, run_id: str, lookback: timedelta, at: datetime
-    ) -> None:
+    def follow(self, response: Response, posts: Sequence[Post], *, lookback: timedelta, at: datetime) -> None:
         """Continue behind a page that was received at a time.
 
-        Raises ApiError if the page does not show how the scan continues, or what the service has now.
+        Raises ApiError if the page does not show how the scan continues, or what the service has now. Such a page must
+        land without a checkpoint: otherwise the scan would continue at its cursor, and might never end.
         """
         page = response.page
         if response.is_cached:
@@ -100,22 +102,29 @@ class Scan:
         else:
             records = [*(one.id for one in page.accounts), *(one.payload for one in page.rejected)]
             rejected = len(page.rejected)
-        self.guard.follow(response, records)
-        if self.feed is not None:
-            older_than = self.checkpoint.started_at - lookback
-            self.feed = read_page(self.feed, posts, known=self.known, older_than=older_than, received_at=at)
-        self.checkpoint = self.checkpoint.advance(
-            run_id=run_id,
-            next_cursor=page.next_cursor,
-            items=len(page.records),
-            rejected=rejected,
-            token_expired=self.account is not None and self.account.is_expired,
-            at=at,
-            repeated_pages=self.guard.repeated,
-            empty_pages=self.guard.empty,
-            feed=self.feed,
-            full_share=self.full_share,
+        are_new = [self.seen.remember(record) for record in records]
+        checkpoint = self.checkpoint
+        feed = FEEDS.get(self.partition.surface)
+        if feed is not None and feed.may_be_ordered:
+            listed = zip(posts, are_new, strict=True)
+            checkpoint = checkpoint.read_feed(listed, known=self.known, lookback=lookback, received_at=at)
+        checkpoint = checkpoint.advance(
+            page.next_cursor, items=len(page.records), rejected=rejected, has_new=any(are_new), at=at
         )
+        if page.next_cursor is not None:
+            self._check_end(response, page.next_cursor, checkpoint)
+        self.checkpoint = checkpoint
+
+    def _check_end(self, response: Response, cursor: str, after: Checkpoint) -> None:
+        """Raise ApiError if the scan would never end: its cursors repeat, or its pages have no new items (API 8)."""
+        if (digest := _digest(cursor)) in self.cursors:
+            why = f"the API returned a cursor again after {len(self.cursors)} cursors: the scan would never end"
+            raise response.error("cursor_loop", why)
+        self.cursors.add(digest)
+        if after.repeated_pages >= MOST_REPEATED or after.empty_pages >= MOST_EMPTY:
+            repeated = f"{after.repeated_pages} pages of items already seen in this scan"
+            why = f"{repeated} and {after.empty_pages} empty ones came in a row: the listing does not end"
+            raise response.error("cursor_no_progress", why)
 
     def outcome(self, run_id: str, at: datetime, error: ApiError | Deferred | None = None) -> Outcome:
         """Return the outcome of a scan that is closed at its checkpoint, or that an error ended (API 7)."""
@@ -136,8 +145,9 @@ class Scan:
         if (reason := self.attempts.reduced_by) is not None:
             smaller = f"Pages of {self.attempts.limit} items were requested, because larger ones failed ({reason})."
             about["detail"] = join(". ", ((about["detail"] or "").rstrip("."), smaller))
+        began = self.fresh.started_at
         return Outcome(
-            self.partition, run_id, started_at=self.began, ended_at=at, pages=self.pages, items=self.items, **about
+            self.partition, run_id, started_at=began, ended_at=at, pages=self.pages, items=self.items, **about
         )
 
 
@@ -145,21 +155,25 @@ class Scan:
 class AccountScan:
     """The scans of an account that are `left`. They share a wait `budget`.
 
-    `done` counts its outcomes by kind, and their pages. A worker leaves it for so many seconds of `pause`.
+    `done` counts its outcomes by kind, and their pages.
     """
 
     budget: RateLimitBudget
     left: list[Scan]
     done: Counter[str] = field(default_factory=Counter)
-    pause: float = 0.0
 
 
 def describe_failure(failure: Failure) -> dict[str, Any]:
     """Return the fields of an outcome that an error has."""
     return {
-        "kind": OutcomeKind(failure.outcome),
+        "kind": failure.outcome,
         "error_code": failure.code,
         "http_status": failure.status,
         "correlation_id": failure.correlation_id,
         "detail": failure.message,
     }
+
+
+def _digest(cursor: str) -> bytes:
+    # A cursor may be a kilobyte.
+    return xxh3_128_digest(cursor.encode())

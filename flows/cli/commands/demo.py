@@ -89,7 +89,7 @@ async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime
         for day in days[:-1]:
             sandbox.day = day
             at = begins + timedelta(days=day) + _SYNCED
-            clock = ContinuedClock(resources.clock, at, resources.clock.monotonic())
+            clock = ContinuedClock(resources.clock, at)
             with err.status(f"[dim]syncing {at:%Y-%m-%d} …[/]"):
                 await run_sync(past, replace(resources, clock=clock))
             if not err.is_terminal:

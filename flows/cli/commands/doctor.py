@@ -29,7 +29,7 @@ from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.prefect_environment import prefect_api_url
 from flows.config.setting_sources import find_exposed_key, origin
-from flows.config.settings import Settings, load
+from flows.config.settings import OF_SERVICE, Settings, load
 from flows.engine.publishing import publication
 from flows.engine.resources import check_clock, check_places, make_client, unwritable_folders
 from flows.reporting.exit_code import ExitCode
@@ -374,7 +374,7 @@ def doctor(
     found = [replace(each, code="repair") for each in (_repair(settings, lift) if repair else ())]
     if settings.credentials is not None and prefect_api_url() is not None:
         # Tracked runs use those of the block, even if others are set.
-        settings = settings.model_copy(update=dict.fromkeys(("base_url", "api_key", "api_key_file")))
+        settings = settings.model_copy(update=dict.fromkeys(OF_SERVICE))
     with err.status("[dim]checking …[/]"):
         found += find(settings)
     failed = {finding.code for finding in found if finding.severity is Severity.ACTION}

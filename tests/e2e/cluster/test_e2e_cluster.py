@@ -129,10 +129,11 @@ ENDED: dict[str, tuple[str, Callable[[Cluster], None], str]] = {
     "the scheduler dies": (
         _SMALL,
         lambda cluster: cluster.processes[0].kill(),
-        "the Dask scheduler, or a worker, failed",
+        "a Dask worker, or the scheduler, failed",
     ),
-    "all workers die": (_SMALL, lambda cluster: cluster.processes[1].kill(), "no Dask worker was available for"),
-    "a worker fails": ("scale.scan_piece = None", lambda _: None, "failed (TypeError"),
+    "all workers die": (_SMALL, lambda cluster: cluster.processes[1].kill(), "Only 0/1 workers arrived"),
+    "a worker fails": ("scale.PieceScanner = None", lambda _: None, "failed (TypeError"),
+    "a worker has another release": ("del scale.run_piece", lambda _: None, "failed (AttributeError"),
 }
 
 
@@ -182,7 +183,6 @@ REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
         ", the address http://127.0.0.1:9, an",
     ),
     "no key": ("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: "),
-    "without the function": ("vars(scale).pop('run_piece', None)", {}, "cannot scan for gramhouse"),
 }
 
 
@@ -196,7 +196,7 @@ def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
     refused = there.run("sync", code=2).stderr
     [line] = [line for line in refused.splitlines() if line.startswith("✖")]
     assert why in line
-    assert "tcp://127.0.0.1:" in line or "cannot scan" in why
+    assert "tcp://127.0.0.1:" in line
     assert "Fix: " in line
     assert "another-key" not in refused
     assert {one.account_id for one in many.requests} == {None}
