@@ -22,7 +22,7 @@ from connectors.source.responses import Response
 from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.setting_sources import PREFIX
-from flows.config.settings import OF_SERVICE, Settings, load
+from flows.config.settings import Settings, load
 from flows.engine.resources import make_client, open_resources
 from flows.engine.run_request import RunRequest
 from flows.pipeline import DIRECT, Steps, run_sync
@@ -33,6 +33,9 @@ from models import release
 # Seconds within which a scheduler must answer, and without any worker after which a run gives up.
 _ANSWER = 10.0
 NO_WORKERS = 60.0
+
+# The settings that a worker has from its own environment.
+_OF_THE_WORKER = ("base_url", "api_key", "api_key_file")
 
 Answer = Response | BaseException
 """What a request got: a page, or an ApiError."""
@@ -65,10 +68,10 @@ def ask(terms: str, salt: str, settings: Settings, now: datetime, requests: Sequ
     if has != terms:
         fix = "start the workers with the installation and the settings of the run"
         raise SettingsError(f"the worker {worker.address} has {has}; the run has {terms}. Fix: {fix}.")
-    settings = settings.model_copy(update={name: getattr(own, name) for name in OF_SERVICE})
+    settings = settings.model_copy(update={name: getattr(own, name) for name in _OF_THE_WORKER})
 
     async def send_all() -> list[Answer]:
-        used = settings.address(), settings.key().get_secret_value(), settings.page_paths(), settings.concurrency
+        used = settings.address(), settings.key(), settings.page_paths(), settings.concurrency
         if used not in _clients:
             clock = ContinuedClock(SystemClock(), now)
             _clients[used] = await make_client(settings, clock).__aenter__()
@@ -94,7 +97,7 @@ class _Call:
 class Workers:
     """Sends requests to workers: to each of their threads as many at once as the settings allow."""
 
-    def __init__(self, client: Any, threads: int, settings: Settings, clock: SystemClock) -> None:  # noqa: ANN401 - distributed has no types
+    def __init__(self, client: Any, threads: int, settings: Settings) -> None:  # noqa: ANN401 - distributed has no types
         """Use a connected client, whose workers have some threads."""
         self._client = client
         self._threads = threads
@@ -103,8 +106,7 @@ class Workers:
         self._most = settings.concurrency
         self._salt = new_id()
         self._terms = describe_terms(settings, self._salt)
-        self._settings = settings.model_copy(update=dict.fromkeys(OF_SERVICE))
-        self._clock = clock
+        self._settings = settings.model_copy(update=dict.fromkeys(_OF_THE_WORKER))
         self._waiting: asyncio.Queue[tuple[ApiRequest, asyncio.Future[Response]]] = asyncio.Queue()
 
     async def send(self, request: ApiRequest) -> Response:
@@ -119,13 +121,14 @@ class Workers:
             some = [await self._waiting.get()]
             share = -(-self._waiting.qsize() // self._threads)
             some += [self._waiting.get_nowait() for _ in range(min(share, self._most - 1))]
+            # That of a scan that was cancelled is done.
+            some = [(request, answered) for request, answered in some if not answered.done()]
             try:
-                answers = await self._submit([request for request, _ in some])
-            except (SettingsError, ClusterLost) as error:
+                answers = await self._submit([request for request, _ in some]) if some else []
+            except Exception as error:  # noqa: BLE001 - each scan raises it
                 answers = [error] * len(some)
             for (_, answered), answer in zip(some, answers, strict=True):
                 if answered.done():
-                    # Its scan was cancelled.
                     continue
                 if isinstance(answer, BaseException):
                     answered.set_exception(answer)
@@ -133,7 +136,7 @@ class Workers:
                     answered.set_result(answer)
 
     async def _submit(self, requests: Sequence[ApiRequest]) -> Sequence[Answer]:
-        call = pickle.dumps(_Call(self._terms, self._salt, self._settings, self._clock.now(), requests))
+        call = pickle.dumps(_Call(self._terms, self._salt, self._settings, SystemClock().now(), requests))
         future = self._client.submit(pickle.loads, call, pure=False)
         result = asyncio.ensure_future(future.result())
         try:
@@ -219,7 +222,7 @@ async def open_workers(request: RunRequest) -> AsyncIterator[Workers | None]:
             # Dask begins the reason with the object of its own that could not connect.
             reason = str(error.__cause__ or error).rpartition(">: ")[2]
             raise ClusterLost(f"{place} has no workers for this run ({reason}). Fix: {fix}.") from error
-        workers = Workers(client, sum((await client.nthreads()).values()), settings, SystemClock())
+        workers = Workers(client, sum((await client.nthreads()).values()), settings)
         serving = [asyncio.create_task(workers.serve()) for _ in range(workers.tasks)]
         try:
             yield workers

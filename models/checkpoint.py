@@ -1,17 +1,49 @@
-"""A scan's durable progress, and the decision where the next run continues it."""
+"""A scan's durable progress: where the next run continues it, how deep it reads, and when a full one is due.
 
-from collections.abc import Collection
+API v1 does not specify the order of posts, so nothing here relies on an order that was not observed.
+"""
+
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from models.incremental import FeedProgress
 from models.partition import Partition
 from models.runs import began_within
 
 # Each kind of run has its own checkpoints, so a backfill's scan of a partition never disturbs the sync's.
 RunKind = Literal["sync", "backfill"]
+
+# The first posts may be pinned, so they are no evidence of order, depth or removals. Instagram allows three pins.
+PINS = 3
+
+# A recent scan stops after this many consecutive posts that are known and older than the lookback window.
+KNOWN_RUN = 20
+
+# If a full scan takes fewer pages than this, a recent one saves too little.
+LEAST_PAGES = 3
+
+# Differences between clocks are smaller than this. A publication time further in the future is treated as unknown.
+FUTURE = timedelta(days=1)
+
+# Consecutive full scans that must find posts in order before recent scans rely on it: initially, and after a violation.
+PROOFS, PROOFS_AGAIN = 1, 2
+
+LOOKBACK_WINDOW = timedelta(days=28)
+FULL_REFRESH_EVERY = timedelta(days=7)
+
+# Replaces the id of the post that broke the order if it has none, or if a rebuild made the order unknown.
+NO_ID = ""
+
+SyncMode = Literal["full_refresh", "incremental"]
+
+
+class Post(NamedTuple):
+    """A post on a page. `media_id` is None if it has no id, `published_at` if it has no readable time."""
+
+    media_id: str | None
+    published_at: datetime | None
 
 
 class ScanState(StrEnum):
@@ -52,48 +84,54 @@ class Checkpoint:
     had_expired_token: bool = False
     began_seq: int | None = None
 
-    def advance(
-        self,
-        *,
-        run_id: str,
-        next_cursor: str | None,
-        items: int,
-        at: datetime,
-        rejected: int = 0,
-        token_expired: bool = False,
-        repeated_pages: int = 0,
-        empty_pages: int = 0,
-        feed: FeedProgress | None = None,
-        full_share: float | None = None,
-    ) -> "Checkpoint":
-        """Return the checkpoint after one more page; `feed` is the state of the feed after it.
+    @property
+    def reaches_known(self) -> bool:
+        """Whether a recent scan may stop here: all posts have been in order, and enough known ones came last."""
+        return self.known_seq is not None and self.order_broken_by is None and self.known_run >= KNOWN_RUN
 
-        Only a null cursor completes a scan (API 8 rule 3). A scan with `known_seq` is closed as recent if `feed`
-        reaches known posts first. A scan that rejected more than half of its items is abandoned instead: it has not
-        seen them, so it neither makes them fresh nor decides removals.
+    def read_feed(
+        self, posts: Iterable[tuple[Post, bool]], *, known: Collection[str], lookback: timedelta, received_at: datetime
+    ) -> "Checkpoint":
+        """Return the checkpoint with what one more page shows of the order and depth of a feed, before it advances.
+
+        Of each post the page says whether the scan lists it for the first time. Others are skipped, because a feed may
+        shift between two requests, and so are the pins. `known` are ids of posts that a closed scan has seen.
         """
-        read = self.feed(()) if feed is None else feed
+        run, read_to, broken_by = self.known_run, self.read_to, self.order_broken_by
+        older_than, latest = self.started_at - lookback, received_at + FUTURE
+        for position, ((media_id, at), is_new) in enumerate(posts, self.items + 1):
+            if position <= PINS or (media_id is not None and not is_new):
+                continue
+            if at is None or at > latest or (read_to is not None and at > read_to):
+                broken_by = (media_id or NO_ID) if broken_by is None else broken_by
+                run = 0
+                continue
+            read_to = at
+            run = run + 1 if at < older_than and media_id in known else 0
+        return replace(self, known_run=run, read_to=read_to, order_broken_by=broken_by)
+
+    def advance(
+        self, next_cursor: str | None, *, items: int, at: datetime, rejected: int = 0, has_new: bool = True
+    ) -> "Checkpoint":
+        """Return the checkpoint after one more page, which `has_new` items if any is listed for the first time.
+
+        Only a null cursor completes a scan (API 8 rule 3); one that reaches known posts first is closed as recent. A
+        scan that rejected more than half of its items is abandoned instead: it has not seen them, so it neither makes
+        them fresh nor decides removals.
+        """
+        state = ScanState.RECENT if self.reaches_known else ScanState.SCANNING
         if next_cursor is None:
             state = ScanState.COMPLETE
-        else:
-            is_recent = self.known_seq is not None and read.reaches_known
-            state = ScanState.RECENT if is_recent else ScanState.SCANNING
         after = replace(
             self,
-            run_id=run_id,
             updated_at=at,
             cursor=next_cursor if state is ScanState.SCANNING else None,
             pages=self.pages + 1,
             items=self.items + items,
             rejected=self.rejected + rejected,
-            had_expired_token=self.had_expired_token or token_expired,
             state=state,
-            repeated_pages=repeated_pages,
-            empty_pages=empty_pages,
-            known_run=read.known_run,
-            read_to=read.read_to,
-            order_broken_by=read.order_broken_by,
-            full_share=full_share,
+            repeated_pages=0 if has_new else self.repeated_pages + (items > 0),
+            empty_pages=0 if has_new else self.empty_pages + (items == 0),
         )
         return replace(after, state=ScanState.ABANDONED) if after.is_closed and after.rejects_most else after
 
@@ -113,13 +151,9 @@ class Checkpoint:
         is_ended = self.state is ScanState.COMPLETE or self.rejects_most
         return self.pages > 1 or self.cursor is not None or (self.pages == 1 and not is_ended)
 
-    def feed(self, seen: Collection[str]) -> FeedProgress:
-        """Return the state of the feed; `seen` are the ids of the items that the scan has received."""
-        return FeedProgress(self.items, self.known_run, self.read_to, self.order_broken_by, page=frozenset(seen))
-
-    def abandon(self, *, run_id: str, at: datetime) -> "Checkpoint":
+    def abandon(self, at: datetime) -> "Checkpoint":
         """Return the checkpoint as abandoned: this scan is not resumed, and the next one starts at the first page."""
-        return replace(self, run_id=run_id, updated_at=at, cursor=None, state=ScanState.ABANDONED)
+        return replace(self, updated_at=at, cursor=None, state=ScanState.ABANDONED)
 
 
 def plan_scan(
@@ -140,6 +174,54 @@ def plan_scan(
     if resumes and is_enough and began_within(last.started_at, now=fresh.started_at, within=within):
         return last
     if last.state is ScanState.SCANNING and last.cursor is not None and (resumes or fresh.run_kind == "sync"):
-        # `known_run` was counted with the posts known at `last.known_seq`.
-        return last if last.known_seq == known_seq else replace(last, known_seq=None)
+        return replace(
+            last,
+            run_id=fresh.run_id,
+            # `known_run` was counted with the posts known at `last.known_seq`.
+            known_seq=known_seq if last.known_seq == known_seq else None,
+            full_share=fresh.full_share,
+            had_expired_token=last.had_expired_token or fresh.had_expired_token,
+        )
     return fresh
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedScan:
+    """A partition's last closed scans: full ones, and recent ones that reached known posts.
+
+    `seq` is the landing number of the last page of the latest of them. `complete_at` and `pages` describe the last
+    full one. The next full scan is due at `complete_at` plus `full_share` of the refresh interval.
+    """
+
+    seq: int
+    complete_at: datetime
+    closed_at: datetime
+    pages: int
+    is_ordered: bool
+    full_share: float
+
+
+class FullReason(StrEnum):
+    """Why a scan reads to the last page; `ALWAYS`: each scan of this kind of run or of feed does."""
+
+    FIRST = "first"
+    ALWAYS = "always"
+    NOT_IN_ORDER = "not_in_order"
+    FEW_PAGES = "few_pages"
+    DUE = "due"
+
+
+def why_full(closed: ClosedScan | None, every: timedelta | None, *, at: datetime) -> FullReason | None:
+    """Return why a scan of a feed by a run that began `at` a time must be full; None if it may stop at known posts.
+
+    `closed` are its last closed scans. Full scans are made `every` so often; None: all are full.
+    """
+    if closed is None:
+        return FullReason.FIRST
+    if every is None:
+        return FullReason.ALWAYS
+    if not closed.is_ordered:
+        return FullReason.NOT_IN_ORDER
+    if closed.pages < LEAST_PAGES:
+        return FullReason.FEW_PAGES
+    return FullReason.DUE if (at - closed.complete_at) / every >= closed.full_share else None

@@ -8,7 +8,7 @@ TOKEN_EXPIRED = "token_expired"  # noqa: S105 - a code, not a password
 
 
 class Severity(StrEnum):
-    """Whether a finding needs a person: yes, perhaps, or not."""
+    """Whether a finding requires an action of the operator: yes, perhaps, or not."""
 
     ACTION = "action"
     WARNING = "warning"
@@ -30,11 +30,6 @@ class Finding:
     fix: str = ""
     accounts: tuple[str, ...] = ()
     count: int = 1
-
-    @property
-    def is_alarm(self) -> bool:
-        """Return whether it requires an action of the operator. Only the owner of an account can renew its token."""
-        return self.severity is Severity.ACTION and self.code != TOKEN_EXPIRED
 
     def sentence(self, named: int = 5) -> str:
         """Return the cause, the names of up to `named` accounts, and the fix."""

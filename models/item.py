@@ -33,9 +33,9 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from models.checkpoint import Post
 from models.decoding import LOST, RejectedItem, decode_record
 from models.fields import FieldType
-from models.incremental import Post
 from models.mapping import ADDRESSES, ColumnMapping, Keys, Mapping, Reading, to_keys, to_pointer
 from models.values import BIGINT, READ, Scalar, as_count, as_text, exact, is_instant, time_of
 

@@ -27,7 +27,7 @@ class Scan:
         before, cursor = self.checkpoint, None if last else "next"
         number = before.pages + 1
         when = before.started_at + timedelta(minutes=number)
-        self.checkpoint = before.advance(run_id="run-1", next_cursor=cursor, items=len(items), at=when)
+        self.checkpoint = before.advance(cursor, items=len(items), at=when)
         body = json.dumps({"items": items, "next_cursor": cursor}).encode()
         correlation_id = f"{before.scan_id}-{number}"
         page = ReceivedPage(before.partition, "run-1", before.scan_id, number, when, correlation_id, body)

@@ -19,7 +19,7 @@ from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
-from models.incremental import SyncMode
+from models.checkpoint import SyncMode
 
 PER_DAY = 2
 START = datetime(2026, 1, 1, 2, 15, tzinfo=UTC)

@@ -25,7 +25,7 @@ from benchmarks.measuring.options import create_parser, temporary_folder
 from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Sample
 from benchmarks.sync.due import compare
-from models.incremental import SyncMode
+from models.checkpoint import SyncMode
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ class ApiClient:
             raise got
         response = self._read(request, *got)
         # A cache repeats the id of the answer that it kept.
-        is_repeated = response.correlation_id is not None and not self._answers.remember([response.correlation_id])
+        is_repeated = response.correlation_id is not None and not self._answers.remember(response.correlation_id)
         return replace(response, is_cached=True) if is_repeated else response
 
     async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes] | ApiError:

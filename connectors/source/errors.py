@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
-from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED
+from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind
 from models.text import one_line
-
-Outcome = Literal["denied", "not_found", "failed"]
 
 
 class Disposition(Enum):
@@ -42,7 +40,7 @@ class Rule:
     disposition: Disposition
     hint: str
     status: int | None = None
-    outcome: Outcome = "failed"
+    outcome: OutcomeKind = OutcomeKind.FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class Failure:
     code: str
     message: str
     disposition: Disposition
-    outcome: Outcome
+    outcome: OutcomeKind
     hint: str
     status: int | None = None
     correlation_id: str | None = None
@@ -104,11 +102,19 @@ class ApiError(Exception):
         super().__init__(self.failure)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return how it is made again in the process of a run, if a worker made the request."""
+        """Return how it is made again in another process: workers make requests for a run."""
         about = self.failure
-        rule = Rule(about.disposition, about.hint, outcome=about.outcome)
-        fields = {"status": about.status, "correlation_id": about.correlation_id, "body": about.body, "rule": rule}
-        again = partial(ApiError, about.operation, about.code, about.message, **fields, retry_after=self.retry_after)
+        again = partial(
+            ApiError,
+            about.operation,
+            about.code,
+            about.message,
+            status=about.status,
+            correlation_id=about.correlation_id,
+            body=about.body,
+            rule=Rule(about.disposition, about.hint, outcome=about.outcome),
+            retry_after=self.retry_after,
+        )
         return again, ()
 
     @property
@@ -163,10 +169,10 @@ RULES: Mapping[str, Rule] = {
     "api_invalid_request_url": Rule(STOP, _REPORT, 400),
     "api_invalid_utf8": Rule(STOP, _REPORT, 400),
     "api_unauthorized": Rule(STOP, _KEY, 401),
-    "api_account_not_granted": Rule(SKIP, _GRANT, 403, "denied"),
-    "api_forbidden": Rule(SKIP, _GRANT, 403, "denied"),
-    "api_scope_denied": Rule(STOP, _SCOPE, 403, "denied"),
-    "api_automation_media_not_found": Rule(SKIP, _GONE, 404, "not_found"),
+    "api_account_not_granted": Rule(SKIP, _GRANT, 403, OutcomeKind.DENIED),
+    "api_forbidden": Rule(SKIP, _GRANT, 403, OutcomeKind.DENIED),
+    "api_scope_denied": Rule(STOP, _SCOPE, 403, OutcomeKind.DENIED),
+    "api_automation_media_not_found": Rule(SKIP, _GONE, 404, OutcomeKind.NOT_FOUND),
     "api_body_too_large": Rule(STOP, _REPORT, 413),
     "api_json_too_deep": Rule(STOP, _REPORT, 413),
     "api_unsupported_media_type": Rule(STOP, _REPORT, 415),

@@ -62,7 +62,6 @@ def read_cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, dat
     return {row.scope: row.resume_after for row in connection.execute(query)}
 
 
-def lift_cooldowns(connection: Connection, *, after: datetime, until: datetime) -> None:
-    """Delete the cooldowns that end after `after`, and not later than `until`."""
-    ends = cooldowns.c.resume_after
-    connection.execute(delete(cooldowns).where(ends > after, ends <= until))
+def lift_cooldowns(connection: Connection, *, after: datetime) -> None:
+    """Delete the cooldowns that end after `after`."""
+    connection.execute(delete(cooldowns).where(cooldowns.c.resume_after > after))

@@ -1,5 +1,6 @@
-"""What commands read: the current snapshot, which they download from a bucket, and the run that is not in it yet."""
+"""What commands read: the current snapshot, which they download from a bucket, and the state beside the warehouse."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,10 @@ from models.runs import RunState
 
 Record = dict[str, Any]
 
-_SHOWN = (
-    *("run_id", "kind", "selection", "state", "pid", "started_at", "ended_at"),
-    *("accounts", "pages", "items", "error_code", "detail", "published_at"),
-)
+LEAST = 100
+"""The fewest of the last runs that are read: one of them was published."""
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
-_KNOWN = "SELECT count(*) FROM runs WHERE run_id = ?"
 
 
 def current_snapshot(settings: Settings) -> Path:
@@ -48,36 +46,37 @@ def open_current(snapshot: str | None) -> AbstractContextManager[Snapshot]:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The last command, as a row of the state's runs, and the process that holds the warehouse's lock now.
+    """The state as it is now: the rows of its last runs, newest first, and the process that holds the warehouse's lock.
 
+    `command` is the last command if it is none of them: a start of a run that failed, or another one such as publish.
     `problem` is why the state cannot be read, `is_erasing` whether a `gramhouse forget` was interrupted.
     """
 
-    last: Record | None = None
+    runs: Sequence[Record] = ()
+    command: Record | None = None
     writing: Holder | None = None
     problem: str | None = None
     is_erasing: bool = False
 
-    def runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
-        """Return the last runs, newest first: the current one, if the snapshot does not have it yet, and its own."""
-        answer = snapshot.query(_RUNS, [limit])
-        rows, run = answer.records(), self.last or {}
-        run_id = run.get("run_id")
-        if run_id is not None and snapshot.query(_KNOWN, [run_id]).rows == [(0,)]:
-            rows.insert(0, {name: run.get(name) for name in answer.columns})
-        elif rows and rows[0]["run_id"] == run_id and run["state"] == RunState.INTERRUPTED:
-            # It ended after the snapshot was written, for example because the upload to the bucket failed.
-            rows[0] |= {name: run[name] for name in ("state", "error_code", "detail")}
-        return rows[:limit]
+    def of(self, snapshot: Snapshot) -> "Current":
+        """Return this, or nothing if the snapshot lacks the last published run: it is another warehouse's, or old."""
+        published = next((run["run_id"] for run in self.runs if run["published_at"] is not None), None)
+        is_ours = published is None or snapshot.query("SELECT seq FROM runs WHERE run_id = ?", [published])
+        return self if is_ours else Current()
 
-    def other(self) -> Record | None:
-        """Return the last command if it is one without a run, such as publish, that is running or failed."""
-        last = self.last
-        return last if last and last["run_id"] is None and last["state"] != RunState.COMPLETE else None
+    def list_runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
+        """Return the last runs, newest first: those of the snapshot, and what the state says of them since."""
+        empty = {column["name"]: None for column in snapshot.columns("runs")}
+        rows = {row["run_id"]: row for row in snapshot.query(_RUNS, [limit])}
+        for run in self.runs[:limit]:
+            # The snapshot alone has what the merge counted.
+            since = {name: run[name] for name in empty if run.get(name) is not None}
+            rows[run["run_id"]] = empty | rows.get(run["run_id"], {}) | since
+        return sorted(rows.values(), key=lambda row: -row["seq"])[:limit]
 
 
-def current(settings: Settings) -> Current:
-    """Read the state; a command whose process is gone is shown as interrupted."""
+def current(settings: Settings, limit: int = LEAST) -> Current:
+    """Read the state and at least so many runs; a command whose process is gone is shown as interrupted."""
     # Imported here, because SQLAlchemy is not needed on a machine without the state.
     from connectors.state.database import open_state_read_only, state_path
 
@@ -86,24 +85,25 @@ def current(settings: Settings) -> Current:
     has_warehouse = settings.warehouse.exists()
     lost = f"There is no state beside {settings.warehouse}. Fix: `gramhouse doctor` says what is missing."
     if not path.exists():
-        return Current(None, writing, lost if has_warehouse else None)
+        return Current(writing=writing, problem=lost if has_warehouse else None)
     from connectors.state.identity import read_identity, read_operations
-    from connectors.state.runs import last_command
+    from connectors.state.runs import KILLED, last_command, read_runs
     from models.erasure import OPERATION
     from models.identity import NEW
 
     try:
         with open_state_read_only(path) as state:
             if state is None:
-                return Current(None, writing)
-            last, is_erasing = state.read(last_command), OPERATION in state.read(read_operations)
+                return Current(writing=writing)
+            last, runs = state.read(last_command), state.read(read_runs, limit=max(limit, LEAST))
+            is_erasing = OPERATION in state.read(read_operations)
             # A command that was refused because there was none has left an empty one.
             is_empty = state.read(read_identity).token == NEW
     except WarehouseUnusable as error:
-        return Current(None, writing, str(error))
-    if last is not None:
-        last = {name: last[name] for name in _SHOWN}
-        if last["state"] == RunState.RUNNING and (writing is None or writing.pid not in (0, last["pid"])):
-            detail = f"Process {last['pid']} ended before the run: it was killed, or the machine failed."
-            last |= {"state": RunState.INTERRUPTED.value, "detail": detail}
-    return Current(last, writing, lost if is_empty and has_warehouse and writing is None else None, is_erasing)
+        return Current(writing=writing, problem=str(error))
+    for row in (*runs, *([last] if last else [])):
+        if row["state"] == RunState.RUNNING and (writing is None or writing.pid not in (0, row["pid"])):
+            row |= {"state": RunState.INTERRUPTED.value, "detail": KILLED}
+    command = last if last is not None and last["run_id"] is None else None
+    problem = lost if is_empty and has_warehouse and writing is None else None
+    return Current(runs, command, writing, problem, is_erasing)

@@ -8,9 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from flows.config.setting_sources import PREFIX, limits, refuse
 from flows.config.settings import Settings
-from models.checkpoint import RunKind
+from models.checkpoint import RunKind, SyncMode
 from models.feeds import SURFACES
-from models.incremental import SyncMode
 from models.selection import Selection, SelectionError
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import AROUND, no_such, origin, read_file, read_text, read_variables, refuse
 from models.api import PagePaths
 from models.cadence import DAY, FRESH_WITHIN, Goals, read_goals
-from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
+from models.checkpoint import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
 from models.text import one_line
 
@@ -44,9 +44,6 @@ _LONGEST_WAIT = 366 * 24 * 3600
 
 # An address without characters that Markdown, in which it is shown as a link, interprets.
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
-
-# Which service, and its key. With workers and with a credentials block, they do not come from here.
-OF_SERVICE = ("base_url", "api_key", "api_key_file")
 
 _CRON_FIELDS = 5
 

@@ -3,6 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, is_transient
 from connectors.source.rate_limit import RateLimitBudget
@@ -69,12 +70,23 @@ class Scanner(ABC):
     ) -> Scan:
         """Decide where a scan begins: `last` is the partition's checkpoint, `seen` what an unfinished one has received.
 
-        A full scan that `is_due` is followed by another one after a whole interval. The others are as in Scan.
+        It may stop at `known` posts, which the scan that the landing `known_seq` closed had seen. A full scan that
+        `is_due` is followed by another one after a whole interval.
         """
-        fresh = self._begin(partition, known_seq)
+        now = self.clock.now()
+        fresh = Checkpoint(
+            partition,
+            self.new_id(),
+            self.run_id,
+            now,
+            now,
+            run_kind=self.request.options.kind,
+            known_seq=known_seq,
+            full_share=1.0 if is_due else None,
+            had_expired_token=account is not None and account.is_expired,
+        )
         checkpoint = plan_scan(fresh, last, resumed_runs=self.resumed, within=self.request.within)
-        attempts = Attempts(self.request.settings.page_size)
-        scan = Scan(account, fresh.started_at, checkpoint, attempts, known, known_seq, 1.0 if is_due else None)
+        scan = Scan(account, fresh, checkpoint, Attempts(self.request.settings.page_size), known)
         scan.had_cursor = last is not None and last.had_cursor
         scan.may_repeat = account is not None
         scan.continue_at(checkpoint, seen)
@@ -86,7 +98,7 @@ class Scanner(ABC):
 
     def is_too_old(self, scan: Scan) -> bool:
         """Return whether newer items are on pages that a scan had passed before it was interrupted."""
-        return scan.began - scan.checkpoint.started_at > self.request.within
+        return scan.fresh.started_at - scan.checkpoint.started_at > self.request.within
 
     async def scan_account(self, account: AccountScan) -> None:
         """Scan what is left of an account. Raises as `scan_partition` does.
@@ -120,12 +132,7 @@ class Scanner(ABC):
         while True:
             try:
                 while not scan.checkpoint.is_closed:
-                    response = await self.requests.send(scan, budget)
-                    try:
-                        closed = await self._land_page(scan, response, on_page)
-                    finally:
-                        self.requests.page_landed()
-                    if closed is not None:
+                    if (closed := await self._next_page(scan, budget, on_page)) is not None:
                         return closed
                 why = f"An old scan, started {scan.checkpoint.started_at:%Y-%m-%d}, was abandoned"
             except (ApiError, Deferred) as error:
@@ -138,14 +145,28 @@ class Scanner(ABC):
                     scan.refused_after = scan.checkpoint.items
                     self.progress.restarted += 1
             # After a violation of the order, the scan must be full.
-            known_seq = scan.known_seq if scan.checkpoint.order_broken_by is None else None
-            scan.continue_at(self._begin(scan.partition, known_seq))
+            known_seq = scan.fresh.known_seq if scan.checkpoint.order_broken_by is None else None
+            now = self.clock.now()
+            again = replace(scan.fresh, scan_id=self.new_id(), started_at=now, updated_at=now, known_seq=known_seq)
+            scan.continue_at(again)
             scan.attempts.failures.clear()
             scan.note = f"{why}; scanned again from the first page."
 
-    def _begin(self, partition: Partition, known_seq: int | None) -> Checkpoint:
-        now, kind = self.clock.now(), self.request.options.kind
-        return Checkpoint(partition, self.new_id(), self.run_id, now, now, run_kind=kind, known_seq=known_seq)
+    async def _next_page(
+        self, scan: Scan, budget: RateLimitBudget, on_page: Callable[[Page], None] | None
+    ) -> Outcome | None:
+        """Request and land the page that is due, and return the outcome if that ends the scan.
+
+        After a failure that may pass it waits, and lands nothing. Raises ApiError for others, and as `_land_page`.
+        """
+        await budget.wait(self.clock, self.requests.sleep)
+        try:
+            async with self.requests.pages_ahead:
+                response = await self.requests.send(scan, budget)
+                return await self._land_page(scan, response, on_page)
+        except ApiError as error:
+            await self.requests.wait_after(error, scan, budget)
+            return None
 
     def _why_again(self, scan: Scan, failure: Failure) -> str | None:
         """Return why a scan begins again after a failure, or None if it ends."""
@@ -179,7 +200,7 @@ class Scanner(ABC):
         """Return the checkpoint of a scan that no run continues, unless nothing of it is stored."""
         if not scan.checkpoint.pages or scan.checkpoint.state is not ScanState.SCANNING:
             return None
-        return scan.checkpoint.abandon(run_id=self.run_id, at=self.clock.now())
+        return scan.checkpoint.abandon(self.clock.now())
 
     async def _land_page(
         self, scan: Scan, response: Response, on_page: Callable[[Page], None] | None
@@ -195,7 +216,7 @@ class Scanner(ABC):
         scan.pages += 1
         scan.items += len(page.records)
         try:
-            scan.follow(response, posts, run_id=self.run_id, lookback=self.request.lookback, at=received.received_at)
+            scan.follow(response, posts, lookback=self.request.lookback, at=received.received_at)
         except ApiError as fault:
             error = fault
         if error is None and scan.checkpoint.is_closed and not self.is_too_old(scan):

@@ -1,7 +1,7 @@
 """What a run would ask for, and why: from the snapshot, without a request, by the functions that begin scans."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from math import ceil, inf
@@ -9,7 +9,6 @@ from typing import Any
 
 from connectors.state.identity import read_forgotten
 from connectors.state.runs import count_requests
-from connectors.warehouse.queries.cadence import read_dues
 from connectors.warehouse.queries.progress import (
     Cost,
     find_costs,
@@ -19,12 +18,13 @@ from connectors.warehouse.queries.progress import (
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
 from flows.engine.accounts import why_skipped
+from flows.engine.choosing import choose
 from flows.engine.files import open_existing_state
 from flows.engine.run_request import RunRequest
-from flows.reporting.words import count, join, moment
+from flows.reporting.words import count, join
 from models.cadence import DAY, Due, DueReason, Dues, sort_overdue
+from models.checkpoint import KNOWN_RUN, PINS, ClosedScan, why_full
 from models.feeds import FEEDS
-from models.incremental import KNOWN_RUN, PINS, ClosedScan, why_full
 from models.partition import media
 from models.selection import ChosenAccount
 
@@ -85,15 +85,12 @@ class Plan:
         found = defaultdict[tuple[str, str, str], list[int]](list)
         for each in self.scans:
             found[each.scan, each.reason, each.surface].append(each.requests)
+        if self.catalogue:
+            found["full", "always", "catalogue"].append(self.catalogue)
         return [
             {"surface": surface, "scan": scan, "reason": reason, "scans": len(requests), "requests": sum(requests)}
             for (scan, reason, surface), requests in sorted(found.items(), key=lambda each: (-sum(each[1]), each[0]))
         ]
-
-    def of_catalogue(self) -> list[Record]:
-        """Return the row of the catalogue, as `groups` has those of feeds; none for a backfill."""
-        row = {"surface": "catalogue", "scan": "full", "reason": "always", "scans": 1, "requests": self.catalogue}
-        return [row] if self.catalogue else []
 
     def document(self) -> Record:
         """Return the plan as one JSON object."""
@@ -115,12 +112,10 @@ def make_plan(request: RunRequest, *, now: datetime) -> Plan:
             forgotten = len(state.read(read_forgotten).marks)
             made = state.read(count_requests, since=now - DAY)
     with open_snapshot(request.settings.snapshot_file()) as snapshot:
-        dues = read_dues(snapshot.db, request.settings.goals(), scan_expired=request.settings.scan_expired)
-        limit = request.limit(made)
-        catalogue = read_catalogue_pages(snapshot.db) if request.lists_catalogue(dues, now) and limit != 0 else 0
-        left = inf if limit is None else limit - catalogue
-        accounts = choose_accounts(snapshot.db, request.selection)
-        scans = plan_scans(request, snapshot, accounts, dues, now=now, left=left)
+        choice = choose(snapshot.db, request, made=made, now=now)
+        catalogue = read_catalogue_pages(snapshot.db) if choice.lists_catalogue and choice.limit != 0 else 0
+        left = inf if choice.limit is None else choice.limit - catalogue
+        scans = plan_scans(request, snapshot, choice.accounts, choice.dues, now=now, left=left)
     return Plan(tuple(scans), catalogue, forgotten)
 
 
@@ -143,7 +138,6 @@ def plan_scans(
     """Return the scans of these accounts in the order in which a run makes them; so many requests are left."""
     db, ids = snapshot.db, [account.account_id for account in accounts]
     closed, costs = read_closed_scans(db, ids), find_costs(db, ids, older_than=now - request.lookback)
-    incremental = request.incremental(now)
     planned = list[PlannedScan]()
     for account in sort_overdue(accounts, dues) if request.is_limited else accounts:
         for surface in account.surfaces:
@@ -162,7 +156,8 @@ def plan_scans(
             elif left <= 0:
                 planned.append(replace(scan, reason=LEFT_OUT))
             else:
-                why = why_full(last, incremental if FEEDS[surface].may_be_ordered else None)
+                every = request.full_refresh_every if FEEDS[surface].may_be_ordered else None
+                why = why_full(last, every, at=now)
                 takes = _requests(cost, last, request.settings.page_size, is_full=why is not None)
                 depth = "full" if why else "recent"
                 planned.append(replace(scan, scan=depth, reason=why or "new_posts", requests=takes, wait=wait))
@@ -179,37 +174,14 @@ def _requests(cost: Cost, closed: ClosedScan | None, page_size: int, *, is_full:
     return max(1, whole - cost.landed_pages)
 
 
-# What becomes of the accounts of scans that are not made, by reason.
-_NOT_MADE = (
-    ("token_expired", "with an expired token would be skipped"),
-    ("unknown_status", "with an unknown status would fail"),
-    (COOLDOWN, "in a cooldown would be deferred, the first until {until} UTC"),
-    (LEFT_OUT, "would be left out by the limit of requests"),
-    (NOT_DUE, "not due before {due} UTC"),
-)
-
-
 def describe_plan(plan: Plan) -> str:
     """Return what a run would do, in one line."""
-    made = [scan for scan in plan.scans if scan.scan != "none"]
-    what = f"{count(len(made), 'scan')} of {_accounts(made)} would run, about {count(plan.requests, 'request')}"
-    nothing = "Nothing but the account catalogue" if plan.catalogue else "Nothing"
-    cooling = [scan.resume_after for scan in plan.scans if scan.reason == COOLDOWN and scan.resume_after]
-    until = moment(min(cooling, default=None), seconds=True)
-    due = moment(min((scan.due_at for scan in plan.scans if scan.reason == NOT_DUE and scan.due_at), default=None))
-    skipped = [
-        f"{_accounts(found)} {words.format(until=until, due=due)}"
-        for reason, words in _NOT_MADE
-        if (found := [scan for scan in plan.scans if scan.reason == reason])
-    ]
+    made = sum(scan.scan != "none" for scan in plan.scans)
+    why_not = sorted({scan.reason for scan in plan.scans if scan.scan == "none"})
     parts = (
-        what if made else f"{nothing} would be scanned",
+        f"{count(made, 'scan')} would run, about {count(plan.requests, 'request')}",
+        why_not and f"{len(plan.scans) - made:,} would not ({', '.join(why_not)})",
         plan.longest_wait and f"the longest known wait takes {plan.longest_wait:,.0f} s",
-        *skipped,
         plan.forgotten and f"{count(plan.forgotten, 'forgotten account')} would be left out",
     )
     return f"{join('; ', parts)}."
-
-
-def _accounts(scans: Iterable[PlannedScan]) -> str:
-    return count(len({scan.account_id for scan in scans}), "account")

@@ -1,14 +1,11 @@
 """What a run was asked for: the settings, and the options of a sync or a backfill."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.settings import Settings
-from models.cadence import Dues
 from models.feeds import SURFACES
-from models.incremental import Incremental
-from models.partition import CATALOGUE
 from models.selection import Selection
 
 
@@ -37,10 +34,6 @@ class RunRequest:
         """Return which known accounts are scanned; a sync scans all. Raises SelectionError as `selected` does."""
         return self.options.selection() or Selection(everything=True, surfaces=self.surfaces)
 
-    def lists_catalogue(self, dues: Dues, now: datetime) -> bool:
-        """Whether a run lists the accounts; otherwise it scans known ones."""
-        return self.options.kind == "sync" and (not self.options.due or dues[CATALOGUE].is_due(now))
-
     @property
     def is_limited(self) -> bool:
         """Whether the number of requests is limited."""
@@ -65,8 +58,9 @@ class RunRequest:
         """Return the age up to which an incremental sync fetches posts again."""
         return timedelta(days=self.settings.lookback_window)
 
-    def incremental(self, now: datetime) -> Incremental | None:
-        """Return how a run that begins now decides between full and recent scans of posts; None: all are full."""
+    @property
+    def full_refresh_every(self) -> timedelta | None:
+        """Return how often a scan of posts is full, if it might stop at known ones; None: all are full."""
         if (self.options.mode or self.settings.sync_mode) == "full_refresh":
             return None
-        return Incremental(now, timedelta(days=self.settings.full_refresh_every))
+        return timedelta(days=self.settings.full_refresh_every)

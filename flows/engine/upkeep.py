@@ -1,21 +1,33 @@
-"""Commands on a warehouse without API requests: publish, repair, compact, rebuild. Each opens it in one way."""
+"""Commands on a warehouse without API requests: publish, repair, compact, rebuild, forget. Each opens it in one way."""
 
 import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.state.identity import begin_operation, end_operation, move_times
+from connectors.state.database import SqlConnection
+from connectors.state.identity import (
+    begin_operation,
+    end_operation,
+    mark_forgotten,
+    move_times,
+    read_forgotten,
+    read_operations,
+    read_service,
+    unmark_forgotten,
+)
 from connectors.state.inbox import count_landings, land
-from connectors.state.progress import forget_order, lift_cooldowns
-from connectors.state.runs import begin_command, end_command
+from connectors.state.progress import delete_progress, forget_order, lift_cooldowns
+from connectors.state.runs import begin_command, end_command, redact_texts
 from connectors.warehouse.maintenance.retention import find_agreed_time
 from connectors.warehouse.queries.outcomes import lift_waits
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
-from flows.clock import SystemClock
+from flows.clock import SystemClock, new_id
+from flows.config.errors import SettingsError
 from flows.config.settings import Settings
 from flows.engine.files import open_files
 from flows.engine.publishing import publish_snapshot
@@ -23,6 +35,8 @@ from flows.engine.resources import check_writable, steady_clock
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.recording import STOPPED, record_failed_start, short
 from models.clock import Ahead, Clock
+from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
+from models.identity import service_refusal
 from models.landing import PageCommit, ScopeCooldown
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
@@ -30,6 +44,25 @@ from models.selection import SelectionError
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.compact_parts import CompactedParts
     from connectors.warehouse.maintenance.rebuild import PathCounts, Rebuilt
+
+
+NOT_REACHED = (
+    "backups, exports, copies and all other files, also those beside the warehouse and on other machines",
+    "data of other accounts that mentions it, and names of fields that are called like it",
+    "older versions of objects that the bucket keeps",
+    "Prefect's database: parameters, logs and artifacts of runs",
+    "log files, and the output of earlier commands",
+)
+"""What may have an account, and was not looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What was erased, the files that were written again without it, and those that were deleted."""
+
+    erased: Erasure
+    rewritten: tuple[str, ...]
+    removed_files: tuple[str, ...]
 
 
 @asynccontextmanager
@@ -93,31 +126,34 @@ async def repair_times(warehouse: Warehouse, *, now: datetime) -> Ahead | None:
     return Ahead(sum(each.count for each in moved), max(each.last for each in moved)) if moved else None
 
 
-async def repair_now(settings: Settings) -> Ahead | None:
-    """Move stored times in the future to now, and publish if there were any; return what they were.
+async def repair_now(settings: Settings, *, lift: bool) -> Ahead | None:
+    """Move stored times in the future to now; with `lift`, also let cooldowns of more than `LONG_COOLDOWN` end.
 
-    This trusts the clock.
+    Publish if anything changed; return what the times were. This trusts the clock.
     """
     async with open_existing(settings, "gramhouse doctor --repair", trusts_clock=True) as (warehouse, clock):
-        if (moved := await repair_times(warehouse, now=clock.now())) is not None:
-            await publish_snapshot(warehouse, settings, now=clock.now())
+        now = clock.now()
+        moved = await repair_times(warehouse, now=now)
+        if lift:
+            await warehouse.write_state(lift_cooldowns, after=now + LONG_COOLDOWN)
+            await warehouse.write(lift_waits, after=now + LONG_COOLDOWN, now=now)
+        if moved is not None or lift:
+            await publish_snapshot(warehouse, settings, now=now)
         return moved
 
 
-async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> None:
-    """Lift cooldowns of more than `LONG_COOLDOWN` that end by `until`, the latest that the user agreed to; publish."""
-    async with open_existing(settings, "gramhouse doctor --repair") as (warehouse, clock):
-        await warehouse.write_state(lift_cooldowns, after=now + LONG_COOLDOWN, until=until)
-        # Without `until`: outcomes have the same times as their cooldowns only to within the drift of clocks.
-        await warehouse.write(lift_waits, after=now + LONG_COOLDOWN, now=now)
-        await publish_snapshot(warehouse, settings, now=clock.now())
-
-
 def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
-    """Store how long a rate-limit scope must wait, so that runs do; return whether the warehouse could be written."""
+    """Store how long a rate-limit scope must wait, so that runs do; return whether it could be stored.
+
+    It cannot be if there is no warehouse yet, if it belongs to another service, or if another process writes.
+    """
     now = SystemClock().now()
+    if not settings.warehouse.exists():
+        return False
     try:
         with open_files(settings, "gramhouse doctor", now=now) as files:
+            if service_refusal(files.state.read(read_service), settings.address()) is not None:
+                return False
             until = RateLimitBudget(scope, max_wait=0, not_before=seconds).resume_after(now, monotonic=0)
             files.state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until, now))])
     except WarehouseError:
@@ -169,3 +205,80 @@ async def rebuild_now(settings: Settings, *, force: bool) -> tuple["Rebuilt", in
         if order_of(files.mapping) != order_of(mapping):
             await warehouse.write_state(forget_order)
         return done, (await publish_snapshot(warehouse, settings, now=clock.now())).snapshot_bytes
+
+
+async def _find(warehouse: Warehouse, text: str) -> tuple[Erasure, Account]:
+    """Return what an interrupted erasure has left, and the account that a person named."""
+    from connectors.warehouse.maintenance.forget import find_account  # noqa: PLC0415 - imports pyarrow
+
+    before = from_text((await warehouse.read_state(read_operations)).get(OPERATION))
+    return before, await warehouse.read(find_account, text, before, await warehouse.read_state(read_forgotten))
+
+
+async def find_now(settings: Settings, text: str) -> tuple[Account, int]:
+    """Return the account that would be forgotten, and the number of its items. Raises as `forget_now` does."""
+    from connectors.warehouse.maintenance.forget import count_items  # noqa: PLC0415 - imports pyarrow
+
+    async with open_existing(settings, ACTIVITY) as (warehouse, _):
+        _, account = await _find(warehouse, text)
+        return account, await warehouse.read(count_items, account)
+
+
+async def forget_now(settings: Settings, text: str) -> Receipt:
+    """Erase the account with this id, name or public id everywhere, and what an interrupted erasure has left.
+
+    After an error or a kill, the same call completes it. Raises SelectionError if there is no such account or more than
+    one, WarehouseBusy, WarehouseUnusable and BucketError.
+    """
+    from connectors.warehouse.maintenance.forget import erase  # noqa: PLC0415 - imports pyarrow
+    from flows.reporting.page.write import is_report  # noqa: PLC0415
+
+    async with open_existing(settings, ACTIVITY, rewrites=True) as (warehouse, clock):
+        files, now = warehouse.files, clock.now()
+        before, account = await _find(warehouse, text)
+        accounts = {one.account_id: one for one in (*before.accounts, account)}
+        erasure = Erasure(tuple(accounts.values()), before.removed)
+        erasure = await warehouse.write_state(_forget_in_state, erasure, now=now)
+        erasure = await warehouse.alone(
+            erase, files.raw, erasure,
+            on_counted=lambda counted: files.state.write(begin_operation, OPERATION, to_text(counted), now=now),
+        )  # fmt: skip
+    # The file has been written again. The snapshot and the report still have what was erased, and so has the state's
+    # file, and a draft that a killed or running download of the old snapshot writes.
+    snapshot, report = settings.snapshot_file(), settings.report_file()
+    snapshot.with_name(f".{snapshot.name}.download").unlink(missing_ok=True)
+    had_report = is_report(report)
+    async with open_existing(settings, ACTIVITY) as (warehouse, clock):
+        files, kept = warehouse.files, report if had_report else None
+        published = await publish_snapshot(warehouse, settings, now=clock.now(), report=kept)
+        if is_removed := had_report and published.report is None:
+            report.unlink()
+        await warehouse.write_state(end_operation, OPERATION)
+        files.state.erase()
+    written = [files.path, files.state.path, snapshot, published.report, settings.snapshot_url()]
+    written += [files.raw] if "raw_versions" in erasure.removed else []
+    rewritten = tuple(str(each) for each in written if each is not None)
+    return Receipt(erasure, rewritten, (str(report),) if is_removed else ())
+
+
+def _forget_in_state(state: SqlConnection, erasure: Erasure, *, now: datetime) -> Erasure:
+    for account in erasure.accounts:
+        mark_forgotten(state, account.account_id, new_id(), at=now)
+    redact_texts(state, erasure.redact)
+    erasure = erasure.with_removed(delete_progress(state, erasure.ids))
+    begin_operation(state, OPERATION, to_text(erasure), now=now)
+    return erasure
+
+
+async def undo_now(settings: Settings, account_id: str) -> bool:
+    """Let syncs import a forgotten account again; return whether it was forgotten.
+
+    Raises SettingsError if it is not completely erased yet, WarehouseBusy and WarehouseUnusable.
+    """
+    async with open_existing(settings, ACTIVITY) as (warehouse, _):
+        erasure = from_text((await warehouse.read_state(read_operations)).get(OPERATION))
+        if any(account_id.lower() in one.words for one in erasure.accounts):
+            raise SettingsError(
+                "This account is not completely erased yet. Fix: run `gramhouse forget` again, then --undo."
+            )
+        return await warehouse.write_state(unmark_forgotten, account_id)

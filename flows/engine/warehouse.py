@@ -2,11 +2,9 @@
 
 import asyncio
 import logging
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, closing
-from functools import partial
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from connectors.state.database import SqlConnection
@@ -163,41 +161,30 @@ async def open_warehouse(
 
     Waits up to `settings.busy_wait` seconds for another writer. Raises as `open_files` does.
     """
-    loop, opened = asyncio.get_running_loop(), ExitStack()
-
-    def enter() -> tuple[Files, Database]:
-        files = opened.enter_context(open_files(settings, activity, now=clock.now(), rewrites=rewrites))
-        return files, opened.enter_context(closing(files.db.cursor()))
-
-    with ThreadPoolExecutor(1, "landing") as landing, ThreadPoolExecutor(1, "merging") as merging:
-        try:
-            opening = partial(loop.run_in_executor, landing, enter)
-            files, sibling = await _repeat_while_busy(opening, settings.busy_wait, clock)
+    with ExitStack() as opened:
+        files = await _open_when_free(opened, settings, activity, clock, rewrites=rewrites)
+        sibling = opened.enter_context(closing(files.db.cursor()))
+        with ThreadPoolExecutor(1, "landing") as landing, ThreadPoolExecutor(1, "merging") as merging:
             warehouse = Warehouse(files, landing, merging, sibling)
             try:
                 yield warehouse
             finally:
                 await warehouse.wait_until_idle()
-        except BaseException:
-            # After the opening, if that was cancelled.
-            landing.submit(opened.__exit__, *sys.exc_info()).result()
-            raise
-        await loop.run_in_executor(landing, opened.close)
 
 
-async def _repeat_while_busy(attempt: Callable[[], Awaitable[T]], seconds: float, clock: Clock) -> T:
-    """Return the result of `attempt`, which is repeated for some seconds while it raises WarehouseBusy.
-
-    One line reports the wait and names the holder.
-    """
-    until, is_said = clock.monotonic() + seconds, False
+async def _open_when_free(
+    opened: ExitStack, settings: Settings, activity: str, clock: Clock, *, rewrites: bool
+) -> Files:
+    """Open the files, which `opened` closes. If another process holds them, one line names it, and this waits."""
+    until, is_said = clock.monotonic() + settings.busy_wait, False
     while True:
         try:
-            return await attempt()
+            return opened.enter_context(open_files(settings, activity, now=clock.now(), rewrites=rewrites))
         except WarehouseBusy as busy:
             if (left := until - clock.monotonic()) <= 0:
                 raise
             if not is_said:
-                notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(seconds)} for the lock.")
+                holder = str(busy).split(". ")[0]
+                notices.warning(f"{holder}. Waiting up to {span(settings.busy_wait)} for the lock.")
             is_said = True
             await clock.sleep(min(_LOOK_EVERY, left))

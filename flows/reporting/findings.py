@@ -1,19 +1,18 @@
 """What a person should know about a run and its data: one list, which every output formats."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 
-from connectors.source.errors import hint_for, is_transient
+from connectors.source.errors import hint_for
 from connectors.warehouse.queries.outcomes import FailureGroup
-from flows.reporting.reader import Record
+from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import Data, RunReport
 from flows.reporting.words import count, moment, span
 from models.findings import TOKEN_EXPIRED, Finding, Severity, several
-from models.runs import LONG_COOLDOWN, OutcomeKind, RunState
+from models.runs import LONG_COOLDOWN, OutcomeKind
 
 LONG_COOLDOWN_WHY = "the API asked for a wait of more than a day"
-LONG_COOLDOWN_FIX = "if the service asked for it by mistake, `gramhouse doctor --repair` lifts it"
+LONG_COOLDOWN_FIX = "if the service asked for it by mistake, `gramhouse doctor --repair --yes` lifts it"
 
 LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
 """The outcomes of incomplete scans that a later run does not simply resume."""
@@ -21,14 +20,8 @@ LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
 
 def list_findings(report: RunReport) -> list[Finding]:
     """Return what a person should know about a run and the data after it, what to act on first."""
-    causes = [*_failures(report)]
-    if report.state is RunState.FAILED and causes:
-        # Also one that may pass by itself: nothing that was known before is the reason.
-        causes[0] = replace(causes[0], severity=Severity.ACTION)
-    serious = [each for each in report.warnings if each.severity is Severity.ACTION]
-    others = [each for each in report.warnings if each.severity is not Severity.ACTION]
     # Why the run failed or is partial comes before what was known.
-    found = [*causes, *serious, *_tokens(report.data), *_scans(report.data), *_records(report), *others]
+    found = [*_failures(report), *report.warnings, *_scans(report.data), *_tokens(report.data), *_records(report)]
     order = list(Severity)
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
@@ -57,9 +50,9 @@ def _failure(group: FailureGroup, now: datetime) -> Finding:
     detail = f": {group.detail.rstrip('.')}" if group.detail else ""
     text = f"{what} {group.outcome.replace('_', ' ')}{until}{why and f' ({why})'}{detail}"
     code, fix = group.outcome.value, hint(group, now)
-    severity = Severity.WARNING if is_transient(group.error_code) else Severity.ACTION
+    severity = Severity.ACTION
     if _is_long(group, now):
-        code, severity, text = "long_cooldown", Severity.ACTION, f"{text}; {LONG_COOLDOWN_WHY}"
+        code, text = "long_cooldown", f"{text}; {LONG_COOLDOWN_WHY}"
     elif group.outcome is OutcomeKind.DEFERRED:
         severity, fix = Severity.WARNING, ""
         text = f"{text}; a later run resumes {'it' if group.scans == 1 else 'them'}"
@@ -84,7 +77,8 @@ def _tokens(data: Data) -> Iterator[Finding]:
         text = f"{count(len(expired), 'access token')}{newly} expired"
         text += f", {new:,} of them newly" if 0 < new < len(expired) else ""
         fix = "the owner must reconnect the account; the next sync then fetches its media"
-        yield Finding(TOKEN_EXPIRED, Severity.ACTION, text, fix, _names(expired), len(expired))
+        # Only the owner of an account can renew its token.
+        yield Finding(TOKEN_EXPIRED, Severity.WARNING, text, fix, _names(expired), len(expired))
     if renewed := data["renewed"]:
         text = f"{count(len(renewed), 'access token')} renewed: syncs fetch the media again"
         yield Finding("token_renewed", Severity.INFORMATION, text, "", _names(renewed), len(renewed))

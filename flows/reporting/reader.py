@@ -2,18 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
-from connectors.warehouse.queries.reader import Snapshot
-from connectors.warehouse.queries.selection import NAMES, as_name
+from connectors.warehouse.queries.reader import Record, Snapshot
+from connectors.warehouse.queries.selection import find_accounts
 from connectors.warehouse.storage.errors import SnapshotUnreadable
 from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.statements import statements
-from flows.config.errors import SettingsError
 from models.feeds import SURFACES
-from models.text import nearest
-
-Record = dict[str, Any]
 
 # Of the time axes of a report.
 WEEKS = 4
@@ -29,7 +24,7 @@ class Reader:
     `is_overdue`; `last_outcomes`, the outcome of each partition in the last run of any kind that scanned it; and
     `reported`, the runs that have reported what they found.
 
-    Raises SnapshotUnreadable, and SettingsError if the snapshot lacks one of the accounts.
+    Raises SnapshotUnreadable, and SelectionError if the snapshot lacks one of the accounts.
     """
 
     def __init__(
@@ -48,21 +43,11 @@ class Reader:
             raise SnapshotUnreadable("published has no row, so this is not a snapshot of gramhouse.")
         [self.published] = published
         self.at: datetime = now or self.published["snapshot_at"]
-        ids = [each for wanted in accounts for each in self._find(wanted)]
+        ids = find_accounts(snapshot.db, accounts)
         self.set(made_at=self.at, stale_after=self.published["stale_after"], surfaces=surfaces)
         self.set(is_everything=not accounts, account_ids=ids)
         for query in _SQL.values():
             self.records(query)
-
-    def _find(self, wanted: str) -> list[str]:
-        """Return the ids of the accounts that have a name, or this id."""
-        name, named = as_name(wanted), f"FROM (SELECT account_id, unnest([{NAMES}]) AS name FROM accounts)"  # noqa: S608
-        if found := self.records(f"SELECT DISTINCT account_id {named} WHERE name = {literal(name)}"):
-            return [each["account_id"] for each in found]
-        known = [each["name"] for each in self.records(f"{named} WHERE name IS NOT NULL")]
-        meant = nearest(name, known)
-        fix = "Fix: `gramhouse accounts` lists all."
-        raise SettingsError(f"--account: the snapshot has no account {wanted!r}. {meant}{fix}")
 
     def set(self, **variables: object) -> None:
         """Set variables of queries."""
@@ -72,7 +57,7 @@ class Reader:
 
     def records(self, query: str) -> list[Record]:
         """Return a query's rows."""
-        return self.snapshot.query(query).records()
+        return self.snapshot.query(query)
 
 
 def _literal(value: object) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 from connectors.source.errors import Failure
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
 from connectors.warehouse.queries.outcomes import FailureGroup, read_failures
-from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.queries.reader import Record, open_snapshot
 from connectors.warehouse.storage.statements import statements
-from flows.reporting.reader import Reader, Record
+from flows.reporting.reader import Reader
 from models.findings import Finding, Severity
 from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
 

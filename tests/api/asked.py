@@ -36,6 +36,11 @@ class Asked:
         return cls(request.operation, account_id, surface, request.cursor, str(request.limit))
 
     @property
+    def partition(self) -> tuple[str, str]:
+        """The account and surface; both are empty for the account list."""
+        return self.account_id or "", self.surface or ""
+
+    @property
     def number(self) -> int | None:
         """The number of an account that has the id `listed.uuid(number)`."""
         return int(self.account_id[-12:]) if self.account_id else None

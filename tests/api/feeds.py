@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from connectors.sandbox.data.catalogue import FIRST_ITEM
 from connectors.sandbox.data.items import DAY, Item
 from connectors.sandbox.data.posts import Posts
 
-ORDERS = ("newest_first", "oldest_first", "random", "by_id", "by_last_edit")
-START = 1 << 62
+ORDERS = ("newest_first", "random", "by_last_edit")
 _PIN, _ARCHIVE, _DATE, _PLACE = 40, 41, 42, 43
 
 # Days: how long a pin stays, the period of which an archived post is hidden for two days, the error of wrong times.
@@ -21,17 +21,15 @@ class FeedSettings:
     """How posts are listed.
 
     `pins` are listed first, change every third day and, with `pins_twice`, are listed at their normal position too. Of
-    `archived`, `back_dated` and `post_dated` posts, one is hidden for two of five days, or has a time 40 days too early
-    or too late; 0: none. `ties`: times of publication are rounded down to this many days.
+    `archived` posts, one is hidden for two of five days; of `misdated` ones, every other one has a time 40 days too
+    early, the others too late; 0: none.
     """
 
     order: str = "newest_first"
     pins: int = 0
     pins_twice: bool = False
     archived: int = 0
-    back_dated: int = 0
-    post_dated: int = 0
-    ties: int = 0
+    misdated: int = 0
 
 
 PLAIN_FEED = FeedSettings()
@@ -44,10 +42,10 @@ class ArrangedPosts(Posts):
     feed: FeedSettings
 
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
-        """Yield the posts after an anchor; `START` yields all."""
+        """Yield the posts after an anchor; `FIRST_ITEM` yields all."""
         every = {
             item.sequence: (item._replace(published=self._published(position, item)), is_shown)
-            for item, is_shown in self.every(position, day, START)
+            for item, is_shown in self.every(position, day, FIRST_ITEM)
         }
         shown = {
             number: item
@@ -55,26 +53,22 @@ class ArrangedPosts(Posts):
             if is_shown and not self._is_archived(position, number, day)
         }
         pins = self._pins(position, day, sorted(shown))
-        if sequence == START or sequence < 0:
-            first = 0 if sequence == START else -sequence
-            for number, pin in list(enumerate(pins))[first:]:
-                yield shown[pin]._replace(sequence=-1 - number)
+        first = 0 if sequence == FIRST_ITEM else -sequence if sequence < 0 else len(pins)
+        for number, pin in list(enumerate(pins))[first:]:
+            yield shown[pin]._replace(sequence=-1 - number)
         again = set() if self.feed.pins_twice else set(pins)
         # Hidden posts have a rank, too, so that a cursor at one remains valid.
         ranked = sorted(every, key=lambda number: self._rank(position, every[number][0], day))
-        after = ranked.index(sequence) if 0 <= sequence < START else -1
+        after = ranked.index(sequence) if 0 <= sequence < FIRST_ITEM else -1
         for number in ranked[after + 1 :]:
             if number in shown and number not in again:
                 yield shown[number]
 
     def _published(self, position: int, item: Item) -> int:
-        feed, published = self.feed, item.published
-        chance = self.draw.one(_DATE, position, item.sequence)
-        if feed.back_dated and chance % feed.back_dated == 0:
-            published -= _CLAIMED * DAY
-        elif feed.post_dated and chance % feed.post_dated == 0:
-            published += _CLAIMED * DAY
-        return published - published % (feed.ties * DAY) if feed.ties else published
+        chance, every = self.draw.one(_DATE, position, item.sequence), self.feed.misdated
+        if not every or chance % every:
+            return item.published
+        return item.published + _CLAIMED * DAY * (1 if chance // every % 2 else -1)
 
     def _is_archived(self, position: int, sequence: int, day: int) -> bool:
         every = self.feed.archived
@@ -93,10 +87,6 @@ class ArrangedPosts(Posts):
         match self.feed.order:
             case "newest_first":
                 return -item.published, -item.sequence
-            case "oldest_first":
-                return item.published, item.sequence
-            case "by_id":
-                return item.id, 0
             case "by_last_edit":
                 # Each day some posts are edited, and come first on that day.
                 return -(self.draw.one(_PLACE, position, item.sequence, day) % 16 == 0), -item.sequence

@@ -31,7 +31,7 @@ from connectors.sandbox.http.replies import TRACE, PageRequest, Refused, Resourc
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.asked import Asked
-from tests.api.faults import JSON, TAMPERINGS, Action, Headers, Rule, Scene, Script, items_taken, spoil
+from tests.api.faults import JSON, Action, Headers, Rule, Script
 from tests.api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
 from tests.api.shapes import SHAPES
 
@@ -71,7 +71,7 @@ class OddReply(Response):
     """A reply with these `headers` alone, without a correlation id unless it is `traced`, which may end too early.
 
     `ending`: "cut" closes the connection after half of the body, "reset" resets it without sending anything, "wire"
-    sends the body alone, as it is, and closes it; without a connection, both raise ConnectionResetError.
+    sends the body alone, as it is, and closes it; without a connection, the last two raise ConnectionResetError.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class OddReply(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply over ASGI."""
         if self._ending in ("reset", "wire"):
-            await _hang_up(receive, bytes(self.body))
+            await _hang_up(receive, bytes(self.body) if self._ending == "wire" else b"")
             return
         if not self._is_traced:
             del self.headers[TRACE]
@@ -117,38 +117,24 @@ class OddError(Refused):
     """An error as scripted, also with a code that the API does not have."""
 
     def __init__(self, action: Action) -> None:
-        known = action.code if action.code in ERRORS else "api_internal_error"
-        issues = [{"code": "unrecognized_keys", "path": [0]}] if known == "api_validation_error" else []
-        super().__init__(known, issues=issues)
+        super().__init__(action.code)
         self._action = action
 
     def reply(self, correlation_id: str) -> Response:
         """Return the error reply."""
-        action, usual = self._action, super().reply(correlation_id)
-        error = json.loads(bytes(usual.body))["error"]
-        status = action.status or (usual.status_code if action.code in ERRORS else 400)
-        if action.code not in ERRORS:
-            error |= {"code": action.code, "message": "Made up."}
-        if not action.correlated:
-            del error["correlation_id"]
+        action = self._action
+        usual, message = ERRORS.get(action.code, (400, "Made up."))
+        status = action.status or usual
+        error: dict[str, object] = {"code": action.code, "message": message}
+        if action.code == "api_validation_error":
+            error["details"] = {"issues": [{"code": "unrecognized_keys", "path": [0]}]}
+        if action.correlated:
+            error["correlation_id"] = correlation_id
         wait = 1 if action.retry_after is None and status == 429 else action.retry_after
         waits = {} if wait is None or wait is False else {"Retry-After": str(wait)}
         authenticate = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         body = json.dumps({"error": error}).encode()
         return OddReply(body, {**JSON, **authenticate, **waits}, status=status, traced=action.correlated)
-
-
-# The replies instead of a page: arguments are the action and the page.
-_REPLIES: dict[str, Callable[[Action, bytes], Response]] = {
-    "raw": lambda action, _: OddReply(
-        action.body, action.headers, status=action.status or 200, traced=action.correlated
-    ),
-    "page": lambda action, page: OddReply(action.change(page)),
-    "cut": lambda _, page: OddReply(page, ending="cut"),
-    "reset": lambda _, __: OddReply(b"", ending="reset"),
-    "redirect": lambda _, __: OddReply(b"", {"Location": "https://elsewhere.example/"}, status=307),
-    "oversize": lambda action, page: OddReply(page.ljust(action.size)),
-}
 
 
 class Api(Sandbox):
@@ -243,25 +229,30 @@ class Api(Sandbox):
                 await self.sleep(delay)
 
     def _reply(self, request: PageRequest, actions: list[Action]) -> Response:
-        if any(action.kind == "forget_cursors" for action in actions):
+        kinds = {action.kind for action in actions}
+        if "forget_cursors" in kinds:
             self.forget_cursors()
-            if request.cursor is not None:
-                raise Refused("api_invalid_cursor")
-        tamperings = [action for action in actions if action.kind in TAMPERINGS]
-        for action in tamperings:
-            request = request._replace(limit=items_taken(action.kind, request.limit))
+        if "refuse_cursor" in kinds or ("forget_cursors" in kinds and request.cursor is not None):
+            raise Refused("api_invalid_cursor")
         page = self.render(request)
-        for action in tamperings:
-            page = spoil(page, self._scene(action, request))
+        if kinds & {"empty_page", "repeat_cursor"}:
+            again = f"{self.cursors.issue(request.resource, request.anchor)}~{next(self._again)}"
+            page = json.dumps(
+                {"items": [], "next_cursor": again}
+                if "empty_page" in kinds
+                else {**json.loads(page), "next_cursor": request.cursor}
+            ).encode()
         for action in actions:
-            if action.kind == "error":
-                raise OddError(action)
-            if action.kind == "refuse_cursor":
-                raise Refused("api_invalid_cursor")
-            if action.kind in _REPLIES:
-                return _REPLIES[action.kind](action, page)
+            match action.kind:
+                case "error":
+                    raise OddError(action)
+                case "raw":
+                    status = action.status or 200
+                    return OddReply(action.body, action.headers, status=status, traced=action.correlated)
+                case "cut" | "reset":
+                    return OddReply(page, ending=action.kind)
+                case "page":
+                    page = action.change(page)
+                case _:
+                    pass
         return OddReply(page)
-
-    def _scene(self, action: Action, request: PageRequest) -> Scene:
-        again = f"{self.cursors.issue(request.resource, request.anchor)}~{next(self._again)}"
-        return Scene(action, given=request.cursor, again=again, media=request.account is not None)

@@ -79,7 +79,8 @@ class ApiTransport(httpx.AsyncBaseTransport):
     """Sends the requests of an HTTP client to an API in this process.
 
     `latency` returns the seconds that a request, and then its response, is on its way, on the time of the running loop.
-    `watch` is called when the client gets a response or cancels its request. What the API raises reaches the client.
+    `sent` is called when the client sends a request, and `watch` when it gets a response or cancels the request. What
+    the API raises reaches the client.
     """
 
     def __init__(
@@ -87,17 +88,18 @@ class ApiTransport(httpx.AsyncBaseTransport):
         api: ASGIApp,
         *,
         latency: Callable[[], float] = lambda: 0.0,
+        sent: Callable[[Asked, float], None] = lambda _, __: None,
         watch: Callable[[Exchange], None] = lambda _: None,
     ) -> None:
         self._api = api
-        self._latency = latency
-        self._watch = watch
+        self._latency, self._sent, self._watch = latency, sent, watch
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Return the response to a request. Raises ConnectionResetError if the API resets the connection."""
         clock = asyncio.get_running_loop().time
         path, _, query = request.url.raw_path.partition(b"?")
         asked, sent_at = Asked.read(path.decode(), query), clock()
+        self._sent(asked, sent_at)
         named = [(name.lower(), value) for name, value in request.headers.raw]
         try:
             await asyncio.sleep(self._latency())

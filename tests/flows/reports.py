@@ -6,7 +6,7 @@ from typing import Any
 
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.queries.outcomes import Example, FailureGroup
-from flows.reporting.reader import Record
+from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import NO_DATA, RunReport
 from models.findings import Finding, Severity
 from models.runs import OutcomeKind, RunState, Tally

@@ -18,10 +18,6 @@ Row = tuple[Any, ...]
 Ask = Callable[[str], list[Row]]
 _COLUMNS = (*TEXTS, "published_at", *COUNTS)
 _RUN = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
-_SCANS = (
-    "account_id, surface, complete_at, removals_undecided_since, recent_at, covered_from, pages, items,"
-    " item_order, order_broken_by, full_share"
-)
 _ACCOUNT = (
     *("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at"),
     "missing_since",
@@ -62,15 +58,9 @@ def _canonical(text: str) -> str:
 def compare(promises: Promises, ask: Ask, of_runs: dict[str, int], *, hides: bool) -> None:
     """Raise Violation for the first table that differs. `of_runs` are the processes of the runs by their id."""
     media, accounts = promises.warehouse.media, promises.warehouse.accounts
-    compare_rows("gaps", promises.gaps(), ask("SELECT account_id, surface, cursor, pages, read_down_to FROM gaps"))
-    scans = [
-        (
-            *(*where, one.complete_at, media.undecided.get(where), one.recent_at, one.covered_from),
-            *(one.pages, one.items, "newest_first" if one.is_ordered else None, one.broken_by, one.share),
-        )
-        for where, one in media.closed.items()
-    ]
-    compare_rows("completed_scans", scans, ask(f"SELECT {_SCANS} FROM completed_scans"))
+    scans = [(*where, *times, media.undecided.get(where)) for where, times in media.closed.items()]
+    query = "SELECT account_id, surface, complete_at, recent_at, removals_undecided_since FROM completed_scans"
+    compare_rows("completed_scans", scans, ask(query))
     rows = [(one, *(getattr(row, name) for name in _ACCOUNT)) for one, row in accounts.rows.items()]
     query = f"SELECT account_id, {', '.join(_ACCOUNT)} FROM accounts"
     compare_rows("accounts", rows, ask(query))
@@ -81,12 +71,12 @@ def compare(promises: Promises, ask: Ask, of_runs: dict[str, int], *, hides: boo
     expected = [(process, *(count[name] for name in _RUN)) for process, count in promises.warehouse.counts.items()]
     known = [(of_runs[row[0]], *row[1:]) for row in found]
     compare_rows("runs", *([row for row in rows if any(row[1:])] for rows in (expected, known)))
-    if not promises.forgotten:
+    if not promises.warehouse.forgotten:
         _compare_changes(ask)
     rejected = [(*where, _canonical(text)) for (where, _), text in promises.warehouse.quarantine.items()]
     found = ask("SELECT account_id, surface, payload FROM quarantine")
     # Which of them are of an account that was forgotten, the search of all files finds.
-    if not (hides or promises.forgotten):
+    if not (hides or promises.warehouse.forgotten):
         compare_rows("quarantine", rejected, [(*row[:2], _canonical(row[2])) for row in found])
 
 
@@ -115,9 +105,6 @@ def _compare_media(promises: Promises, ask: Ask, *, hides: bool) -> None:
     ]
     query = f"SELECT {_KEY}, valid_from, valid_to, {', '.join(texts)} FROM media_superseded"
     compare_rows("media_superseded", expected, ask(query))
-    expected = [(*key, *child) for key, row in media.rows.items() for child in reading.children(row.shown)]
-    query = f"SELECT {_KEY}, position, child_id, media_type FROM media_children"
-    compare_rows("media_children", expected, ask(query))
     fields = ask("SELECT path, column_name, type FROM fields WHERE resource = 'media' AND column_name IS NOT NULL")
     if not hides:
         _compare_fields(promises, ask, fields)

@@ -1,14 +1,14 @@
 """Scenarios: days as data, generated from one seed before anything runs."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from random import Random
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.settings import RateLimit
-from tests.api.faults import MALFORMED, TAMPERINGS, Action, Rule
+from tests.api.faults import Action, Kind, Rule, change_page, refuse
 from tests.api.feeds import ORDERS, PLAIN_FEED, FeedSettings
 from tests.api.shapes import SHAPES
 from tests.harness.points import Crash
@@ -25,6 +25,7 @@ _OTHERS = tuple(code for code in ERRORS if code not in _STOPS)
 _DATE = "Sun, 02 Mar 2025 07:28:00 GMT"
 _WAITS: tuple[int | str | Literal[False], ...] = (False, 1, 1, 5, 30, 30, 400, 4000, 90_000, _DATE, "soon", 0)
 _HOURS = (0.01, 0.5, 3.0, 13.0, 24.0, 24.0, 24.0, 24.0, 60.0)
+Record = dict[str, Any]
 Command = Literal["compact", "rebuild", "publish", "forget"]
 Restored = Literal["together", "warehouse", "state", "raw"]
 
@@ -109,17 +110,17 @@ def _shown(value: object) -> str:
 def _error(random: Random) -> Action:
     code = random.choice(_STOPS) if random.random() < 0.06 else random.choice((*_OTHERS, *["rate_limited"] * 6))
     wait = random.choice(_WAITS) if code == "rate_limited" or random.random() < 0.2 else None
-    return Action("error", code=code, retry_after=wait, correlated=random.random() < 0.9)
+    return refuse(code, wait, correlated=random.random() < 0.9)
 
 
 def _unknown_error(random: Random) -> Action:
     status = random.choice((402, 404, 408, 409, 418, 422, 425, 429, 500, 502, 503, 504, 599))
-    return Action("error", code="api_new_thing", status=status, retry_after=random.choice((False, False, 2)))
+    return refuse("api_new_thing", random.choice((False, False, 2)), status=status)
 
 
 def _from_proxy(random: Random) -> Action:
     """Return an answer that the service has not written."""
-    headers, status = {"Content-Type": "text/html"}, random.choice((200, 204, 400, 404, 413, 415, 429, 503))
+    headers, status = {"Content-Type": "text/html"}, random.choice((200, 204, 307, 400, 404, 413, 415, 429, 503))
     body = random.choice((b"<h1>Not now</h1>", b"<h1>Not now</h1>", b""))
     return Action("raw", status=status, body=body, headers=headers, correlated=False)
 
@@ -132,8 +133,17 @@ def _add(records: bytes, page: bytes) -> bytes:
     return page.replace(b'{"items":[', b'{"items":[' + records + b",", 1).replace(b",]", b"]", 1)
 
 
-# Records whose names and values look like something else, and some that cannot be read as items.
-HOSTILE = tuple(
+def _first(change: Callable[[Record], object]) -> Action:
+    """Return an action that adds a changed copy of the first record of a page."""
+    return change_page(lambda page: {**page, "items": page["items"] + [change(one) for one in page["items"][:1]]})
+
+
+def _pad(size: int, page: bytes) -> bytes:
+    return page.ljust(size)
+
+
+# Records whose names and values look like something else.
+_HOSTILE = tuple(
     f'{{"id":"hostile {number}",{fields}}}'.encode()
     for number, fields in enumerate(
         (
@@ -150,19 +160,35 @@ HOSTILE = tuple(
         )
     )
 )
-ODD = (b'{"id":"odd 1","n":1e400}', b'{"id":"odd 2","n":' + b"[" * 250 + b"]" * 250 + b"}", b'{"id":1.5e3,"n":1}')
-CHANGES = (
-    # JSON that ends early, one sign that is wrong, a byte order mark, and records that are no items.
-    partial(_change, b"next_cursor", b""), partial(_change, b":", b"{"), partial(_change, b"{", b"\xef\xbb\xbf{"),
-    partial(_add, b'"text",null,{"id":""}'),
+# Records that are no items, or accounts that are malformed.
+_ODD = (
+    b'{"id":"odd 1","n":1e400}',
+    b'{"id":"odd 2","n":' + b"[" * 250 + b"]" * 250 + b"}",
+    b'{"id":1.5e3,"n":1}',
+    b'"text",null,{"id":""}',
+)
+_PAGES = (
+    # JSON that ends early, one sign that is wrong, a byte order mark, bytes that are not UTF-8, half an emoji.
+    *(Action("page", change=partial(_change, *pair)) for pair in (
+        (b"next_cursor", b""), (b":", b"{"), (b"{", b"\xef\xbb\xbf{"), (b'"caption":"', b'"caption":"\xc3\x28\xff'),
+        (b'_username":"', b'_username":"\xff'), (b'"caption":"', b'"caption":"\\ud83c'),
+    )),
+    # Records that share an id and differ, or not, and that lack what they must have.
+    _first(lambda one: one),
+    _first(lambda one: {**one, "timestamp": "2020-01-01T00:00:00+0000", "status": "paused"}),
+    _first(lambda one: {**one, "id": None}),
+    _first(lambda one: {**one, "id": 17, "status": "paused"}),
+    _first(lambda one: {**one, "ig_username": "g" * 31, "caption": None}),
+    change_page(lambda page: {"items": page["items"]}),
+    change_page(lambda page: {**page, "extra": {"not": "in the contract"}, "next_cursor": page["next_cursor"]}),
 )  # fmt: skip
 
 
-def _changed_page(*tables: Sequence[Callable[[bytes], bytes]]) -> Callable[[Random], Action]:
-    return lambda random: Action("page", change=random.choice(random.choice(tables)))
+def _changed_page(*actions: Action) -> Callable[[Random], Action]:
+    return lambda random: random.choice(actions)
 
 
-def _simple(kind: str) -> Callable[[Random], Action]:
+def _simple(kind: Kind) -> Callable[[Random], Action]:
     return lambda _: Action(kind)
 
 
@@ -171,35 +197,29 @@ FAULTS: tuple[tuple[int, Callable[[Random], Action]], ...] = (
     (12, _error),
     (3, _unknown_error),
     (2, _from_proxy),
-    (2, _changed_page(CHANGES)),
-    (3, _changed_page([partial(_add, record) for record in HOSTILE], [partial(_add, record) for record in ODD])),
+    (9, _changed_page(*_PAGES)),
+    (3, _changed_page(*(Action("page", change=partial(_add, record)) for record in (*_HOSTILE, *_ODD)))),
+    (1, _changed_page(*(Action("page", change=partial(_pad, size << 20)) for size in (70, 6, 6)))),
     (1, lambda random: Action("delay", seconds=random.choice((0.5, 20.0, 110.0, 130.0)))),
-    (1, lambda random: Action("malformed_account", variant=random.choice(tuple(MALFORMED)))),
-    (1, lambda random: Action("oversize", size=random.choice((70 << 20, 6 << 20, 6 << 20)))),
     *((2, _simple(kind)) for kind in ("cut", "reset", "refuse_cursor", "forget_cursors")),
-    *((1, _simple(kind)) for kind in ("redirect", *TAMPERINGS) if kind != "malformed_account"),
+    *((1, _simple(kind)) for kind in ("empty_page", "repeat_cursor")),
 )
 _WEIGHTS, _ACTIONS = zip(*FAULTS, strict=True)
 
 
 def _rule(random: Random) -> Rule:
-    [action] = random.choices(_ACTIONS, _WEIGHTS)
-    rule = Rule(
-        action(random),
-        operation=random.choice(("accounts", "media", "media", "any")),
-        first_page=random.choice((None, None, None, True, False)),
-        times=random.choice((1, 1, 1, 2, 3, 7, None)),
-    )
-    if rule.action.kind in ("empty_page", "oversize"):
+    [choose] = random.choices(_ACTIONS, _WEIGHTS)
+    action = choose(random)
+    operation: Literal["accounts", "media", "any"] = random.choice(("accounts", "media", "media", "any"))
+    return Rule(
+        action,
+        operation,
+        surface=random.choice(("posts", "stories", None, None, None)) if operation == "media" else None,
+        nth=random.choice((1, 2, 3, 4, None, None, None)),
+        probability=random.choice((0.1, 0.3, 0.7, 1.0)),
         # Each empty page leads to another: without a limit, the scan would continue until cursors repeat.
-        rule = replace(rule, times=3)
-    if rule.operation == "media" and random.random() < 0.4:
-        rule = replace(rule, surface=random.choice(("posts", "stories")))
-    when = {
-        "nth": random.randint(1, 4), "every": random.randint(1, 3), "probability": random.choice((0.1, 0.3, 0.7)),
-    }  # fmt: skip
-    chosen = random.choice(tuple(when))
-    return replace(rule, **{chosen: when[chosen]})  # type: ignore[arg-type]
+        times=3 if action.kind == "empty_page" else random.choice((1, 1, 1, 2, 3, 7, None)),
+    )
 
 
 def _crash(random: Random, most: int) -> Crash:
@@ -258,9 +278,7 @@ def _feed(random: Random) -> FeedSettings:
         random.choice((0, 0, 0, 1, 2, 3, 3, 3, 4, 5)),
         pins_twice=random.random() < 0.3,
         archived=random.choice((0, 0, 5)),
-        back_dated=random.choice((0, 0, 7)),
-        post_dated=random.choice((0, 0, 0, 0, 9)),
-        ties=random.choice((0, 0, 3)),
+        misdated=random.choice((0, 0, 7)),
     )
 
 

@@ -17,12 +17,10 @@ from connectors.sandbox.settings import SandboxSettings
 from tests.api.server import Api
 from tests.harness.against_api import by_key, differences
 from tests.harness.compare import Ask, asking, compare, compare_raw
-from tests.harness.events import Event, Sent
 from tests.harness.machine import Machine, instant
-from tests.harness.oracle.feed import EVERY, LOOKBACK
 from tests.harness.oracle.reading import canonical
 from tests.harness.points import Crash
-from tests.harness.promises import WITHIN, Promises, Session, Violation, require
+from tests.harness.promises import WITHIN, Event, Promises, Sent, Session, Violation, require
 from tests.harness.scenario import Day, Scenario, Upkeep, generate
 from tests.harness.watching import Transport, read_runs, watched_landings
 from tests.operator import KEY, Done
@@ -52,7 +50,6 @@ class Result:
     `ended` runs were not killed, `recent` scans stopped at known posts, `alone` restores of one file were refused.
     """
 
-    scenario: Scenario
     days: int = 0
     ended: int = 0
     recent: int = 0
@@ -74,7 +71,7 @@ class Simulation:
     trace: Any = field(default_factory=hashlib.sha256)
 
     def __post_init__(self) -> None:
-        self.result = Result(self.scenario)
+        self.result = Result()
         world = self.scenario.world
         names = ("seed", "accounts", "posts", "stories", "change_every")
         settings = SandboxSettings(**{name: getattr(world, name) for name in names})
@@ -137,13 +134,13 @@ class Simulation:
             "concurrency": day.concurrency,
             "max_wait": day.max_wait,
             "resume_within": WITHIN.total_seconds(),
-            "lookback_window": LOOKBACK.days,
-            "full_refresh_every": EVERY.days,
+            "lookback_window": 2,
+            "full_refresh_every": 8,
             **({"hide": ",".join(_HIDDEN)} if day.hides else {}),
         }
         transport = Transport(self.api, random, self._note, day, self.machine.time)
         self._log.clear()
-        with watched_landings(self._note, self.machine.time):
+        with watched_landings(self._note):
             done = self.machine.run((*arguments, "--json"), settings, random=random, transport=transport, crash=crash)
         self._trace(*self._log, arguments, done and done.code)
         require(done is None or ("Traceback" not in done.stderr and "Bug in gramhouse" not in done.stdout), f"{done}")
@@ -160,7 +157,7 @@ class Simulation:
 
     def _sync(self, day: Day, random: Random) -> str | None:
         """Run a sync or backfill, and check it; return its state, or None if it was killed or could not end."""
-        session = Session(day.number, "backfill" if day.backfill else "sync", instant(self.machine.now), day.mode)
+        session = Session(day.number, "backfill" if day.backfill else "sync", instant(self.machine.now))
         options = ["backfill", "--all"] if day.backfill else ["sync"]
         if not day.backfill:
             session.max_requests, session.accepts_removals = day.max_requests, day.accepts_removals
@@ -240,7 +237,7 @@ class Simulation:
 
     def _check_against_api(self, ask: Ask) -> None:
         """Raise Violation unless the snapshot has what the API lists, after a day without faults."""
-        forgotten = self.promises.forgotten
+        forgotten = self.promises.warehouse.forgotten
         accounts = {one.id: one.status for one in self.api.catalogue.accounts(self.api.day) if one.id not in forgotten}
         wrong = differences(ask, accounts, by_key(self.api.list_media()))
         require(not wrong, f"the snapshot is not what the API lists: {wrong[:3]}")
@@ -263,7 +260,7 @@ class Simulation:
         account = None
         if upkeep.command == "forget":
             present = sorted(self.promises.warehouse.accounts.rows)
-            if not present or self.promises.forgotten:
+            if not present or self.promises.warehouse.forgotten:
                 return
             account = random.choice(present)
             arguments = ("forget", account, "--yes")
@@ -329,6 +326,7 @@ def simulate(scenario: Scenario, published: Callable[[Path], None] = lambda _: N
 
 def run_seed(seed: int, days: int) -> tuple[Result, str]:
     """Simulate a seed; return the result, and how to repeat it if it failed."""
-    result = simulate(generate(seed, days))
+    scenario = generate(seed, days)
+    result = simulate(scenario)
     command = f"python -m tests.harness --seeds 1 --first {seed} --days {days}"
-    return result, f"{result.scenario}\n{result.violation}\nRepeat: {command}\n\n" if result.violation else ""
+    return result, f"{scenario}\n{result.violation}\nRepeat: {command}\n\n" if result.violation else ""

@@ -3,14 +3,12 @@
 The only part of the harness that knows how: the API is in this process, and a gateway before it limits all requests.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
-import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
@@ -22,9 +20,8 @@ from connectors.warehouse.merge.removals import Removals, remove_missing
 from flows.engine import closing as closing_of_runs
 from tests.api.asked import Asked
 from tests.api.server import Api
-from tests.api.transport import ApiTransport, Exchange
-from tests.harness.events import Answered, Decided, Event, Landed, Page, Sent
-from tests.harness.oracle.tables import CATALOGUE, Partition
+from tests.api.transport import ApiTransport
+from tests.harness.promises import Decided, Event, Landed, Sent
 from tests.harness.scenario import Day
 
 Log = Callable[[Event], None]
@@ -32,30 +29,19 @@ _KEY = "key"
 _REFUSED = b"<html>Too many requests</html>"
 
 
-def partition_of(asked: Asked) -> Partition:
-    """Return what a request asks for."""
-    return CATALOGUE if asked.account_id is None else (asked.account_id, asked.surface or "")
-
-
 class Transport(ApiTransport):
     """Logs every request and answer. At the requests `day_changes` of a day, the API advances to its next day."""
 
     def __init__(self, api: Api, random: Random, log: Log, day: Day, clock: Callable[[], float]) -> None:
-        super().__init__(self._pass, latency=lambda: random.random() * day.latency, watch=self._answered)
+        super().__init__(self._pass, latency=lambda: random.random() * day.latency, sent=self._sending, watch=log)
         self._gateway = RateLimiter({_KEY: day.key_limit}, clock)
-        self._real = api
-        self._day = day
-        self._log = log
-        self._sent = 0
+        self._real, self._day, self._log = api, day, log
+        self._number = 0
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the API's answer. Raises ConnectionResetError if it resets the connection."""
-        path, _, query = request.url.raw_path.partition(b"?")
-        asked = Asked.read(path.decode(), query)
-        self._sent += 1
-        self._real.day += self._day.day_changes.count(self._sent)
-        self._log(Sent(asyncio.get_running_loop().time(), partition_of(asked), asked.cursor))
-        return await super().handle_async_request(request)
+    def _sending(self, asked: Asked, at: float) -> None:
+        self._number += 1
+        self._real.day += self._day.day_changes.count(self._number)
+        self._log(Sent(at, asked.partition, asked.cursor))
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (wait := self._gateway.admit(_KEY, "", 0)) is None:
@@ -65,13 +51,9 @@ class Transport(ApiTransport):
         await send({"type": "http.response.start", "status": self._day.key_status, "headers": headers})
         await send({"type": "http.response.body", "body": _REFUSED})
 
-    def _answered(self, got: Exchange) -> None:
-        where, status = partition_of(got.asked), -1 if got.status is None else got.status
-        self._log(Answered(got.received_at, where, got.asked.cursor, status, got.headers, got.body, got.whole))
-
 
 @contextmanager
-def watched_landings(log: Log, time: Callable[[], float]) -> Iterator[None]:
+def watched_landings(log: Log) -> Iterator[None]:
     """Log what becomes durable in this block, before the process goes on."""
     write, remove = State.write, remove_missing
 
@@ -80,9 +62,9 @@ def watched_landings(log: Log, time: Callable[[], float]) -> Iterator[None]:
         for one in args[0] if work is land else ():
             partition = one.page.partition if one.page else one.checkpoint.partition if one.checkpoint else None
             where = (partition.account_id, partition.surface) if partition else ("", "")
-            page: Page = None if one.page is None else "page" if one.page.scan_id else "unreadable"
+            page: Literal["page", "unreadable"] = "page" if one.page and one.page.scan_id else "unreadable"
             state = one.checkpoint.state.value if one.checkpoint else None
-            log(Landed(time(), where, page, state, one.cooldown.scope if one.cooldown else None))
+            log(Landed(where, page if one.page else None, state, one.cooldown.scope if one.cooldown else None))
         return done
 
     def decide(*args: Any, **options: Any) -> Removals:  # noqa: ANN401 - as remove_missing

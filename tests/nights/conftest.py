@@ -1,4 +1,4 @@
-"""An operator whose commands run in this process, on a virtual clock, against a sandbox on a socket."""
+"""An operator whose commands run in this process, on a virtual clock, against an API on a socket."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -7,17 +7,26 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flows.clock import SystemClock
 from tests import operator as everywhere
+from tests.api.faults import Action
+from tests.api.listed import ListedApi
 from tests.clocks import VirtualClock
-from tests.nights.service import Service
 from tests.operator import KEY, Done, use_empty_folder
 
 # After every real time, so that nothing in a snapshot is stale by the reader's clock.
 NIGHT = datetime(2126, 3, 1, 2, 15, tzinfo=UTC)
+
+HTML = b"<html><head><title>Gateway</title></head><body>Access denied by policy.</body></html>"
+
+
+def gateway(status: int, **headers: str) -> Action:
+    """Return the answer of a gateway: without the service's envelope and X-Correlation-ID."""
+    return Action("raw", status=status, body=HTML, headers={"Content-Type": "text/html", **headers}, correlated=False)
 
 
 @dataclass
@@ -45,14 +54,15 @@ class Operator(everywhere.Operator):
 
     monkeypatch: pytest.MonkeyPatch
     clock: VirtualClock
-    serve: Callable[[Service], str]
+    serve: Callable[[ListedApi], str]
 
     def set(self, **settings: str) -> None:
         """Set settings."""
         self.env |= {f"GRAMHOUSE_{name.upper()}": value for name, value in settings.items()}
 
-    def connect(self, service: Service) -> Service:
-        """Serve it, and set its address."""
+    def connect(self, **given: Any) -> ListedApi:  # noqa: ANN401 - as ListedApi
+        """Serve an API, and set its address."""
+        service = ListedApi(clock=self.clock, **given)
         self.set(base_url=self.serve(service), api_key=KEY)
         return service
 
@@ -84,7 +94,7 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operat
         monkeypatch.setattr(SystemClock, name, staticmethod(getattr(clock, name)))
     with ExitStack() as stack:
 
-        def serve(service: Service) -> str:
+        def serve(service: ListedApi) -> str:
             return stack.enter_context(service.serve()).url
 
         yield Operator(tmp_path, here=True, cwd=tmp_path, monkeypatch=monkeypatch, clock=clock, serve=serve)

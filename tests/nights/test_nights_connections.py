@@ -8,11 +8,8 @@ from http.server import BaseHTTPRequestHandler
 from itertools import cycle
 from pathlib import Path
 
-import pytest
-
 from tests.http_server import http_server, send
 from tests.nights.conftest import Operator
-from tests.nights.service import Service, gateway
 from tests.private_network import create_authority
 
 ONE = {"ig_username": "anna", "public_id": "p00000000001", "status": "active"}
@@ -66,11 +63,3 @@ def test_the_wrong_scheme_is_named(operator: Operator) -> None:
         for url, fix in ((plain.replace("http:", "https:"), "or http"), (f"http://127.0.0.1:{port}", "https")):
             operator.set(base_url=url, api_key="key")
             assert fix in operator.run("sync", code=1).text.replace(url, "")
-
-
-@pytest.mark.parametrize("status", [302, 307])
-def test_the_page_of_a_portal_is_named(operator: Operator, status: int) -> None:
-    portal = gateway(status, location="http://portal.example/login")
-    operator.connect(Service()).respond = lambda _request, _page: portal
-    text = operator.run("sync", code=1).text
-    assert any(word in text.partition("Fix:")[2] for word in ("portal", "gateway", "sign in", "network")), text

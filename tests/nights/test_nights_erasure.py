@@ -6,36 +6,33 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.sandbox.http.replies import PageRequest
+from tests.api.faults import change_page, refuse
+from tests.api.listed import Records, account, uuid
 from tests.nights.conftest import Operator
-from tests.nights.service import Answer, Page, Service, failure, is_media, items_of
 
 SECRET = "a caption that must stay hidden"
 
 
-def renamed(page: Page, *names: str) -> Page:
-    accounts = [{**account, "ig_username": name} for account, name in zip(page["items"], names, strict=True)]
-    return {**page, "items": accounts}
+def renamed(*names: str) -> Callable[[Records], Records]:
+    return lambda accounts: [{**account, "ig_username": name} for account, name in zip(accounts, names, strict=True)]
+
+
+def with_field(**fields: Any) -> Callable[[Records], Records]:  # noqa: ANN401 - any JSON
+    return lambda posts: [{**post, **fields} for post in posts]
 
 
 def test_forgetting_an_account_keeps_what_is_of_the_one_that_took_its_name(operator: Operator) -> None:
-    service = operator.connect(Service(accounts=2, posts=6))
-    service.respond = lambda request, page: None if request.account else renamed(page, "alpha", "beta")
+    service = operator.connect(accounts=2, change_accounts=renamed("alpha", "beta"))
     operator.night("--surface", "posts")
-
-    def taken(request: PageRequest, page: Page) -> Answer:
-        if not request.account:
-            return renamed(page, "omega", "alpha")
-        named = {"caption": "no id", "username": "alpha"}
-        return {**page, "items": [named, *page["items"]]} if is_media(request, 1) else None
-
-    service.respond = taken
+    service.change_accounts = renamed("omega", "alpha")
+    nameless = change_page(lambda page: {**page, "items": [{"caption": "no id", "username": "alpha"}, *page["items"]]})
+    service.fault = lambda asked: nameless if asked.is_posts(2) else None
     operator.night("--surface", "posts", code=None)
     operator.run("backfill", "--account", "alpha", "--surface", "posts", "--reason", "a new campaign", code=None)
     kept = "SELECT account_id, payload FROM quarantine", "SELECT selection, reason FROM runs WHERE kind = 'backfill'"
     before = [operator.ask(query) for query in kept]
     assert all(before)
-    operator.run("forget", service.ids("active")[0], "--yes")
+    operator.run("forget", uuid(1), "--yes")
     assert operator.count("accounts") == 1
     assert [operator.ask(query) for query in kept] == before
 
@@ -44,23 +41,18 @@ WRITING = (["sync"], ["backfill", "--all"], ["publish"], ["rebuild"], ["compact"
 
 
 def test_every_writing_command_says_that_an_erasure_is_unfinished(operator: Operator) -> None:
-    service = operator.connect(Service(accounts=2, posts=1))
+    operator.connect(accounts=2, posts=1)
     operator.night()
     operator.set(hide="no_such_column")
-    operator.run("forget", service.ids("active")[1], "--yes", code=1)
+    operator.run("forget", uuid(2), "--yes", code=1)
     del operator.env["GRAMHOUSE_HIDE"]
     assert [each for each in WRITING if "completely erased" not in operator.run(*each, code=None).text] == []
 
 
 @pytest.mark.parametrize("name", ["the", "a"])
 def test_forgetting_an_account_whose_name_is_a_word_changes_no_text(operator: Operator, name: str) -> None:
-    def respond(request: PageRequest, page: Page) -> Answer:
-        if not request.account:
-            return renamed(page, "anna", name)
-        return failure(404, "api_automation_media_not_found") if is_media(request, 0) else None
-
-    service = operator.connect(Service(accounts=2, posts=1))
-    service.respond = respond
+    service = operator.connect(accounts=2, posts=1, change_accounts=renamed("anna", name))
+    service.fault = lambda asked: refuse("api_automation_media_not_found") if asked.is_posts(1) else None
     operator.night(code=3)
     operator.run("backfill", "--account", "anna", "--reason", "the owner of a scan asked", code=None)
     texts = (
@@ -69,28 +61,22 @@ def test_forgetting_an_account_whose_name_is_a_word_changes_no_text(operator: Op
     )
     before = [operator.ask(query) for query in texts]
     assert all(before)
-    operator.run("forget", service.ids("active")[1], "--yes")
+    operator.run("forget", uuid(2), "--yes")
     assert [operator.ask(query) for query in texts] == before
-
-
-def with_field(**fields: Any) -> Callable[[PageRequest, Page], Answer]:  # noqa: ANN401 - any JSON
-    """Return a change of all items, which get these fields."""
-    return lambda request, page: items_of(page, lambda item: {**item, **fields}) if request.account else None
 
 
 @pytest.mark.parametrize(("command", "value"), [("rebuild", None), ("forget", None), ("sync", " "), ("publish", None)])
 def test_what_the_last_snapshot_hid_is_not_shown_in_silence(
     operator: Operator, command: str, value: str | None
 ) -> None:
-    service = operator.connect(Service(accounts=2, posts=2))
-    service.respond = with_field(caption=SECRET)
+    operator.connect(accounts=2, posts=2, change_posts=with_field(caption=SECRET))
     operator.set(hide="caption")
     operator.night()
     assert SECRET not in operator.shown()
     operator.env["GRAMHOUSE_HIDE"] = value or ""
     if value is None:
         del operator.env["GRAMHOUSE_HIDE"]
-    of = [service.ids("active")[1], "--yes"] if command == "forget" else []
+    of = [uuid(2), "--yes"] if command == "forget" else []
     assert "GRAMHOUSE_HIDE" in operator.run(command, *of, code=3).text
     assert SECRET not in operator.shown()
 
@@ -98,8 +84,7 @@ def test_what_the_last_snapshot_hid_is_not_shown_in_silence(
 def test_values_within_json_are_hidden_under_every_key_of_the_column(operator: Operator) -> None:
     keys = "ｃａｐｔｉｏｎ", "caption\t", "cap\ntion", '"caption"', "captionText", "text"  # noqa: RUF001 - full width
     hidden = [{key: f"{SECRET} {number}"} for number, key in enumerate(keys)]
-    service = operator.connect(Service(accounts=1, posts=2))
-    service.respond = with_field(slides=[{"id": "1"}, "mixed", *hidden])
+    operator.connect(accounts=1, posts=2, change_posts=with_field(slides=[{"id": "1"}, "mixed", *hidden]))
     operator.set(hide="caption")
     operator.run("sync")
     shown = operator.shown()
@@ -107,8 +92,8 @@ def test_values_within_json_are_hidden_under_every_key_of_the_column(operator: O
 
 
 def test_a_hidden_public_id_is_not_in_what_a_person_chose(operator: Operator) -> None:
-    service = operator.connect(Service(accounts=2, posts=1))
-    public_id = next(service.catalogue.accounts(0)).public_id
+    operator.connect(accounts=2, posts=1)
+    public_id = account(1)["public_id"]
     operator.set(hide="public_id")
     operator.night()
     operator.run("backfill", "--account", public_id)
@@ -117,7 +102,7 @@ def test_a_hidden_public_id_is_not_in_what_a_person_chose(operator: Operator) ->
 
 
 def test_repairing_a_clock_moves_the_times_of_the_raw_store_too(operator: Operator) -> None:
-    operator.connect(Service(accounts=1, posts=3))
+    operator.connect(accounts=1)
     operator.clock.days(365)
     operator.run("sync")
     operator.clock.days(-365)
@@ -127,7 +112,7 @@ def test_repairing_a_clock_moves_the_times_of_the_raw_store_too(operator: Operat
 
 
 def test_the_registry_does_not_list_a_field_that_is_hidden(operator: Operator) -> None:
-    operator.connect(Service(accounts=1, posts=2)).respond = with_field(mood=SECRET)
+    operator.connect(accounts=1, posts=2, change_posts=with_field(mood=SECRET))
     for hide, listed in (("caption", 1), ("caption,mood", 0)):
         operator.set(hide=hide)
         operator.night()
@@ -136,12 +121,10 @@ def test_the_registry_does_not_list_a_field_that_is_hidden(operator: Operator) -
 
 def test_no_name_that_an_account_ever_had_is_shown_if_names_are_hashed(operator: Operator) -> None:
     names = ["first.name", "second.name"]
-    service = operator.connect(Service(accounts=1, posts=1))
-    service.respond = lambda request, page: (
-        None if request.account else renamed(page, names[int(operator.clock.passed > 3600)])
-    )
+    service = operator.connect(accounts=1, posts=1)
     operator.set(hide="ig_username:hash")
-    for _ in names:
+    for name in names:
+        service.change_accounts = renamed(name)
         operator.night()
     assert operator.count("core.account_periods", "attribute = 'ig_username'") == 2
     shown = operator.shown()
@@ -149,15 +132,9 @@ def test_no_name_that_an_account_ever_had_is_shown_if_names_are_hashed(operator:
 
 
 def test_a_finding_about_a_forgotten_account_is_erased(operator: Operator) -> None:
-    service = operator.connect(Service(accounts=2, posts=1))
-    one = service.ids("active")[1]
-
-    def twice(request: PageRequest, page: Page) -> Answer:
-        again = [{**each, "status": "token_expired"} for each in page["items"] if each["id"] == one]
-        return None if request.account else {**page, "items": [*page["items"], *again]}
-
-    service.respond = twice
+    twice = lambda accounts: [*accounts, {**accounts[1], "status": "token_expired"}]  # noqa: E731
+    operator.connect(accounts=2, posts=1, change_accounts=twice)
     operator.night(code=3)
-    assert one in str(operator.ask("SELECT record_id FROM core.scan_findings"))
-    operator.run("forget", one, "--yes")
-    assert one not in operator.shown()
+    assert uuid(2) in str(operator.ask("SELECT record_id FROM core.scan_findings"))
+    operator.run("forget", uuid(2), "--yes")
+    assert uuid(2) not in operator.shown()

@@ -1,16 +1,16 @@
 """Rule B: an id is text or an exact integer. Anything else is no id, and its record is kept in quarantine."""
 
-import json
+import re
 
 import pytest
 
+from tests.api.faults import Action
 from tests.nights.conftest import Operator
-from tests.nights.service import Page, Service, is_media, items_of
 
 
-def with_ids(page: Page, number: str) -> bytes:
-    """Return the page with ids that a proxy has encoded again, all as this number."""
-    return json.dumps(items_of(page, lambda item: {**item, "id": 424242})).replace("424242", number).encode()
+def with_ids(number: str) -> Action:
+    """Return a page with ids that a proxy has encoded again, all as this number."""
+    return Action("page", change=lambda page: re.sub(b'"id": "[^"]*"', f'"id": {number}'.encode(), page))
 
 
 # The last one is an id, of several items: the scan decides nothing.
@@ -18,9 +18,13 @@ def with_ids(page: Page, number: str) -> bytes:
     ("number", "is_id"), [("1.78414e+16", False), ("17841400000000001.0", False), ("17841400000000000", True)]
 )
 def test_wrong_numbers_remove_nothing_and_are_findings(operator: Operator, number: str, *, is_id: bool) -> None:
-    service = operator.connect(Service(accounts=1, posts=12))
+    service = operator.connect(accounts=1, posts=12)
+    # They are equal but for their times.
+    service.change_posts = lambda posts: [
+        {**post, "timestamp": f"2026-01-{day:02}T00:00:00Z"} for day, post in enumerate(posts, 1)
+    ]
     operator.night()
-    service.respond = lambda request, page: with_ids(page, number) if is_media(request) else None
+    service.fault = lambda asked: with_ids(number) if asked.is_posts(1) else None
     for _ in range(2):
         operator.night(code=3)
     assert (operator.count("quarantine") > 0) is not is_id
@@ -28,11 +32,10 @@ def test_wrong_numbers_remove_nothing_and_are_findings(operator: Operator, numbe
 
 
 def test_an_integer_of_any_size_is_an_id(operator: Operator) -> None:
-    operator.connect(Service(accounts=1)).respond = lambda request, page: (
-        with_ids({**page, "items": page["items"][:1]}, "178414000000000000000000000001") if is_media(request) else None
-    )
+    number = "178414000000000000000000000001"
+    operator.connect(accounts=1, posts=1, fault=lambda asked: with_ids(number) if asked.number else None)
     operator.run("sync")
-    assert operator.ask("SELECT media_id FROM media") == [("178414000000000000000000000001",)]
+    assert operator.ask("SELECT media_id FROM media") == [(number,)]
 
 
 @pytest.mark.parametrize("path", ["uid", "meta.id"])
@@ -41,8 +44,8 @@ def test_ids_that_are_equal_once_they_are_repaired_are_none(operator: Operator, 
     # Halves of two emojis, which both become the replacement character.
     halves = ("a\\ud83c", "a\\ud83d", "whole")
     items = ", ".join(f'{{"uid": "{one}", "meta": {{"id": "{one}"}}}}' for one in halves)
-    body = f'{{"items": [{items}], "next_cursor": null}}'.encode()
-    operator.connect(Service(accounts=1)).respond = lambda request, _: body if is_media(request) else None
+    page = Action("raw", body=f'{{"items": [{items}], "next_cursor": null}}'.encode())
+    operator.connect(accounts=1, fault=lambda asked: page if asked.is_posts(1) else None)
     operator.run("sync", code=None)
     assert operator.ask("SELECT media_id FROM media") == [("whole",)]
     assert operator.count("quarantine") == 1

@@ -4,26 +4,25 @@ The service goes by the virtual clock, which only the waits of the run advance.
 """
 
 import pytest
-from starlette.responses import PlainTextResponse, Response
 
-from connectors.sandbox.http.replies import PageRequest
-from tests.nights.conftest import Operator
-from tests.nights.service import Answer, Page, Service, failure, gateway, is_media
+from tests.api.asked import Asked
+from tests.api.faults import Action, refuse
+from tests.nights.conftest import Operator, gateway
 
-INTERNAL = failure(500, "api_internal_error")
+INTERNAL = refuse("api_internal_error")
 
 
 @pytest.mark.parametrize("seconds", [120, 600])
 def test_an_outage_of_seconds_costs_no_scan(operator: Operator, seconds: int) -> None:
-    service, refused_at = operator.connect(Service(accounts=40, posts=1)), list[float]()
+    service, refused_at = operator.connect(accounts=40, posts=1), list[float]()
 
-    def away(request: PageRequest, _: Page) -> Answer:
-        if not request.account or operator.clock.passed >= seconds:
+    def away(asked: Asked) -> Action | None:
+        if asked.number is None or operator.clock.passed >= seconds:
             return None
         refused_at.append(operator.clock.passed)
         return gateway(502)
 
-    service.respond = away
+    service.fault = away
     operator.run("sync", "--surface", "posts")
     # It is noticed after a second. From then on, one request at a time asks whether it is back, after pauses of 1, 2, 4
     # ... 60 s. Those in flight were sent before that; how many, the machine decides.
@@ -32,10 +31,8 @@ def test_an_outage_of_seconds_costs_no_scan(operator: Operator, seconds: int) ->
 
 
 def test_what_failed_for_a_passing_reason_is_scanned_once_more(operator: Operator) -> None:
-    service = operator.connect(Service(accounts=3))
-    service.respond = lambda request, _: (
-        INTERNAL if is_media(request, 1) and sum(is_media(one, 1) for one in service.asked) <= 6 else None
-    )
+    service = operator.connect()
+    service.fault = lambda asked: INTERNAL if asked.is_posts(2) and len(service.post_cursors(2)) <= 6 else None
     operator.run("sync")
 
 
@@ -43,20 +40,20 @@ def test_if_nothing_can_be_read_only_so_many_scans_are_made_once_more(
     operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.engine.pages._MOST_REPEATED", 1)
-    service = operator.connect(Service(accounts=3))
-    service.respond = lambda request, _: PlainTextResponse("<!-- busy") if request.account else None
+    busy = Action("raw", body=b"<!-- busy", headers={"Content-Type": "text/plain"})
+    service = operator.connect(fault=lambda asked: busy if asked.number else None)
     operator.run("sync", "--surface", "posts", code=3)
-    first, *others = sorted((sum(is_media(one, n) for one in service.asked) for n in range(3)), reverse=True)
+    first, *others = sorted((len(service.post_cursors(number)) for number in (1, 2, 3)), reverse=True)
     # A scan is made once more with one request.
     assert others == [first - 1, first - 1]
 
 
 @pytest.mark.parametrize(("refusal", "most"), [(INTERNAL, 10), (gateway(504), 5)])
 def test_a_service_that_cannot_answer_large_pages_is_asked_for_less(
-    operator: Operator, refusal: Response, most: int
+    operator: Operator, refusal: Action, most: int
 ) -> None:
-    service = operator.connect(Service(accounts=2, posts=30))
-    service.respond = lambda request, _: refusal if is_media(request, 1) and request.limit > most else None
+    fault = lambda asked: refusal if asked.is_posts(2) and int(asked.limit) > most else None  # noqa: E731
+    operator.connect(accounts=2, posts=30, fault=fault)
     operator.run("sync", "--surface", "posts")
     assert operator.count("run_outcomes", "surface = 'posts' AND detail IS NOT NULL") == 1
 
@@ -65,11 +62,9 @@ def test_a_service_that_cannot_answer_large_pages_is_asked_for_less(
 def test_a_scan_begins_again_as_long_as_it_gets_further(operator: Operator, refused: list[int], *, ends: bool) -> None:
     """The requests for posts with these numbers get an answer that refuses their cursor."""
     operator.set(page_size="2")
-    service = operator.connect(Service(accounts=1, posts=12))
-    service.respond = lambda request, _: (
-        failure(422, "api_invalid_cursor")
-        if is_media(request) and sum(map(is_media, service.asked)) - 1 in refused
-        else None
+    service = operator.connect(accounts=1, posts=12)
+    service.fault = lambda asked: (
+        refuse("api_invalid_cursor") if asked.is_posts(1) and len(service.post_cursors()) - 1 in refused else None
     )
     text = operator.run("sync", "--surface", "posts", code=0 if ends else 3).text
     assert ("cannot finish" in text) is not ends

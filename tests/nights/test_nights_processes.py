@@ -10,13 +10,12 @@ from distributed.comm.core import connect
 
 from tests.api.faults import Action, Rule
 from tests.nights.conftest import Operator
-from tests.nights.service import Service
 from tests.operator import killed_on_exit, wait_until
 
 
 @pytest.mark.parametrize("error", ["Resource temporarily unavailable", "Cannot allocate memory"])
 def test_no_advice_to_restore_a_backup_unless_the_file_is_damaged(operator: Operator, error: str) -> None:
-    operator.connect(Service(accounts=1, posts=1))
+    operator.connect(accounts=1, posts=1)
     operator.run("sync")
 
     def refuse(*_: object, **__: object) -> None:
@@ -49,10 +48,11 @@ async def lets_in(address: str) -> bool:
 
 @pytest.mark.long
 def test_no_worker_on_this_machine_lets_in_another_user(operator: Operator) -> None:
-    service = operator.connect(Service(accounts=2, posts=3))
+    service = operator.connect(accounts=2)
+    service.sleep = asyncio.sleep
     service.script.replace([Rule(Action("delay", seconds=600), "media")])
     with killed_on_exit(operator.start("sync", "--workers", "2")) as process:
-        wait_until(lambda: bool(service.asked) or process.poll() is not None, "a request")
+        wait_until(lambda: bool(service.requests) or process.poll() is not None, "a request")
         addresses = find_listening(psutil.Process(process.pid))
         open_to = [address for address in addresses if asyncio.run(lets_in(address))]
         process.terminate()
@@ -61,7 +61,7 @@ def test_no_worker_on_this_machine_lets_in_another_user(operator: Operator) -> N
 
 
 def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator) -> None:
-    operator.connect(Service(accounts=2, posts=3))
+    operator.connect(accounts=2)
     nowhere = "http://127.0.0.1:9/api"
     profiles = f'active = "work"\n[profiles.work]\nPREFECT_API_URL = "{nowhere}"\n'
     (operator.folder / "profiles.toml").write_text(profiles)

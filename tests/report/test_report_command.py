@@ -39,7 +39,7 @@ def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(run: Cli, s
         (["$snapshot", "--snapshot", "$snapshot"], 2, ".duckdb is not a gramhouse report and is not replaced. Fix:"),
         (["s3://bucket/page.html"], 2, "FILE: it is not a local path (got"),
         (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: "),
-        (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here'. "),
+        (["page.html", "--account", "none.here"], 2, "There is no account 'none.here' in the warehouse. "),
         (
             ["page.html", "--surface", "reels"],
             2,

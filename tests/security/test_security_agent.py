@@ -58,15 +58,17 @@ def test_a_session_of_a_client(snapshot: Path) -> None:
 
 
 # Beside what tests/security/test_security_query.py asks.
-@pytest.mark.parametrize(
-    "sql", ["FROM read_text('{0}/other.txt')", "FROM raw_media", "SELECT caption FROM media", "--output={0}/out", "-"]
-)
+@pytest.mark.parametrize("sql", ["FROM read_text('{0}/other.txt')", "FROM raw_media", "--output={0}/out", "-"])
 def test_a_query_reads_nothing_but_what_is_published(snapshot: Path, sql: str) -> None:
     before = sorted(snapshot.parent.iterdir())
     with pytest.raises(ToolError) as refused:
         asyncio.run(Tools(str(snapshot)).query(sql.format(snapshot.parent)))
     assert SECRET not in str(refused.value)
     assert sorted(snapshot.parent.iterdir()) == before
+
+
+def test_what_is_hidden_is_null(snapshot: Path) -> None:
+    assert asyncio.run(Tools(str(snapshot)).query("SELECT caption FROM media")) == '{"caption":null}\n'
 
 
 def test_a_long_answer_is_cut_after_whole_rows(snapshot: Path) -> None:

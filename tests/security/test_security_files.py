@@ -12,7 +12,6 @@ from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands import doctor as checks
-from flows.cli.output.terminal import describe_check
 from flows.config.settings import Settings
 from tests.warehouse.days import POSTS, opened_days
 
@@ -107,5 +106,5 @@ def test_the_key_file_is_seen_to_be_open_to_others(tmp_path: Path, monkeypatch: 
     settings = Settings(api_key_file=key, base_url="https://api.example")
     for mode, message in ((0o644, True), (0o640, True), (0o600, False), (0o400, False)):
         key.chmod(mode)
-        text = [describe_check(finding) for finding in checks.find(settings, ["key"])]
+        text = [found.message for found in checks.find(settings, ["key"])]
         assert any("other users can read" in line for line in text) is message

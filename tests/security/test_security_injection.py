@@ -106,7 +106,7 @@ def snapshot(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 def test_every_payload_is_kept_as_it_came(folder: Path, snapshot: duckdb.DuckDBPyConnection) -> None:
     with open_snapshot(folder / "analytics.duckdb", with_raw=True) as opened:
         of_items = "FROM media JOIN raw_media USING (account_id, surface, media_id)"
-        rows = opened.query(f"SELECT media_id, caption, payload {of_items}").rows
+        rows = opened.db.execute(f"SELECT media_id, caption, payload {of_items}").fetchall()
     assert {media_id: json.loads(payload) for media_id, _, payload in rows} == {
         name: item(number) for number, name in enumerate(IDS)
     }
@@ -163,10 +163,10 @@ def test_data_cannot_steer_the_terminal(run_cli: Cli, folder: Path, arguments: l
 
 
 def test_an_export_and_the_raw_store_stay_in_their_folders(folder: Path, tmp_path: Path) -> None:
-    exported = export(folder / "analytics.duckdb", tmp_path / "out", with_raw=True)
+    _, exported = export(folder / "analytics.duckdb", tmp_path / "out", with_raw=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     paths = [path.name for path in (tmp_path / "out").iterdir()]
-    assert len(paths) == len(exported.tables)
+    assert len(paths) == len(exported)
     assert all(set(path) <= set("abcdefghijklmnopqrstuvwxyz0123456789_.") for path in paths)
     assert {path.name for path in folder.iterdir()} == {
         "warehouse.duckdb", "warehouse.duckdb.lock", "warehouse.duckdb.state.sqlite", "analytics.duckdb", "raw",

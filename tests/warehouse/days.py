@@ -164,10 +164,10 @@ class Days:
         return self.rig.db.execute(query).fetchall()
 
 
-def ask(snapshot: Path, query: str, *, as_published: bool = False) -> list[Row]:
+def ask(snapshot: Path, query: str) -> list[Row]:
     """Query a snapshot."""
-    with open_snapshot(snapshot, as_published=as_published) as opened_snapshot:
-        return opened_snapshot.query(query).rows
+    with open_snapshot(snapshot) as opened_snapshot:
+        return opened_snapshot.db.execute(query).fetchall()
 
 
 @cache

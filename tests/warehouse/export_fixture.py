@@ -113,6 +113,8 @@ def snapshot_rows(snapshot: Path) -> dict[str, Rows]:
     """Return the rows of each table and view of the snapshot, without columns that depend on the clock."""
     with open_snapshot(snapshot) as opened:
         here = "FROM duckdb_columns() WHERE schema_name = 'main' AND NOT internal"
-        names = [str(name) for (name,) in opened.query(f"SELECT DISTINCT table_name {here} ORDER BY ALL").rows]
+        names = [
+            str(name) for (name,) in opened.db.execute(f"SELECT DISTINCT table_name {here} ORDER BY ALL").fetchall()
+        ]
         ages = {"freshness": f" EXCLUDE ({', '.join(AGES)})"}
-        return {name: plain(opened.query(f'SELECT *{ages.get(name, "")} FROM "{name}"').records()) for name in names}
+        return {name: plain(opened.query(f'SELECT *{ages.get(name, "")} FROM "{name}"')) for name in names}

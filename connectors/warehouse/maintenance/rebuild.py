@@ -20,8 +20,8 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
+from models.checkpoint import PROOFS
 from models.fields import FieldType, Registry, child_table, register
-from models.incremental import PROOFS
 from models.item import CONTENT_RULE, Items
 from models.mapping import BUILT_IN, to_keys
 from models.mapping import Mapping as MediaMapping

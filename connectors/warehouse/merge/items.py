@@ -1,6 +1,8 @@
-"""The items of a batch: which are stored, which are read, and what of them is written."""
+"""The items of a batch: which are stored, which are read, and what of them is written.
 
-from collections import Counter
+An item that a batch lists several times is merged as often: each listing is compared with what the one before left.
+"""
+
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -30,10 +32,9 @@ _RAW = (
     "seq", "position", "account_id", "surface", "media_id", "received_at", "run_id", "correlation_id", "payload",
 )  # fmt: skip
 
-_SIGHTINGS = [("n", pa.int64()), ("row", pa.int64()), ("is_missed", pa.bool_()), ("is_removed", pa.bool_())]
-_FLAGS = [(name, pa.bool_()) for name in ("is_new", "is_content", "is_changed", "is_same_id")]
-_KNOWN = pa.schema(_SIGHTINGS)
-_LISTED = pa.schema([*_SIGHTINGS, ("media_id", pa.string()), *_FLAGS])
+# What listings of changed items found, and the columns of core.run_counts in which they are counted. Other listings
+# found an item whose bytes are stored ("stored"), or that differs at most in addresses and what is ignored ("same").
+_CHANGED = {"new": "added", "content": "changed", "counts": "changed"}
 
 
 class Merged(NamedTuple):
@@ -55,57 +56,93 @@ def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping,
     Items whose bytes are stored are not read. Alters core.media for new fields and types, before anything is written.
     Raises duckdb.Error and OSError.
     """
-    arrived, known, listed = records.arrived(), _KNOWN.empty_table(), _LISTED.empty_table()
+    if records.unknown_fields:
+        known = read_registry(db)
+        _write_fields(db, known, register(known, records.unknown_fields, ()))
+    arrived, counted = records.arrived(), Counted()
+    found, rejected = list[pa.Table](), list[Rejected]()
+    if not records.raws:
+        return Merged(counted, (), (), None)
+    db.register("arrived", arrived)
+    known = db.execute(_SQL["known"]).to_arrow_table()
+    unread: Sequence[int] = sorted({*range(len(records.raws))}.difference(known["n"].to_pylist()))
+    while known.num_rows or unread:
+        listed, unreadable, unread = _merge_listings(db, records, known, unread, mapping)
+        found.append(listed)
+        rejected += unreadable
+        # Those that follow are few, and are all read.
+        known = known.slice(0, 0)
+    listed = pa.concat_tables(found).sort_by("n")
+    of_runs = listed.group_by(["run_seq", "found"]).aggregate([("n", "count"), ("is_removed", "sum")])
+    for row in of_runs.to_pylist():
+        if row["found"] in _CHANGED:
+            counted[row["run_seq"], _CHANGED[row["found"]]] += row["n_count"]
+        counted[row["run_seq"], "returned"] += row["is_removed_sum"]
+    shared = listed.filter(listed["is_same_id"])
+    shared_ids = zip(map(records.page, shared["n"].to_pylist()), shared["media_id"].to_pylist(), strict=True)
+    changed = listed.filter(pc.is_in(listed["found"], pa.array(_CHANGED)))
+    return Merged(counted, rejected, [*shared_ids], _write_raw(raw, records, arrived, changed))
+
+
+def _merge_listings(
+    db: DuckDBPyConnection, records: Records, known: pa.Table, unread: Sequence[int], mapping: MediaMapping
+) -> tuple[pa.Table, Sequence[Rejected], Sequence[int]]:
+    """Merge the first of these listings of each item; return what it found, the rejected ones, and those that follow.
+
+    A statement costs a millisecond, so those without work are left out.
+    """
+    found, batch = known, pa.table({})
     rejected: Sequence[Rejected] = ()
     columns: Sequence[Column] = ()
-    db.register("arrived", arrived)
-    if records.raws:
-        known = db.execute(_SQL["known"]).to_arrow_table()
-    numbers = sorted({*range(len(records.raws))}.difference(known["n"].to_pylist()))
-    while numbers or records.unknown_fields:
-        tables, columns, rejected = _read_items(db, records, numbers, mapping)
-        if not tables:
-            break
-        db.register("batch", pa.concat_tables(tables))
-        db.execute(_SQL["listed"].format(**sql_lists(columns)))
-        listed = db.execute(_SQL["flags"]).to_arrow_table()
-        # If an item was also listed with the stored bytes, the order of all of its listings counts.
-        is_mixed = pc.is_in(known["row"], pc.unique(listed["row"]))
-        if not (mixed := known["n"].filter(is_mixed).to_pylist()):
-            break
-        numbers, known = sorted([*numbers, *mixed]), known.filter(pc.invert(is_mixed))
-    sighted = _find_sighted(known, listed)
-    raw_seq = _write_raw(raw, records, arrived, listed)
-    if records.raws:
-        _write_items(db, listed, sighted, columns, mapping)
-    is_changed_one = pc.and_not(listed["is_changed"], listed["is_new"])
-    kinds = {
-        "added": listed["n"].filter(listed["is_new"]),
-        "changed": listed["n"].filter(is_changed_one),
-        "returned": sighted["first"].filter(sighted["is_removed"]),
+    if unread:
+        batch, columns, rejected = _read_items(db, records, unread, mapping)
+        db.register("known", known)
+        db.register("batch", batch)
+        found = db.execute(_SQL["listed"].format(**sql_lists(columns))).to_arrow_table()
+    is_later = pc.greater(found["turn"], 1)
+    later, listed = found["n"].filter(is_later), found.filter(pc.invert(is_later))
+    db.register("listed", listed)
+    kinds, lists = {*pc.unique(listed["found"]).to_pylist()}, dict(sql_lists(columns))
+    if "content" in kinds:
+        before = db.execute(_SQL["superseded"]).to_arrow_table()
+        after = batch.filter(pc.is_in(batch["n"], before["n"]))
+        versions = superseded_versions(before.to_pylist(), after.to_pylist(), columns, mapping)
+        db.register("versions", pa.Table.from_pylist(versions))
+        db.execute(_SQL["versions"])
+    if "same" in kinds:
+        [(differing,)] = db.execute(_SQL["differing"].format(**lists)).fetchall()
+        lists["assignments"] = "".join(f'"{name}" = b."{name}", ' for name in differing)
+    steps = {
+        "addresses": "same" in kinds,
+        "counts": not kinds.isdisjoint(_CHANGED),
+        "returned_events": pc.any(listed["is_removed"]).as_py(),
+        "replaced": not kinds.isdisjoint({"content", "counts"}),
+        "items": not kinds.isdisjoint(_CHANGED),
+        "sightings": not kinds.isdisjoint({"stored", "same"}),
+        "returned": pc.any(listed["is_missed"]).as_py(),
     }
-    counted = Counted()
-    for name, of_kind in kinds.items():
-        for run_seq, number in Counter(arrived["run_seq"].take(of_kind).to_pylist()).items():
-            counted[run_seq, name] += number
-    shared = listed.filter(listed["is_same_id"])
-    pages = map(records.page, shared["n"].to_pylist())
-    return Merged(counted, rejected, [*zip(pages, shared["media_id"].to_pylist(), strict=True)], raw_seq)
+    for name in [name for name, is_needed in steps.items() if is_needed]:
+        db.execute(_SQL[name].format(**lists))
+    # So that its memory is free before the next batch is read.
+    db.unregister("batch")
+    told = listed.select(["n", "run_seq", "media_id", "found", "is_removed", "is_same_id"])
+    return told, rejected, sorted(later.to_pylist())
 
 
 def _read_items(
     db: DuckDBPyConnection, records: Records, numbers: Sequence[int], mapping: MediaMapping
-) -> tuple[Sequence[pa.Table], Sequence[Column], Sequence[Rejected]]:
-    """Return items in tables, which need a third of their memory, the columns that they fill, and the rejected ones.
+) -> tuple[pa.Table, Sequence[Column], Sequence[Rejected]]:
+    """Return items as a table, the columns that they fill, and the rejected ones.
 
-    Registers the fields of items and pages; core.media has all the columns then.
+    Registers the fields of the items; core.media has all the columns then.
     """
     known, present = read_registry(db), dict(db.execute(_SQL["columns"]).fetchall())
     own = {*own_columns("media"), *present, *(column.column for column in mapping.columns)}
     registry: Registry = known
     columns: Sequence[Column] = ()
     tables, rejected = list[pa.Table](), list[Rejected]()
-    # From the beginning when there is a new field or type: tables that are joined have the same columns.
+    # From the beginning when there is a new field or type: tables that are joined have the same columns. They need a
+    # third of the memory of items.
     while (needed := item_columns(mapping, registry)) != columns:
         columns, tables, rejected = needed, [], []
         for first in range(0, len(numbers), _ITEMS):
@@ -115,13 +152,10 @@ def _read_items(
                 break
             rejected += more
             tables.append(table_of(items, columns))
-    registry = register(registry, records.unknown_fields, own)
     for statement in alter_columns(columns, present):
         db.execute(statement)
-    if changed := [one for key, one in registry.items() if one != known.get(key)]:
-        db.register("registered", table_of_fields(changed))
-        db.execute(_SQL["registered"])
-    return tables, columns, rejected
+    _write_fields(db, known, registry)
+    return pa.concat_tables(tables), columns, rejected
 
 
 def read_registry(db: DuckDBPyConnection) -> Registry:
@@ -131,6 +165,13 @@ def read_registry(db: DuckDBPyConnection) -> Registry:
         for resource, path, kinds, *rest in db.execute(_SQL["fields"]).fetchall()
     ]
     return {(one.resource, one.path): one for one in fields}
+
+
+def _write_fields(db: DuckDBPyConnection, known: Registry, registry: Registry) -> None:
+    """Write what differs in the registry."""
+    if changed := [one for key, one in registry.items() if one != known.get(key)]:
+        db.register("registered", table_of_fields(changed))
+        db.execute(_SQL["registered"])
 
 
 def table_of_fields(fields: Collection[Field]) -> pa.Table:
@@ -151,21 +192,8 @@ def table_of_fields(fields: Collection[Field]) -> pa.Table:
     )
 
 
-def _find_sighted(known: pa.Table, listed: pa.Table) -> pa.Table:
-    """Return the stored rows that the batch listed: their first and last listing in it, and whether they changed."""
-    found = pa.concat_tables([known, listed.filter(pc.field("row") >= 0)], promote_options="default")
-    flags = ["is_missed", "is_removed", "is_changed"]
-    found = found.group_by("row", use_threads=False).aggregate(
-        [("n", "min"), ("n", "max"), *((name, "any") for name in flags)]
-    )
-    sighted = found.select(["row", "n_min", "n_max", *(f"{name}_any" for name in flags)])
-    sighted = sighted.rename_columns(["row", "first", "last", *flags])
-    return sighted.set_column(5, "is_changed", sighted["is_changed"].fill_null(fill_value=False))
-
-
-def _write_raw(folder: Path, records: Records, arrived: pa.Table, listed: pa.Table) -> int | None:
-    """Write the bytes of new and changed items to a part of the raw store; return its number, or None without any."""
-    changed = listed.filter(listed["is_changed"])
+def _write_raw(folder: Path, records: Records, arrived: pa.Table, changed: pa.Table) -> int | None:
+    """Write the bytes of changed items to a part of the raw store; return its number, or None without any."""
     if not changed.num_rows:
         return None
     numbers, rows = changed["n"].to_pylist(), arrived.take(changed["n"])
@@ -180,39 +208,3 @@ def _write_raw(folder: Path, records: Records, arrived: pa.Table, listed: pa.Tab
         rows = rows.append_column(name, values)
     write_part(folder, pages[0].seq, rows.select(_RAW).rename_columns(SCHEMA.names))
     return pages[0].seq
-
-
-def _write_items(
-    db: DuckDBPyConnection, listed: pa.Table, sighted: pa.Table, columns: Sequence[Column], mapping: MediaMapping
-) -> None:
-    """Write what became of the items: versions, counts, rows, addresses and sightings.
-
-    A statement costs a millisecond, so those without work are left out.
-    """
-    db.register("sighted", sighted)
-    lists = dict(sql_lists(columns))
-    if _any(pc.and_not(listed["is_content"], listed["is_new"])):
-        rows = db.execute(_SQL["superseded"]).to_arrow_table().to_pylist()
-        db.register("versions", pa.Table.from_pylist([*superseded_versions(rows, columns, mapping)]))
-        db.execute(_SQL["versions"])
-    is_changed, is_unchanged = _any(listed["is_changed"]), _any(pc.invert(listed["is_changed"]))
-    if is_unchanged:
-        [(differing,)] = db.execute(_SQL["differing"].format(**lists)).fetchall()
-        lists["assignments"] = "".join(f'"{name}" = b."{name}", ' for name in differing)
-    steps = {
-        "addresses": is_unchanged,
-        "counts": is_changed,
-        "returned_events": _any(sighted["is_removed"]),
-        "replaced": _any(sighted["is_changed"]),
-        "items": is_changed,
-        "sightings": _any(pc.invert(sighted["is_changed"])),
-        "returned": _any(sighted["is_missed"]),
-    }
-    for name in [name for name, is_needed in steps.items() if is_needed]:
-        db.execute(_SQL[name].format(**lists))
-    # So that its memory is free before the next batch is read.
-    db.unregister("batch")
-
-
-def _any(flags: pa.ChunkedArray) -> bool:
-    return bool(pc.any(flags).as_py())

@@ -20,9 +20,8 @@ from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CO
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
 from models.api import DEFAULT_PATHS, PagePaths
-from models.checkpoint import Checkpoint, ScanState
+from models.checkpoint import PROOFS, PROOFS_AGAIN, Checkpoint, ScanState
 from models.feeds import LIFETIMES
-from models.incremental import PROOFS, PROOFS_AGAIN
 from models.item import CONTENT_RULE
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping

@@ -19,30 +19,29 @@ from models.values import READ, as_count, time_of
 
 Row = dict[str, Any]
 
-# What a row of core.media_versions has of the listing before that which supersedes it.
-_OF_VERSION = ("account_id", "surface", "media_id", "valid_from", "raw_landed", "raw_position")
+# What a row of core.media_versions has of the stored row, and of the listing that supersedes it.
+_OF_VERSION = (
+    "account_id", "surface", "media_id", "valid_from", "valid_to", "raw_landed", "raw_position", "run_seq",
+)  # fmt: skip
 _decode = msgspec.json.Decoder().decode
 
 
-def superseded_versions(rows: Sequence[Row], columns: Sequence[Column], mapping: MediaMapping) -> Sequence[Row]:
-    """Return rows of core.media_versions: of each row with `is_content` the version that it supersedes.
-
-    `rows` are the stored rows of items that changed, each followed by what the batch listed, in order; `valid_from` and
-    the place in the raw store are those of the version that a row has.
-    """
-    paths = {column.column: column.paths[0] for column in mapping.columns}
-    records = {n: _record_of(row, columns, {"media_id": mapping.media_id[0], **paths}) for n, row in enumerate(rows)}
-    contents = read_decoded(records, mapping).contents
+def superseded_versions(
+    stored: Sequence[Row], listed: Sequence[Row], columns: Sequence[Column], mapping: MediaMapping
+) -> Sequence[Row]:
+    """Return rows of core.media_versions: the content of stored rows, and what differs in their items as listed now."""
+    paths = {column.column: column.paths[0] for column in mapping.columns} | {"media_id": mapping.media_id[0]}
+    before, after = (
+        read_decoded({n: _record_of(row, columns, paths) for n, row in enumerate(rows)}, mapping).contents
+        for rows in (stored, listed)
+    )
     return [
         {
-            **{name: rows[n - 1][name] for name in _OF_VERSION},
-            "valid_to": row["received_at"],
-            "content": contents[n - 1].decode(),
-            "changed": changed_columns(contents[n - 1], contents[n]),
-            "run_seq": row["run_seq"],
+            **{name: row[name] for name in _OF_VERSION},
+            "content": before[n].decode(),
+            "changed": changed_columns(before[n], after[n]),
         }
-        for n, row in enumerate(rows)
-        if row["is_content"]
+        for n, row in enumerate(stored)
     ]
 
 

@@ -57,7 +57,7 @@ def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
         _fill(declared["media_superseded"], of_versions, paths=f"[{paths}]", **superseded),
         _fill(declared["media_history"], of_content),
         _fill(declared["fields"], mapped=_mapped_paths(mapping), counts=_counts(mapping, fields)),
-        _fill(declared["media_at"], [*of_content, *counts], kind=kind, schema="{schema}"),
+        _fill(declared["media_at"], [*of_content, *counts], kind=kind),
     ]
     lists: dict[str, list[Field]] = {CHILDREN: []}
     for field in fields:
@@ -67,13 +67,11 @@ def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
     return [*(declared | {view.name: view for view in filled}).values()]
 
 
-def create_view(view: View, schema: str = "main") -> Iterator[str]:
+def create_view(view: View) -> Iterator[str]:
     """Yield the statements that create a view, with its comments."""
-    name = quoted(schema, view.name)
+    name = quoted("main", view.name)
     if view.parameter is not None:
-        # Views read those of their own schema, macros those of the reader.
-        select = view.select.replace("{schema}", schema)
-        yield f"CREATE OR REPLACE MACRO {name}({view.parameter}) AS TABLE {select}"
+        yield f"CREATE OR REPLACE MACRO {name}({view.parameter}) AS TABLE {view.select}"
         yield f"COMMENT ON MACRO TABLE {name} IS {literal(view.comment)}"
         return
     yield f"CREATE OR REPLACE VIEW {name} AS {view.select}"

@@ -2,11 +2,14 @@
 -- person typed it, are masked.
 
 -- name: media
-SELECT * REPLACE (if(false, overflow, NULL) AS overflow, 0 AS content_hash, 0 AS payload_hash{hidden_columns})
+SELECT * REPLACE (if(false, overflow, NULL) AS overflow, 0 AS content_hash, 0 AS payload_hash{replaced})
 FROM core.media
 
 -- name: media_versions
-SELECT * REPLACE (list_filter(changed, lambda one: NOT list_contains({gone}, one)) AS changed) FROM core.media_versions
+SELECT * REPLACE (
+    list_filter(changed, lambda one: NOT list_contains({gone}, one)) AS changed, gh_version(content) AS content
+)
+FROM core.media_versions
 
 -- name: media_counts
 FROM core.media_counts WHERE NOT list_contains({gone}, metric)
@@ -18,13 +21,12 @@ FROM core.fields WHERE NOT list_contains({gone}, path)
 SELECT * REPLACE ('(hidden)' AS payload, 0 AS digest) FROM core.quarantine
 
 -- name: accounts
--- In commands and the report, which name accounts, a name that is left out is the id.
+-- Every account has a name: one that is left out is the id.
 SELECT * REPLACE ({ig_username} AS ig_username, {public_id} AS public_id) FROM core.accounts
 
 -- name: account_periods
 SELECT * REPLACE (if(attribute = 'ig_username', {period_value}, value) AS value)
 FROM core.account_periods
-WHERE attribute <> 'ig_username' OR {period_value} IS NOT NULL
 
 -- name: runs
 -- Warnings name accounts in parentheses, and the first of them is the detail of its run.

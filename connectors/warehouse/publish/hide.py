@@ -1,10 +1,11 @@
-"""GRAMHOUSE_HIDE: the columns that a snapshot leaves out, or replaces by salted hashes. No IO."""
+"""GRAMHOUSE_HIDE: the columns of which a snapshot has no values, or salted hashes instead. No IO."""
 
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.fields import Field, FieldType, Registry, safe_name
@@ -44,12 +45,17 @@ class Hiding:
 
     @property
     def gone(self) -> list[str]:
-        """Return the columns and fields that are left out."""
+        """Return the columns and fields without values."""
         return [name for name, is_hashed in self.hidden.items() if not is_hashed]
 
-    def is_hidden_key(self, key: str) -> bool:
-        """Return whether a key within JSON is hidden."""
-        return self.key.fullmatch(squeeze(key)) is not None
+    def without_keys(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """Return a value without the hidden keys in it."""
+        if isinstance(value, list):
+            return [self.without_keys(one) for one in value]
+        if isinstance(value, dict):
+            shown = {key: one for key, one in value.items() if self.key.fullmatch(squeeze(key)) is None}
+            return {key: self.without_keys(one) for key, one in shown.items()}
+        return value
 
 
 def find_hidden(hide: Sequence[str], mapping: MediaMapping, registry: Registry) -> Hiding:
@@ -76,6 +82,8 @@ def find_hidden(hide: Sequence[str], mapping: MediaMapping, registry: Registry) 
                 hidden[field.path] = is_hashed and field in named and is_text
                 if field.column_name is not None:
                     hidden[field.column_name] = hidden[field.path]
+        of_children = [one for one in mapping.child_columns if re.fullmatch(pattern, squeeze(one.column))]
+        paths += [path for column in of_children for path in column.paths]
         keys += [pattern, *(re.escape(squeeze(*to_keys(path)[-1:])) for path in paths)]
     setting = ",".join(sorted(f"{name}{HASH}" if is_hashed else name for name, is_hashed in names.items()))
     return Hiding(hidden, re.compile("|".join(dict.fromkeys(keys))), setting)

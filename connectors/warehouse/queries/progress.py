@@ -7,13 +7,12 @@ from datetime import datetime
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
-from models.checkpoint import Checkpoint
-from models.incremental import ClosedScan
+from models.checkpoint import Checkpoint, ClosedScan
 from models.partition import Partition, media
 
 _SQL = statements(__name__)
 
-# The most items that a scan remembers (`LoopGuard` in connectors/source/pagination.py).
+# The most items that a scan remembers (connectors/source/pagination.py).
 _MOST_SEEN = 100_000
 
 # The most known items of a feed that a scan receives: enough to recognize where they begin.

@@ -25,8 +25,8 @@ from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.views import macros
 
-PADDED = "padded"
-"""The schema that only a snapshot with hidden columns has: the views of `main`, with NULL in these columns."""
+Record = dict[str, Any]
+"""A row, by column name."""
 
 # Values are SQL.
 _SETTINGS = {
@@ -64,18 +64,6 @@ _JSON_TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A query's result: column names, and rows of Python values."""
-
-    columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the rows by column name."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
-
-@dataclass(frozen=True, slots=True)
 class Stream:
     """A user query's result in batches, so that a caller need not hold all rows in memory."""
 
@@ -93,29 +81,37 @@ class Snapshot:
 
     db: DuckDBPyConnection
 
-    def query(self, query: str, parameters: Sequence[object] = ()) -> Answer:
-        """Run a query of gramhouse. Raises SnapshotUnreadable."""
+    def query(self, query: str, parameters: Sequence[object] = ()) -> list[Record]:
+        """Return the rows of a query of gramhouse, by column name. Raises SnapshotUnreadable."""
         try:
             cursor = self.db.execute(query, list(parameters))
-            return Answer(tuple(str(name) for name, *_ in cursor.description or ()), cursor.fetchall())
+            names = [str(name) for name, *_ in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         except (duckdb.Error, OverflowError, ValueError) as error:
             raise SnapshotUnreadable(error) from error
 
-    def relations(self) -> list[dict[str, Any]]:
+    def relations(self) -> list[Record]:
         """Return name, kind (table, view or macro) and comment of each relation. Raises SnapshotUnreadable."""
-        return self.query(_SQL["relations"]).records()
+        return self.query(_SQL["relations"])
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table. Raises SnapshotUnreadable."""
-        ((rows,),) = self.query(f"SELECT count(*) FROM main.{quoted(table)}").rows  # noqa: S608 - quoted
-        return int(rows)
+        [row] = self.query(f"SELECT count(*) AS number FROM main.{quoted(table)}")  # noqa: S608 - quoted
+        return int(row["number"])
 
-    def columns(self, table: str) -> list[dict[str, Any]]:
+    def columns(self, table: str) -> list[Record]:
         """Return name, type and comment of each column of a table, view or macro. Raises SnapshotUnreadable."""
         if (macro := macros().get(table)) is None:
-            return self.query(_SQL["columns"], [table]).records()
-        described = self.query(f"DESCRIBE FROM main.{quoted(table)}(now())").rows
-        return [{"name": name, "type": kind, "comment": macro.columns.get(name)} for name, kind, *_ in described]
+            return self.query(_SQL["columns"], [table])
+        described = self.query(f"DESCRIBE FROM main.{quoted(table)}(now())")
+        return [
+            {
+                "name": each["column_name"],
+                "type": each["column_type"],
+                "comment": macro.columns.get(each["column_name"]),
+            }
+            for each in described
+        ]
 
     def user_query(self, text: str, *, for_json: bool = False) -> Stream:
         """Run a user's query if it only reads.
@@ -224,12 +220,11 @@ def check_readable(path: Path) -> None:
 
 @contextmanager
 def open_snapshot(
-    path: Path, *, with_raw: bool = False, as_published: bool = False, settings: Mapping[str, str] | None = None
+    path: Path, *, with_raw: bool = False, settings: Mapping[str, str] | None = None
 ) -> Iterator[Snapshot]:
     """Open the snapshot for reading. `with_raw` adds `raw_media` and `raw_versions`, views of the raw store.
 
-    Columns that the snapshot hides are NULL, and its accounts have their ids as names, so that every query can be
-    answered; `as_published`: such columns do not exist. `settings` are more settings of DuckDB, their values SQL.
+    `settings` are more settings of DuckDB, their values SQL.
 
     Raises SnapshotMissing and WarehouseUnusable; SnapshotUnreadable if a query within the block fails.
     """
@@ -246,8 +241,6 @@ def open_snapshot(
             from connectors.warehouse.queries.raw_media import add_raw_media  # noqa: PLC0415
 
             add_raw_media(db)
-        if not as_published and db.execute(_SQL["hiding"], [PADDED]).fetchall():
-            db.execute(f"USE {PADDED}")
         db.execute("SET lock_configuration = true")
         yield Snapshot(db)
     except duckdb.Error as error:

@@ -28,7 +28,3 @@ SELECT column_name AS name, data_type AS type, comment
 FROM duckdb_columns()
 WHERE database_name = current_database() AND schema_name = 'main' AND table_name = ?
 ORDER BY column_index
-
--- name: hiding
--- A row if columns are hidden.
-SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database() AND schema_name = ?

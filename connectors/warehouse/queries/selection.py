@@ -26,7 +26,7 @@ def choose_accounts(db: DuckDBPyConnection, selection: Selection) -> tuple[Chose
     Raises SelectionError if a named account does not exist, is ambiguous or was removed, or, for `selection.failed`, if
     only the account catalogue is incomplete.
     """
-    named = _find_named(db, selection.accounts)
+    named = find_accounts(db, selection.accounts)
     if selection.failed:
         _refuse_catalogue(db)
     values = {
@@ -43,7 +43,11 @@ def choose_accounts(db: DuckDBPyConnection, selection: Selection) -> tuple[Chose
     )
 
 
-def _find_named(db: DuckDBPyConnection, accounts: Sequence[str]) -> list[str]:
+def find_accounts(db: DuckDBPyConnection, accounts: Sequence[str]) -> list[str]:
+    """Return the ids of accounts by what a person typed.
+
+    Raises SelectionError if one does not exist, is ambiguous or was removed.
+    """
     typed = {as_name(text): text for text in accounts}
     if not typed:
         return []

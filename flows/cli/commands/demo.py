@@ -101,7 +101,8 @@ async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime
 def _show(snapshot: Path) -> None:
     """Show what the snapshot holds, the answer to a question, and commands that do not need changes of the shell."""
     with open_snapshot(snapshot) as opened:
-        [(accounts, gone, runs, present)] = opened.query(_SQL["contents"]).rows
+        [contents] = opened.query(_SQL["contents"])
+        accounts, gone, runs, present = contents.values()
         items = (count(number, FEEDS[surface].noun, surface) for surface, number in (present or {}).items())
         kept = f", and {count(gone, 'item')} that are no longer listed and are kept" if gone else ""
         holds = ", ".join((count(accounts, "account"), *items))
@@ -153,8 +154,8 @@ def demo(
     begins = first_day(snapshot.parent, days=days, now=now)
     if snapshot.exists():
         with open_snapshot(snapshot) as opened:
-            [(last,)] = opened.query("SELECT max(started_at) FROM runs").rows
-            synced = (last - begins).days
+            [last] = opened.query("SELECT max(started_at) AS began FROM runs")
+            synced = (last["began"] - begins).days
     sandbox = build_sandbox(begins)
     sandbox.day = today = (now - _SYNCED - begins).days
     if synced < today:

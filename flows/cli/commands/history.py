@@ -3,52 +3,43 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, takewhile
-from pathlib import Path
+from operator import itemgetter
 from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import RenderableType
-from rich.table import Table
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import NAMES, as_name
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Record, current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
 from flows.cli.output.table import listing
-from flows.cli.output.terminal import Answer, clean, row, warn
+from flows.cli.output.terminal import Answer, clean, row
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.reader import Reader
-from flows.reporting.words import count, join, moment, run_title
+from flows.reporting.words import join, moment
 from models.text import nearest, one_line
 
 _SQL = statements(__name__)
 
-# The changes that are listed, and the characters shown of a caption beside a change and of an item.
-_SHOWN, _BESIDE, _BEGINNING = 100, 24, 80
+# The changes that are listed, and the characters shown of an item's caption.
+_SHOWN, _BEGINNING = 100, 80
 
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
 
-# What is shown of an account's surfaces: titles and columns.
-_SURFACE = {
-    "feed": "surface",
-    "outcome": "outcome",
-    "next": "next_scan",
-    "why": "next_reason",
-    "due (UTC)": "due_at",
-    "because": "due_reason",
-    "full scan (UTC)": "complete_at",
-    "recent scan": "recent_at",
-    "full scan due": "full_due_at",
-    "error": "error_code",
-    "cooldown until": "resume_after",
-    "gap since": "gap_since",
-}
+# What is shown of changes and of an account's surfaces.
+_CHANGE = ("run_seq", "change", "account", "surface", "media_id", "columns", "caption", "permalink")
+_SURFACE = (
+    *("surface", "outcome", "next_scan", "next_reason", "due_at", "due_reason", "complete_at", "recent_at"),
+    *("full_due_at", "error_code", "resume_after", "gap_since"),
+)
+
+_WITH_VALUES = ("changed", "counted", "returned")
 
 # The order of events at the same time.
 _ORDER = ("received", "new", "returned", "changed", "counted", "missed", "removed", "expired")
@@ -67,37 +58,33 @@ def _differences(changed: Mapping[str, Mapping[str, object]]) -> str:
     return ", ".join(f"{name}: {_difference(values['old'], values['new'])}" for name, values in changed.items())
 
 
-def _describe_change(change: Record) -> Table:
-    """Return what changed of what, and where to look."""
-    name = change["ig_username"] or change["account_id"]
+def _to_row(change: Record) -> Record:
+    """Return a change of an item or account as a row of the list."""
+    account, columns = change["ig_username"] or change["account_id"], change.get("columns")
     if change["change"] == "renamed":
-        name = _difference(change["old_ig_username"], change["new_ig_username"])
-    what = join(" ", (name, change.get("surface"), change.get("media_id")))
-    columns, caption = change.get("columns"), one_line(change.get("caption") or "", _BESIDE)
-    names = "hidden columns, or fields without a column" if columns == [] else ", ".join(columns or ())
-    changed = _differences(change.get("values") or {}) or names
-    return row(" ", f"{change['change']:<8}", clean(join("  ", (what, caption, change.get("permalink"), changed))))
+        account = _difference(change["old_ig_username"], change["new_ig_username"])
+    names = "hidden, or fields without a column" if columns == [] else ", ".join(columns or ())
+    return change | {"account": account, "columns": names, "caption": one_line(change.get("caption") or "", _BEGINNING)}
 
 
-def _describe_changes(found: Record, numbers: Sequence[Record], *, is_chosen: bool) -> Iterator[RenderableType]:
-    """Yield the changes by run; of several runs, those without changes are only counted."""
-    runs, listed, changed = found["runs"], found["changes"], [*found["account_changes"], *found["changes"]]
+def _describe_changes(found: Record, numbers: Sequence[Record], *, values: bool) -> Iterator[RenderableType]:
+    runs, listed = found["runs"], found["changes"]
     if not runs:
-        yield "No such run: `gramhouse runs` lists the last ones." if is_chosen else "No run yet."
-    if len(runs) > 1 and not is_chosen:
-        yield f"The last run, and the unfinished runs before it: runs {runs[-1]['seq']} to {runs[0]['seq']}."
-    shown = [
-        run for run in runs if len(runs) == 1 or any(run["seq"] == each["run_seq"] for each in (*numbers, *changed))
-    ]
-    for run in shown:
-        counts = ", ".join(f"{each['items']:,} {each['change']}" for each in numbers if each["run_seq"] == run["seq"])
-        title = f"{run_title(run['kind'], run['selection'])}, began {moment(run['started_at'])} UTC"
-        yield row(f"[bold]Run {run['seq']}[/]", f"({clean(title)}): {counts or 'no changes of items'}")
-        yield from (_describe_change(change) for change in changed if change["run_seq"] == run["seq"])
-    if without := len(runs) - len(shown):
-        yield f"[dim]{count(without, 'run')} without changes {'is' if without == 1 else 'are'} not shown.[/]"
+        yield "No such run: `gramhouse runs` lists the last ones."
+        return
+    seqs = "" if len(runs) == 1 else f"{runs[-1]['seq']} to "
+    counts = ", ".join(f"{each['items']:,} {each['change']}" for each in numbers)
+    head = f"[bold]Run {seqs}{runs[0]['seq']}[/]"
+    yield row(head, f"(began {moment(runs[-1]['started_at'])} UTC): {counts or 'no changes of items'}")
+    rows = [_to_row(change) for change in (*found["account_changes"], *listed)]
+    if values:
+        for each in rows:
+            what = join(" ", (each["account"], each.get("surface"), each.get("media_id")))
+            yield row(" ", f"{each['change']:<8}", clean(join("  ", (what, _differences(each.get("values") or {})))))
+    elif rows:
+        yield from listing(rows, _CHANGE, prose=("columns", "caption"))
     if len(listed) < (total := sum(each["items"] for each in numbers)):
-        yield f"The first {len(listed):,} of {count(total, 'change')}. List all with `--limit {total}`."
+        yield f"The first {len(listed):,} of {total:,} changes of items. List all with `--limit {total}`."
 
 
 def changes(
@@ -129,14 +116,15 @@ def changes(
         seqs = [run["seq"] for run in runs]
         reader.records(f"SET VARIABLE run_seqs = {seqs}::BIGINT[]")
         reader.set(first_run=min(seqs, default=0), most=limit or (None if as_json else _SHOWN))
-        reader.records(_SQL["listed"])
-        listed = reader.records(_SQL["changes_with_values" if values else "changes"])
-        of_accounts = reader.records(_SQL["account_changes"])
-        numbers = [] if as_json else reader.records(_SQL["counts_by_run"])
+        listed, of_accounts, numbers = (reader.records(_SQL[name]) for name in ("changes", "account_changes", "counts"))
+        found = reader.records(_SQL["values"]) if values else []
     if values:
-        listed = [change | {"values": json.loads(change["values"] or "{}")} for change in listed]
-    found = {"runs": runs, "changes": listed, "account_changes": of_accounts}
-    return Answer(found, _describe_changes(found, numbers, is_chosen=bool(since_run or since)))
+        key = itemgetter("account_id", "surface", "media_id", "run_seq")
+        known = {key(each): json.loads(each["values"]) for each in found}
+        for each in listed:
+            each["values"] = known.get(key(each), {}) if each["change"] in _WITH_VALUES else {}
+    document = {"runs": runs, "changes": listed, "account_changes": of_accounts}
+    return Answer(document, _describe_changes(document, numbers, values=values))
 
 
 def _describe_state(item: Record, events: Sequence[Record]) -> str:
@@ -161,7 +149,7 @@ def _describe_state(item: Record, events: Sequence[Record]) -> str:
 def _find(opened: Snapshot, what: str) -> list[Record]:
     """Return the ids of each account and item that is called so. Raises SettingsError if there is none."""
     if not (found := _read(opened, "found", what.strip(), as_name(what))):
-        names = [str(name) for (name,) in opened.query("SELECT ig_username FROM accounts").rows]
+        names = [str(row["ig_username"]) for row in opened.query("SELECT ig_username FROM accounts")]
         raise SettingsError(
             f"The snapshot has no item or account {what!r}. {nearest(as_name(what), names)}"
             "Fix: `gramhouse accounts` lists the accounts."
@@ -170,7 +158,7 @@ def _find(opened: Snapshot, what: str) -> list[Record]:
 
 
 def _read(opened: Snapshot, name: str, *parameters: object) -> list[Record]:
-    return opened.query(_SQL[name].format(names=NAMES), parameters).records()
+    return opened.query(_SQL[name].format(names=NAMES), parameters)
 
 
 def _explain_account(opened: Snapshot, account_id: str, settings: Settings) -> Record:
@@ -195,53 +183,31 @@ def _explain_item(opened: Snapshot, found: Record, *, with_raw: bool) -> Record:
     return {"state": _describe_state(item, events), "item": item, "events": events}
 
 
-def _explain(path: Path, what: str, settings: Settings, *, with_raw: bool) -> list[Record]:
-    with open_snapshot(path, with_raw=with_raw) as opened:
-        return [
-            _explain_account(opened, found["account_id"], settings)
-            if found["media_id"] is None
-            else _explain_item(opened, found, with_raw=with_raw)
-            for found in _find(opened, what)
-        ]
+def _describe_events(events: Sequence[Record]) -> Iterator[RenderableType]:
+    for event in events:
+        what = join(" ", (event.get("surface"), event.get("outcome"))) or event["event"].replace("_", " ")
+        renamed = event.get("old") and _difference(event["old"], event["new"])
+        ids = (("run", event["run_seq"]), ("correlation id", event.get("correlation_id")))
+        trace = ", ".join(f"{name} {value}" for name, value in ids if value)
+        parts = (what, _differences(event.get("changes") or {}), renamed, event.get("error_code"), trace)
+        yield row(" ", f"[dim]{moment(event['at'], seconds=True)}[/]", clean(join("; ", parts)))
+        if "payload" in event:
+            yield row(" ", f"[dim]{clean(event['payload'])}[/]")
 
 
-def _describe_event(event: Record, what: str) -> Iterator[RenderableType]:
-    renamed = event.get("old") and _difference(event["old"], event["new"])
-    why = join(": ", (event.get("error_code"), event.get("detail")))
-    ids = (("run", event["run_seq"]), ("correlation id", event.get("correlation_id")))
-    trace = ", ".join(f"{name} {value}" for name, value in ids if value)
-    text = join("; ", (what, _differences(event.get("changes") or {}), renamed, why, trace))
-    yield row(" ", f"[dim]{moment(event['at'], seconds=True)}[/]", clean(text))
-    if "payload" in event:
-        yield row(" ", f"[dim]{clean(event['payload'])}[/]")
-
-
-def _describe_item(explained: Record) -> Iterator[RenderableType]:
-    item = explained["item"]
-    yield f"[bold]{clean(item['surface'])} {clean(item['media_id'])}[/] of {clean(item['ig_username'] or '?')}"
-    texts = (item.get("permalink"), one_line(item.get("caption") or "", _BEGINNING), explained["state"])
-    yield from (row(" ", clean(text)) for text in texts if text)
-    for event in explained["events"]:
-        yield from _describe_event(event, event["event"])
-
-
-def _describe_account(explained: Record) -> Iterator[RenderableType]:
-    account = explained["account"]
-    yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
-    since, missing = moment(account["removed_at"] or account["token_expired_since"]), moment(account["missing_since"])
-    status = f"{'removed' if account['removed_at'] else account['status']}{since and f' since {since} UTC'}"
-    yield row(" ", clean(join("; ", (status, missing and f"missing from the account list since {missing} UTC"))))
-    yield from listing(explained["surfaces"], _SURFACE)
-    before: dict[str, object] = {}
-    for event in explained["events"]:
-        if event["event"] != "scan":
-            yield from _describe_event(event, event["event"].replace("_", " "))
-        elif before.get(event["surface"]) != (end := (event["outcome"], event["error_code"], event["detail"])):
-            before[event["surface"]] = end
-            numbers = f"{count(event['pages'], 'page')}, {count(event['items'], 'item')}"
-            yield from _describe_event(event, f"{event['surface']} {event['outcome']}, {numbers}")
-    if before:
-        yield row(" ", "[dim]Scans that ended like the one before are not shown; `--json` has all.[/]")
+def _describe(explained: Record) -> Iterator[RenderableType]:
+    if item := explained.get("item"):
+        yield f"[bold]{clean(item['surface'])} {clean(item['media_id'])}[/] of {clean(item['ig_username'] or '?')}"
+        texts = (item.get("permalink"), one_line(item.get("caption") or "", _BEGINNING), explained["state"])
+        yield from (row(" ", clean(text)) for text in texts if text)
+    else:
+        account = explained["account"]
+        yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
+        since, missing = moment(account["removed_at"] or account["token_expired_since"]), account["missing_since"]
+        status = f"{'removed' if account['removed_at'] else account['status']}{since and f' since {since} UTC'}"
+        yield row(" ", clean(join("; ", (status, missing and f"missing since {moment(missing)} UTC"))))
+        yield from listing(explained["surfaces"], _SURFACE)
+    yield from _describe_events(explained["events"])
 
 
 def explain(
@@ -251,21 +217,22 @@ def explain(
     ],
     /,
     *,
-    raw: Annotated[bool, Parameter(help="Also print an item's JSON as received, each version.")] = False,
+    raw: Annotated[
+        bool, Parameter(help="Also each version of an item as it was received, with its correlation id.")
+    ] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> Answer:
-    """Show what is known of an item or account, in order of time."""
+    """Show what is known of an item or account, in order of time.
+
+    Of scans of an account, those that ended like the one before are left out.
+    """
     settings = load(snapshot=snapshot)
-    path = current_snapshot(settings)
-    try:
-        found = _explain(path, what, settings, with_raw=True)
-    except WarehouseUnusable as error:
-        if raw:
-            raise
-        warn(f"Without the raw store: {error}")
-        found = _explain(path, what, settings, with_raw=False)
-    for event in (event for each in found for event in each["events"] if not raw):
-        event.pop("payload", None)
-    lines = (_describe_item(each) if "item" in each else _describe_account(each) for each in found)
-    return Answer({"found": found}, chain.from_iterable(lines))
+    with open_snapshot(current_snapshot(settings), with_raw=raw) as opened:
+        found = [
+            _explain_account(opened, each["account_id"], settings)
+            if each["media_id"] is None
+            else _explain_item(opened, each, with_raw=raw)
+            for each in _find(opened, what)
+        ]
+    return Answer({"found": found}, chain.from_iterable(map(_describe, found)))

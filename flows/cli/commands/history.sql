@@ -1,4 +1,4 @@
--- What runs found. The statements after `listed` refer to this table, which has the changes of items that are shown.
+-- What runs found.
 
 -- name: runs
 SELECT seq, run_id, kind, selection, state, started_at FROM runs
@@ -9,30 +9,26 @@ ORDER BY seq DESC
 -- The condition of the last run, and of unfinished runs before it.
 seq > (SELECT coalesce(max(seq), 0) FROM reported WHERE seq < (SELECT max(seq) FROM runs))
 
--- name: counts_by_run
-SELECT run_seq, change, count(*) AS items FROM changes
+-- name: counts
+SELECT change, count(*) AS items FROM changes
 WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
-GROUP BY run_seq, change ORDER BY change = 'counted', change
+GROUP BY change ORDER BY change = 'counted', change
 
--- name: listed
+-- name: changes
 -- What only its counts changed of is the most, and comes last.
-CREATE TEMP TABLE listed AS
 SELECT c.*, m.caption, m.permalink
 FROM changes AS c LEFT JOIN media AS m USING (account_id, surface, media_id)
 WHERE c.run_seq >= getvariable('first_run') AND c.run_seq IN getvariable('run_seqs') AND c.account_id IN (FROM chosen)
 ORDER BY c.run_seq DESC, c.change = 'counted', c.changed_at DESC, c.ig_username, c.surface, c.media_id, c.change
 LIMIT getvariable('most') -- NULL: all.
 
--- name: changes
-FROM listed
-ORDER BY run_seq DESC, change = 'counted', changed_at DESC, ig_username, surface, media_id, change
-
--- name: changes_with_values
--- `values` is a JSON object: by column or count, its values before the run and after it.
+-- name: values
+-- Of each item and run, a JSON object: by column or count, its values before the run and after it.
 WITH value AS (
     SELECT account_id, surface, media_id, run_seq, changed_at, changes, unnest(json_keys(changes)) AS name
-    FROM item_events SEMI JOIN listed USING (account_id, surface, media_id, run_seq)
-    WHERE event IN ('changed', 'counted')
+    FROM item_events
+    WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
+      AND event IN ('changed', 'counted')
 ),
 of_run AS (
     SELECT
@@ -40,16 +36,11 @@ of_run AS (
         arg_min_null(json_extract(changes, '$."' || name || '".old'), changed_at) AS old,
         arg_max_null(json_extract(changes, '$."' || name || '".new'), changed_at) AS new
     FROM value GROUP BY ALL
-),
-of_item AS (
-    SELECT
-        account_id, surface, media_id, run_seq,
-        to_json(map_from_entries(list_sort(list((name, {'old': old, 'new': new})))))::VARCHAR AS values
-    FROM of_run GROUP BY ALL
 )
-SELECT l.*, if(l.change IN ('changed', 'counted', 'returned'), v.values, NULL) AS values
-FROM listed AS l LEFT JOIN of_item AS v USING (account_id, surface, media_id, run_seq)
-ORDER BY l.run_seq DESC, l.change = 'counted', l.changed_at DESC, l.ig_username, l.surface, l.media_id, l.change
+SELECT
+    account_id, surface, media_id, run_seq,
+    to_json(map_from_entries(list_sort(list((name, {'old': old, 'new': new})))))::VARCHAR AS values
+FROM of_run GROUP BY ALL
 
 -- name: account_changes
 FROM account_changes
@@ -94,6 +85,7 @@ FROM freshness AS f LEFT JOIN gaps AS g USING (account_id, surface)
 WHERE f.account_id = $1 ORDER BY f.surface
 
 -- name: account_events
+-- Without scans that ended like the one before.
 SELECT changed_at AS "at", change AS event, run_seq, run_id, old_ig_username AS old, new_ig_username AS new
 FROM account_changes WHERE account_id = $1
 UNION ALL BY NAME
@@ -102,4 +94,6 @@ SELECT
     o.detail, o.correlation_id
 FROM run_outcomes AS o LEFT JOIN runs AS r USING (run_id)
 WHERE o.account_id = $1
+QUALIFY (o.outcome, o.error_code)
+    IS DISTINCT FROM lag((o.outcome, o.error_code)) OVER (PARTITION BY o.surface ORDER BY r.seq, o.ended_at)
 ORDER BY "at", event, surface

@@ -1,7 +1,6 @@
 """`gramhouse accounts`, `gramhouse runs` and `gramhouse quarantine`: lists from the snapshot."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -33,7 +32,7 @@ Accounts recover by themselves: each sync reads them again and imports them once
 _SURFACES = sorted(SURFACES)
 _COUNTS = ", ".join(f"count(*) FILTER (m.surface = '{each}') AS {each}" for each in _SURFACES)
 
-_REMOVED = "SELECT count(*) FROM accounts WHERE removed_at IS NOT NULL"
+_RUN = ("seq", "started_at", "kind", "state", "took", "pages", "added", "changed", "gone")
 
 _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "failed": "red", "running": "cyan"}
 
@@ -46,27 +45,24 @@ def accounts(
 ) -> Answer:
     """List accounts: status, token expiry and age of their media."""
     with open_current(snapshot) as opened:
-        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired]).records()
-        [(removed,)] = opened.query(_REMOVED).rows
+        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired])
     none = "No token is expired." if expired else "No accounts yet."
-    return Answer({"accounts": rows}, _list_accounts(rows, removed, SystemClock().now()) if rows else [none])
+    return Answer({"accounts": rows}, _list_accounts(rows) if rows else [none])
 
 
-def _list_accounts(rows: Sequence[Record], removed: int, now: datetime) -> Iterator[RenderableType]:
-    columns = {each: each for each in _SURFACES} | {"scan age": "age"}
-    ages = (each["media_as_of"] and naturaldelta(now - each["media_as_of"]) for each in rows)
-    shown = [each | {"age": age or "never"} for each, age in zip(rows, ages, strict=True)]
-    yield from listing(shown, {"account": "ig_username", "account id": "account_id", **columns}, prose=["account"])
+def _list_accounts(rows: Sequence[Record]) -> Iterator[RenderableType]:
+    now = SystemClock().now()
+    ages = [naturaldelta(now - each["media_as_of"]) if each["media_as_of"] else "never" for each in rows]
+    shown = [each | {"scan age": age} for each, age in zip(rows, ages, strict=True)]
+    yield from listing(shown, ("ig_username", "account_id", *_SURFACES, "scan age"), prose=["ig_username"])
     # Below the table: a narrow terminal has no room for another column.
     for each in rows:
-        since = {"missing for": each["missing_since"], "token expired for": each["token_expired_since"]}
-        states = [f"{word} {naturaldelta(now - at)}" for word, at in since.items() if at is not None]
-        if states or each["status"] != "active":
-            yield row(
-                f"[bold]{clean(each['ig_username'] or each['account_id'])}[/]:", clean([*states, each["status"]][0])
-            )
-    if removed:
-        yield f"[dim]{count(removed, 'account')} marked as removed and not shown.[/]"
+        name = f"[bold]{clean(each['ig_username'] or each['account_id'])}[/]:"
+        if each["missing_since"] is not None:
+            yield row(name, f"missing since {moment(each['missing_since'])} UTC")
+        elif each["status"] != "active":
+            since = each["token_expired_since"] and f" since {moment(each['token_expired_since'])} UTC"
+            yield row(name, f"{clean(each['status'].replace('_', ' '))}{since or ''}")
 
 
 def runs(
@@ -78,9 +74,9 @@ def runs(
 ) -> Answer:
     """List recent runs: what they landed and how they ended."""
     settings = load(snapshot=snapshot, warehouse=warehouse)
-    state = current(settings)
+    state = current(settings, last)
     with open_snapshot(current_snapshot(settings)) as opened:
-        rows = state.runs(opened, last)
+        rows = state.of(opened).list_runs(opened, last)
     if state.problem:
         warn(state.problem)
     return Answer({"runs": rows}, _list_runs(rows))
@@ -93,12 +89,10 @@ def _list_runs(rows: Sequence[Record]) -> Iterator[RenderableType]:
         | {"gone": None if each["removed"] is None else each["removed"] + each["expired"]}
         for each in rows
     ]
-    columns = {"seq": "seq", "began (UTC)": "started_at", "run": "kind", "state": "state", "took": "took"}
-    columns |= {"pages": "pages", "new": "added", "changed": "changed", "gone": "gone"}
-    yield from listing(shown, columns, _STATES)
+    yield from listing(shown, _RUN, styles=_STATES)
     for each in rows:
         if why := join(", ", (each["selection"], join(": ", (each["error_code"], each["detail"])))):
-            yield row(f"[bold]{each['seq'] or 'now'}[/]", clean(why))
+            yield row(f"[bold]{each['seq']}[/]", clean(why))
 
 
 def quarantine(
@@ -109,8 +103,8 @@ def quarantine(
 ) -> Answer:
     """List records in quarantine, newest first."""
     with open_current(snapshot) as opened:
-        rows = opened.query(_SQL["quarantined"], [limit or (None if as_json else _SHOWN)]).records()
-        reasons = opened.query(_SQL["reasons"]).records()
+        rows = opened.query(_SQL["quarantined"], [limit or (None if as_json else _SHOWN)])
+        reasons = opened.query(_SQL["reasons"])
     empty = f"{DONE} Quarantine is empty: every received record is in the tables."
     return Answer({"records": rows}, _list_quarantine(rows, reasons) if rows else [empty])
 

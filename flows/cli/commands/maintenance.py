@@ -108,7 +108,7 @@ def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
 
 def _confirm(settings: Settings, account: str) -> str | None:
     """Ask on the terminal whether to erase an account; return its id, or None if the answer is no."""
-    from flows.engine.forgetting import find_now
+    from flows.engine.upkeep import find_now
 
     if not sys.stdin.isatty():
         raise SettingsError("Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes.")
@@ -140,7 +140,7 @@ def forget(
     the warehouse is held by another process.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
-    from flows.engine.forgetting import NOT_REACHED, forget_now, undo_now
+    from flows.engine.upkeep import NOT_REACHED, forget_now, undo_now
 
     if undo:
         if not asyncio.run(undo_now(settings, account)):

@@ -13,7 +13,7 @@ from connectors.warehouse.storage.errors import WarehouseBusy
 from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
 from flows.cli.output.json_log import in_force
-from flows.cli.output.terminal import DONE, WARN, check_line, clean, complain, err, out
+from flows.cli.output.terminal import DONE, WARN, clean, complain, err, out
 from flows.cli.signals import Stopped, run_until_signalled
 from flows.config.errors import SettingsError
 from flows.config.prefect_environment import prefect_api_url
@@ -68,7 +68,7 @@ def _check_key(settings: Settings) -> None:
     from flows.cli.commands.doctor import find
 
     for found in find(settings, ["API"]) if settings.credentials is None else ():
-        out.print(check_line(found))
+        out.print(found.line())
 
 
 def _listen(port: int) -> socket.socket:

@@ -2,7 +2,6 @@
 
 import sys
 import webbrowser
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -61,7 +60,7 @@ def query(
         why = f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
         raise SettingsError(why) from None
     with_raw, stream = mentions_raw_media(text), None
-    with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
+    with open_snapshot(current_snapshot(settings), with_raw=with_raw) as opened:
         try:
             stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
             with into_file(target):
@@ -102,7 +101,6 @@ def describe(
     """
     if form == "dbt" and (table is not None or as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
-    prose = {"description": "comment"}
     with open_current(snapshot) as opened:
         relations = opened.relations()
         if form == "dbt":
@@ -110,21 +108,22 @@ def describe(
 
             relations = [relation for relation in relations if relation["kind"] != "macro"]
             columns = {relation["name"]: opened.columns(relation["name"]) for relation in relations}
-            [(stale_after,)] = opened.query("SELECT max(stale_after) FROM published").rows
-            out.out(sources(relations, columns, stale_after), end="")
+            [published] = opened.query("SELECT stale_after FROM published")
+            out.out(sources(relations, columns, published["stale_after"]), end="")
             return None
         if table is None:
             # The rows of views, which are expensive to compute, are not counted.
             rows = [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
-            titles = {"name": "name", "kind": "kind", "rows": "rows"} | prose
-            return Answer({"tables": rows}, listing(rows, titles, prose=prose))
+            return Answer({"tables": rows}, listing(rows, ("name", "kind", "rows", "comment"), prose=["comment"]))
         comments = {relation["name"]: relation["comment"] for relation in relations}
         if not (rows := opened.columns(table)):
             meant = nearest(table, comments)
             raise SettingsError(f"Unknown table or view {table!r}. {meant}Fix: `gramhouse describe` lists all.")
-    titles = {"name": "name", "type": "type"} | prose
     head = f"[bold]{clean(table)}[/]: {clean(comments[table] or '')}\n"
-    return Answer({"table": table, "columns": rows}, [head, *listing(rows, titles, prose=["type", *prose])])
+    return Answer(
+        {"table": table, "columns": rows},
+        [head, *listing(rows, ("name", "type", "comment"), prose=("type", "comment"))],
+    )
 
 
 def export(
@@ -141,15 +140,12 @@ def export(
     """Export the snapshot as Parquet files."""
     from connectors.warehouse.queries.export import export as write_export
 
-    exported = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
-    document = {
-        "folder": folder,
-        "published_at": exported.published_at,
-        "tables": [asdict(table) for table in exported.tables],
-    }
-    size, tables = naturalsize(sum(table.bytes for table in exported.tables)), count(len(exported.tables), "table")
-    line = f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {moment(exported.published_at)} UTC"
-    return Answer(document, [line], is_done=True)
+    published_at, tables = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
+    size = naturalsize(sum(table["bytes"] for table in tables))
+    line = (
+        f"{DONE} {count(len(tables), 'table')}, {size}, in {clean(folder)}: the snapshot of {moment(published_at)} UTC"
+    )
+    return Answer({"folder": folder, "published_at": published_at, "tables": tables}, [line], is_done=True)
 
 
 def report(

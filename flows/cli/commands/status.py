@@ -1,189 +1,200 @@
 """`gramhouse status`: the state of data and runs, read from the snapshot and the state beside the warehouse.
 
-It does not open the warehouse, so it never waits for a writer.
+It does not open the warehouse, so it never waits for a writer. Text, JSON, metrics and exit code show one list of
+findings.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from humanize import naturaldelta
 from rich.console import RenderableType
+from rich.text import Text
 
 from connectors.buckets import BucketError
-from connectors.warehouse.queries.reader import open_snapshot
-from connectors.warehouse.storage.durable import log_problem
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import Current, Record, current, current_snapshot
+from flows.cli.current import LEAST, Current, Record, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, FAIL, QUIET, WARN, Answer, clean, out, row, write_utf8
+from flows.cli.output.openmetrics import REASONS, metrics
+from flows.cli.output.terminal import DONE, Answer, finding_line, out, write_utf8
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LOST, list_findings
 from flows.reporting.reader import Reader
-from flows.reporting.run_report import NO_DATA, RunReport, last_report
+from flows.reporting.run_report import NO_DATA, Data, RunReport, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
 from models.feeds import FEEDS
 from models.findings import Finding, Severity
-from models.runs import RUN_KINDS, RunState
+from models.runs import RunState
 
 _SQL = statements(__name__)
 
 # The rows about the data that --json has.
 _DATA = ("freshness", "stale", "undecided", "recent", "gaps")
 
-_COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new"), "changed": ("changed", "changed")}
+_SEVERITIES = {
+    RunState.FAILED: Severity.ACTION,
+    RunState.INTERRUPTED: Severity.ACTION,
+    RunState.PARTIAL: Severity.WARNING,
+}
 
 
-def read_status(settings: Settings, now: datetime) -> tuple[Record, dict[str, bool]]:
-    """Return the status as of `now` as a document, and each possible reason for attention, and whether it holds.
+def read_status(settings: Settings, now: datetime) -> Record:
+    """Return the status as of `now` as a document; its `attention` are those of REASONS that hold.
 
-    Raises BucketError, and WarehouseError, such as SnapshotMissing if there is neither a snapshot nor a run.
+    Raises BucketError, and WarehouseError, such as SnapshotMissing, if neither a snapshot nor a run can be read.
     """
-    snapshot, state = current_snapshot(settings), current(settings)
-    last, problem = state.last, log_problem(snapshot)
-    # A run that failed to start has no id: cron may repeat it for days, and no run has ended meanwhile.
-    ended = last if last and last["run_id"] is not None and last["ended_at"] is not None else None
-    found: Record = {"totals": None, "last_run": last, "last_ended_run": ended, "unresolved": []}
-    report = None
+    file, state = current_snapshot(settings), current(settings)
+    problem = report = totals = None
     try:
-        if problem is None:
-            report, read = _read_snapshot(settings, now, state)
-            found |= read
-    except (WarehouseUnusable, SnapshotUnreadable):
-        # The snapshot's path may be the cause of the failure.
-        if last is None or last["kind"] not in RUN_KINDS or last["run_id"] is not None:
+        with open_snapshot(file) as snapshot:
+            state = state.of(snapshot)
+            totals, report = _read_data(snapshot, settings, now)
+            runs = state.list_runs(snapshot, LEAST)
+    except (SnapshotMissing, SnapshotUnreadable, WarehouseUnusable) as error:
+        if not (state.runs or state.command or state.writing):
             raise
-    except SnapshotMissing:
-        if state.writing is None and last is None:
-            raise
-        if last is not None and last["published_at"] is not None:
-            raise SnapshotMissing(
-                f"There is no snapshot at {settings.snapshot}, but a run published one. Fix: `gramhouse publish`."
-            ) from None
-    data, findings = report.data if report else NO_DATA, list_findings(report) if report else ()
-    found |= {name: data[name] for name in _DATA} | {
-        "oldest_age_seconds": max((each["age_seconds"] or 0 for each in data["freshness"]), default=None),
-        "failures": [asdict(replace(each, usernames=())) for each in report.failure_groups] if report else [],
-        "findings": [asdict(finding) for finding in findings],
+        runs = [*state.runs]
+        # Before the first publication there is none.
+        if not isinstance(error, SnapshotMissing) or any(run["published_at"] for run in runs):
+            problem = str(error)
+    data = report.data if report else NO_DATA
+    last = next(iter(runs), None)
+    unresolved = [run for run in _find_unresolved(runs) if run is not last]
+    command = state.command if state.command and state.command["state"] != RunState.COMPLETE else None
+    shown = [("Last command", command)] if command else []
+    shown += [("Last run", last)] if last else []
+    shown += [("Earlier run", run) for run in unresolved]
+    problems = {
+        "status_file": state.problem,
         "snapshot_problem": problem,
         "unfinished_erasure": UNFINISHED if state.is_erasing else None,
-        "status_file": state.problem,
+    }
+    found = [
+        *_list_problems(state, problems, is_published=totals is not None),
+        *(_describe_run(title, run) for title, run in shown),
+        *(list_findings(report) if report else ()),
+        *_list_fresh(data),
+    ]
+    found.sort(key=lambda finding: [*Severity].index(finding.severity))
+    codes = {"failed" if each.code in LOST else each.code for each in found if each.severity is Severity.ACTION}
+    codes |= {"warning"} if codes - {*REASONS} else set()
+    return {
+        "attention": [reason for reason in REASONS if reason in codes],
+        "findings": [asdict(finding) for finding in found],
+        "totals": totals,
+        "last_run": last,
+        # A run that is in progress or was killed has no end.
+        "last_ended_run": next((run for run in runs if run["ended_at"] is not None), None),
+        "last_command": command,
+        "unresolved": unresolved,
         "writing": str(state.writing) if state.writing else None,
-        "last_command": state.other(),
+        "failures": [asdict(replace(each, usernames=())) for each in report.failure_groups] if report else [],
+        "oldest_age_seconds": max((each["age_seconds"] or 0 for each in data["freshness"]), default=None),
+        **problems,
+        **{name: data[name] for name in _DATA},
     }
-    shown, codes = (found["last_run"], found["last_command"], *found["unresolved"]), {each.code for each in findings}
-    states = {run["state"] for run in shown if run}
-    # It has ended but is not in the snapshot, and no process is running that could publish.
-    run = (found["last_run"] if state.writing is None and problem is None else None) or {"run_id": None}
-    has_ended = run["run_id"] is not None and run["state"] in {RunState.COMPLETE, RunState.PARTIAL}
-    reasons = {
-        "interrupted": RunState.INTERRUPTED in states,
-        "unpublished": has_ended and run.get("seq") is None,
-        "failed": RunState.FAILED in states or bool(codes & set(LOST)),
-        "warning": any(each.severity is Severity.ACTION for each in (report.warnings if report else ())),
-        **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown")},
-        "status_file": state.problem is not None,
-        "snapshot_log": problem is not None,
-        "unfinished_erasure": state.is_erasing,
-    }
-    return found | {"attention": [reason for reason, holds in reasons.items() if holds]}, reasons
 
 
-def _read_snapshot(settings: Settings, now: datetime, state: Current) -> tuple[RunReport | None, Record]:
-    with open_snapshot(settings.snapshot_file()) as snapshot:
-        reader = Reader(snapshot, now=now)
-        [totals] = reader.records(_SQL["totals"])
-        items = dict.fromkeys(sorted(FEEDS), 0) | totals.pop("items")
-        last = state.runs(snapshot, 1)
-        ended = [run for run in last if run["ended_at"] is not None] or reader.records(_SQL["last_ended"])
-        shown = {run["run_id"] for run in last}
-        if (report := last_report(reader)) is not None and settings.warehouse.exists():
-            # On another machine, the mapping of the settings is not that of syncs.
-            report = replace(report, mapping_pending=read_warehouse(snapshot.db).mapping != settings.media_mapping())
-        return report, {
-            "totals": totals | items,
-            "last_run": next(iter(last), None),
-            "last_ended_run": next(iter(ended), None),
-            "unresolved": [run for run in reader.records(_SQL["unresolved"]) if run["run_id"] not in shown],
-        }
+def _read_data(snapshot: Snapshot, settings: Settings, now: datetime) -> tuple[Record, RunReport | None]:
+    reader = Reader(snapshot, now=now)
+    [totals] = reader.records(_SQL["totals"])
+    items = dict.fromkeys(sorted(FEEDS), 0) | totals.pop("items")
+    if (report := last_report(reader)) is not None and settings.warehouse.exists():
+        # On another machine, the mapping of the settings is not that of syncs.
+        report = replace(report, mapping_pending=read_warehouse(snapshot.db).mapping != settings.media_mapping())
+    return totals | items, report
 
 
-def _describe_run(run: Record, title: str, done: str = DONE) -> tuple[str, str]:
-    """Return the mark and the line of a run; `done` is the mark of one that is complete."""
-    why = join(": ", ((run[name] or "").rstrip(".") for name in ("error_code", "detail")))
-    numbers = [count(run[name], *noun) for name, noun in _COUNTS.items() if run.get(name)]
-    fix = " Fix: run the same command to resume." if run["state"] == RunState.INTERRUPTED else ""
-    began = join(": ", (f"started {moment(run['started_at'])} UTC", ", ".join(numbers)))
-    mark = {RunState.COMPLETE: done, RunState.FAILED: FAIL, RunState.INTERRUPTED: FAIL}.get(run["state"], WARN)
-    state = f"{run['state']}{f' ({why})' if why else ''}"
-    return mark, f"{title}: {run_title(run['kind'], run['selection'])}: {state}, {began}.{fix}"
+def _find_unresolved(runs: Sequence[Record]) -> list[Record]:
+    """Return the runs, newest first, that failed or were interrupted, and that no later run has made up for.
+
+    A run does so if it is a sync of everything, or has the same kind and selection.
+    """
+    found, known = list[Record](), set[tuple[str, str | None]]()
+    for run in runs:
+        what, is_done = (run["kind"], run["selection"]), run["state"] in (RunState.COMPLETE, RunState.PARTIAL)
+        if what == ("sync", None) and is_done:
+            break
+        if is_done or run["state"] in (RunState.FAILED, RunState.INTERRUPTED):
+            found += [] if is_done or what in known else [run]
+            known.add(what)
+    return found
 
 
-def _describe_commands(found: Record) -> Iterator[tuple[str, str | None]]:
-    """Yield the marks and lines of what commands did, and of what is wrong with the files."""
-    last, has_snapshot = found["last_run"], found["totals"] is not None
-    if found["writing"]:
-        what = "the previous snapshot follows" if has_snapshot else "no snapshot has been published yet"
-        yield WARN, f"{found['writing']} is running; {what}."
-    yield FAIL, found["status_file"]
-    if found["last_command"]:
-        yield _describe_run(found["last_command"], "Last command")
-    yield FAIL, found["snapshot_problem"]
-    yield FAIL, found["unfinished_erasure"]
-    if last and (has_snapshot or last["run_id"]):
-        # Without a readable snapshot, the run is not marked as good.
-        yield _describe_run(last, "Last run", DONE if has_snapshot else WARN)
-    if has_snapshot and "unpublished" in found["attention"]:
-        yield FAIL, "The snapshot does not contain this run. Fix: correct the cause, then `gramhouse publish`."
-    yield from (_describe_run(run, "Earlier run") for run in found["unresolved"])
+def _list_problems(state: Current, problems: Record, *, is_published: bool) -> Iterator[Finding]:
+    """Yield who writes now, and what is wrong with the files."""
+    if state.writing:
+        what = "the previous snapshot follows" if is_published else "no snapshot has been published yet"
+        yield Finding("writing", Severity.WARNING, f"{state.writing} is running; {what}")
+    for name, problem in problems.items():
+        text, _, fix = (problem or "").partition(" Fix: ")
+        if text:
+            code = "snapshot_log" if name == "snapshot_problem" else name
+            yield Finding(code, Severity.ACTION, text.rstrip("."), fix.rstrip("."))
+    for run in state.runs[:1]:
+        has_ended = run["state"] in (RunState.COMPLETE, RunState.PARTIAL)
+        if has_ended and run["published_at"] is None and not state.writing:
+            fix = "correct the cause, then `gramhouse publish`"
+            yield Finding("unpublished", Severity.ACTION, "The snapshot does not contain the last run", fix)
 
 
-def _describe_data(found: Record) -> Iterator[tuple[str, str]]:
-    """Yield the marks and lines of the findings, and of how old the data are of which nothing is stale."""
-    for finding in (Finding(**each) for each in found["findings"]):
-        quiet = QUIET if finding.severity is Severity.INFORMATION else WARN
-        yield FAIL if finding.is_alarm or finding.code in LOST else quiet, finding.sentence()
-    for fact in found["freshness"]:
-        never, accounts = fact["never"], fact["accounts"]
-        if accounts and not fact["stale"]:
-            oldest = f"the oldest {naturaldelta(fact['age_seconds'])} ago"
-            rest = f"{never:,} never scanned to the end" if never else oldest
-            refreshed = f"{fact['surface']} refreshed within {span(fact['stale_after'])}"
-            text = f"{accounts - never:,} of {count(accounts, 'account')}: {refreshed}; {rest}"
-            yield WARN if never else DONE, f"{text}; the next is due {moment(fact['due_at'])} UTC."
-    for fact in found["recent"]:
+def _describe_run(title: str, run: Record) -> Finding:
+    """Return how a run, or another command, ended; the code is its state."""
+    detail, _, fix = (run["detail"] or "").partition(" Fix: ")
+    why = join(": ", (run["error_code"], detail.rstrip(".")))
+    what = join(" ", (f"{title}: {run_title(run['kind'], run['selection'])}: {run['state']}", why and f"({why})"))
+    resume = "run the same command to resume" if run["state"] == RunState.INTERRUPTED else ""
+    severity = _SEVERITIES.get(run["state"], Severity.INFORMATION)
+    text = f"{what}, started {moment(run['started_at'])} UTC"
+    return Finding(run["state"], severity, text, fix.rstrip(".") or resume)
+
+
+def _list_fresh(data: Data) -> Iterator[Finding]:
+    """Yield how old the data are of which nothing is stale."""
+    for fact in data["freshness"]:
+        if fact["accounts"] and not fact["stale"]:
+            never = f"{fact['never']:,} never scanned to the end" if fact["never"] else ""
+            whose = f"{fact['surface']} of {count(fact['accounts'], 'account')}"
+            text = f"{whose} refreshed within {span(fact['stale_after'])}"
+            rest = f"the oldest {naturaldelta(fact['age_seconds'])} ago; the next is due {moment(fact['due_at'])} UTC"
+            severity = Severity.WARNING if never else Severity.INFORMATION
+            yield Finding("fresh", severity, join("; ", (text, never, rest)))
+    for fact in data["recent"]:
         recent, full = naturaldelta(fact["recent"]), naturaldelta(fact["complete"])
-        ages = f"oldest recent scan {recent} ago, oldest full scan {full} ago"
-        yield DONE, f"{fact['surface']} of {count(fact['accounts'], 'account')}: {ages}."
+        whose = f"{fact['surface']} of {count(fact['accounts'], 'account')}"
+        text = f"{whose}: oldest recent scan {recent} ago, oldest full scan {full} ago"
+        yield Finding("recent", Severity.INFORMATION, text)
 
 
 def _describe(found: Record) -> Iterator[RenderableType]:
     """Yield the lines, what to act on first."""
-    for mark, text in sorted((*_describe_commands(found), *_describe_data(found)), key=lambda line: line[0] != FAIL):
-        if text:
-            yield row(mark, clean(text))
+    if not found["attention"]:
+        yield f"{DONE} Nothing requires action."
+    yield from (finding_line(Finding(**each)) for each in found["findings"])
     if totals := found["totals"]:
         items = (count(totals[name], feed.noun, name) for name, feed in sorted(FEEDS.items()))
         numbers = ", ".join((count(totals["accounts"], "account"), *items))
         yield f"[dim]The snapshot holds {numbers}; published {moment(totals['published_at'])} UTC.[/]"
 
 
-def report(settings: Settings, now: datetime) -> Answer:
+def report(settings: Settings, now: datetime, form: str = "text") -> Answer:
     """Return the status as of `now`, with the exit code 3 if something requires attention.
 
     Raises as `read_status` does.
     """
-    found, _ = read_status(settings, now)
-    return Answer(found, _describe(found), ExitCode.PARTIAL if found["attention"] else ExitCode.COMPLETE)
+    found = read_status(settings, now)
+    lines = _describe(found) if form == "text" else [Text(metrics(found))]
+    return Answer(found, lines, ExitCode.PARTIAL if found["attention"] else ExitCode.COMPLETE)
 
 
 def status(
@@ -202,18 +213,13 @@ def status(
     failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
     cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or snapshot.
     """
-    settings = partial(load, warehouse=warehouse, snapshot=snapshot)
-    if form == "text":
-        return report(settings(), SystemClock().now())
-    if as_json:
-        raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
-    from flows.cli.output.openmetrics import metrics
-
-    write_utf8()
+    if form == "openmetrics":
+        if as_json:
+            raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
+        write_utf8()
     try:
-        found, reasons = read_status(settings(), SystemClock().now())
+        return report(load(warehouse=warehouse, snapshot=snapshot), SystemClock().now(), form)
     except (SettingsError, WarehouseError, BucketError, OSError):
-        out.out(metrics(None, {}))
+        if form == "openmetrics":
+            out.out(metrics(None))
         raise
-    out.out(metrics(found, reasons))
-    return Answer(None, code=ExitCode.PARTIAL if found["attention"] else ExitCode.COMPLETE)

@@ -74,15 +74,13 @@ def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
     """Yield what a run would do: its scans by reason, and of few accounts each scan."""
     from flows.engine.plan import describe_plan
 
-    columns = {"feed": "surface", "scan": "scan", "why": "reason"}
-    if plan.scans:
-        yield from listing([*plan.groups(), *plan.of_catalogue()], columns | {"scans": "scans", "requests": "requests"})
+    if plan.groups():
+        yield from listing(plan.groups(), ("surface", "scan", "reason", "scans", "requests"))
     if 0 < len(plan.scans) <= _SHOWN:
-        columns = {"account": "ig_username", **columns, "requests": "requests"}
-        columns |= {"due": "due_at", "because": "due_reason"} if plan.is_due else {}
-        columns |= {"cooldown until": "resume_after", "account id": "account_id"}
+        dues = ("due_at", "due_reason") if plan.is_due else ()
+        columns = ("ig_username", "surface", "scan", "reason", "requests", *dues, "resume_after", "account_id")
         yield ""
-        yield from listing([asdict(scan) for scan in plan.scans], columns, prose=["account"])
+        yield from listing([asdict(scan) for scan in plan.scans], columns, prose=["ig_username"])
     yield describe_plan(plan)
 
 

@@ -3,15 +3,18 @@
 Only gauges without timestamps, because node_exporter's textfile collector rejects other features of OpenMetrics.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from operator import itemgetter
 from typing import Any
 
-from prometheus_client.core import CollectorRegistry, Gauge
-from prometheus_client.openmetrics.exposition import generate_latest
-
 from flows.cli.output.terminal import without_control_characters
+
+REASONS = (
+    *("interrupted", "unpublished", "failed", "warning", "stale", "removals_undecided", "long_cooldown"),
+    *("status_file", "snapshot_log", "unfinished_erasure"),
+)
+"""The reasons for attention: codes of findings. Any other finding that requires action is a warning."""
 
 _RUN_COUNTS = ("accounts", "pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
 
@@ -20,12 +23,13 @@ _Rows = Iterable[tuple[Any, ...]]
 _Metric = tuple[str, str, tuple[str, ...], _Rows]
 
 
-def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> Iterable[_Metric]:
+def _metrics(found: Mapping[str, Any] | None) -> Iterable[_Metric]:
     totals = None if found is None else found["totals"]
     yield "snapshot_readable", "1 if there is a snapshot that can be read.", (), [(int(totals is not None),)]
     if found is None:
         return
-    yield "attention", "1 for each reason that requires attention, else 0.", ("reason",), reasons.items()
+    reasons = [(reason, int(reason in found["attention"])) for reason in REASONS]
+    yield "attention", "1 for each reason that requires attention, else 0.", ("reason",), reasons
     # Not a run in progress: its time and counts would be missing until it ends, and if it is killed, for good.
     if run := found["last_ended_run"]:
         counts = ((name, run.get(name)) for name in _RUN_COUNTS)
@@ -35,32 +39,31 @@ def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> It
     if totals is None:
         return
     ages, stale = ([(each["surface"], each[name]) for each in found["freshness"]] for name in ("age_seconds", "stale"))
-    scans = Counter[tuple[str, str]]()
+    scans, ends = Counter[tuple[str, str]](), dict[tuple[str, str], float]()
     for each in found["failures"]:
-        scans[each["outcome"], each["error_code"]] += each["scans"]
-    # Of one cause, the last is what the metric has.
-    waiting = sorted(filter(itemgetter("resume_after"), found["failures"]), key=itemgetter("resume_after"))
-    ends = [(each["outcome"], each["error_code"], each["resume_after"].timestamp()) for each in waiting]
+        cause = each["outcome"], each["error_code"]
+        scans[cause] += each["scans"]
+        if each["resume_after"]:
+            ends[cause] = max(ends.get(cause, 0.0), each["resume_after"].timestamp())
     yield "accounts_token_expired", "Accounts whose token must be renewed.", (), [(totals["expired"],)]
     yield "stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", (), [(totals["stale_after"],)]
     yield "stale_accounts", "Accounts that should be fresh and are stale.", ("surface",), stale
     yield "oldest_age_seconds", "Age of the oldest that should be fresh.", ("surface",), ages
     what, of_cause = "Scans that are not complete, by outcome and error code.", ("outcome", "code")
     yield "incomplete_scans", what, of_cause, [(*cause, number) for cause, number in scans.items()]
-    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", of_cause, ends
+    what = "When the last cooldown of such scans ends."
+    yield "cooldown_until_timestamp_seconds", what, of_cause, [(*cause, end) for cause, end in ends.items()]
 
 
-def metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> str:
-    """Return the status as an OpenMetrics exposition; None is a status that cannot be read.
-
-    `reasons` are those of `attention`.
-    """
-    registry = CollectorRegistry()
-    for name, what, labels, rows in _metrics(found, reasons):
+def metrics(found: Mapping[str, Any] | None) -> str:
+    """Return the status as an OpenMetrics exposition; None is a status that cannot be read."""
+    lines = list[str]()
+    for name, what, labels, rows in _metrics(found):
         if known := [row for row in rows if row[-1] is not None]:
-            gauge = Gauge(f"gramhouse_{name}", what, labels, registry=registry)
+            lines += [f"# HELP gramhouse_{name} {what}", f"# TYPE gramhouse_{name} gauge"]
             for *values, number in known:
-                # An error code may be any text that the API sent.
-                (gauge.labels(*map(without_control_characters, values)) if values else gauge).set(number)
-    exposition: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
-    return exposition.decode().rstrip("\n")
+                # An error code may be any text that the API sent. JSON escapes what OpenMetrics does.
+                texts = (json.dumps(without_control_characters(value), ensure_ascii=False) for value in values)
+                pairs = ",".join(f"{label}={text}" for label, text in zip(labels, texts, strict=True))
+                lines.append(f"gramhouse_{name}{f'{{{pairs}}}' if pairs else ''} {float(number)}")
+    return "\n".join([*lines, "# EOF"])

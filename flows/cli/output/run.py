@@ -20,6 +20,7 @@ from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, moment, per_second, span
 from models.clock import Clock
+from models.findings import Severity
 from models.runs import RunState
 
 # Seconds between updates of the line on a terminal, and between lines elsewhere.
@@ -131,7 +132,7 @@ def describe_report(report: RunReport) -> Iterator[RenderableType]:
     head = f"{_MARKS[report.state]} [bold]{report.state.value}[/]"
     if is_failed and not report.pages and found:
         yield row(f"{head}:", clean(found[0].sentence()))
-        yield from (finding_line(finding) for finding in found[1:] if finding.is_alarm)
+        yield from (finding_line(finding) for finding in found[1:] if finding.severity is Severity.ACTION)
         return
     yield f"{head} in {span(report.seconds)}"
     yield from map(finding_line, found)

@@ -70,21 +70,21 @@ def table(
 
 def listing(
     rows: Sequence[Mapping[str, object]],
-    columns: Mapping[str, str],
-    styles: Mapping[str, str] = MappingProxyType({}),
+    names: Sequence[str],
+    *,
     prose: Collection[str] = (),
+    styles: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[RenderableType]:
-    """Yield a list; `columns` are the titles of the columns and the names of their values, `styles` those of values.
+    """Yield a list of these columns, without those that have no value; those of `prose` may be cut.
 
-    Columns without any value are left out. Times are in UTC. `prose` are the titles of columns that may be cut.
+    Times are in UTC. `styles` are those of values.
     """
-    filled = {title: name for title, name in columns.items() if any(row[name] not in (None, "") for row in rows)}
-    shown = [
-        Column(title, title in prose, any(isinstance(row[name], int | timedelta) for row in rows))
-        for title, name in filled.items()
+    filled = [name for name in names if any(row.get(name) not in (None, "") for row in rows)]
+    columns = [
+        Column(name, name in prose, any(isinstance(row.get(name), int | timedelta) for row in rows)) for name in filled
     ]
     return table(
-        shown, [[Text(_text(row[at]), styles.get(str(row[at]), "")) for at in filled.values()] for row in rows]
+        columns, [[Text(_text(row.get(name)), styles.get(str(row.get(name)), "")) for name in filled] for row in rows]
     )
 
 

@@ -161,20 +161,8 @@ def row(*cells: str) -> Table:
 
 
 def finding_line(finding: Finding) -> Table:
-    """Return a finding behind its mark: the cause, then the fix. What the owner of an account must do is no failure."""
-    is_others = finding.severity is Severity.ACTION and not finding.is_alarm
-    return row(WARN if is_others else _MARKS[finding.severity], clean(finding.sentence()))
-
-
-def check_line(finding: Finding) -> Table:
-    """Return the result of a check, which may be good."""
-    mark = DONE if finding.severity is Severity.INFORMATION else _MARKS[finding.severity]
-    return row(mark, f"[bold]{finding.code}[/]", clean(describe_check(finding)))
-
-
-def describe_check(finding: Finding) -> str:
-    """Return the cause and the fix; without one, an address or a path ends without a full stop."""
-    return f"{finding.text}. Fix: {finding.fix}." if finding.fix else finding.text
+    """Return a finding behind its mark: the cause, then the fix."""
+    return row(_MARKS[finding.severity], clean(finding.sentence()))
 
 
 def ask(question: str) -> bool:

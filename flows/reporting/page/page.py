@@ -10,11 +10,11 @@ from hashlib import sha256
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from connectors.warehouse.queries.reader import Snapshot
+from connectors.warehouse.queries.reader import Record, Snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.findings import list_findings
 from flows.reporting.page.charts import draw_columns
-from flows.reporting.reader import WEEKS, Reader, Record
+from flows.reporting.reader import WEEKS, Reader
 from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, run_title, span
 from models import release
@@ -48,7 +48,7 @@ def make_page(
 ) -> Page:
     """Return the page for an open snapshot, these accounts (empty: all) and surfaces, with `weeks` on its time axes.
 
-    It depends only on these and the installed version. Raises SnapshotUnreadable and SettingsError as Reader does.
+    It depends only on these and the installed version. Raises SnapshotUnreadable and SelectionError as Reader does.
     """
     surfaces = sorted(surfaces)
     reader = Reader(snapshot, accounts, surfaces=surfaces)

@@ -49,7 +49,7 @@ def write_page(
     """Write the report of a snapshot to `path`, and return it.
 
     `accounts`, `surfaces` and `weeks` are those of `make_page`. Raises SnapshotMissing, SnapshotUnreadable and
-    WarehouseUnusable, and SettingsError for an unusable path or account.
+    WarehouseUnusable, SettingsError for an unusable path, and SelectionError for an account that is not there.
     """
     with open_snapshot(snapshot) as opened:
         check_place(path)

@@ -34,7 +34,7 @@ SELECT
     gh_item.first_seen_at,  -- When a sync first saw it.
     gh_row.valid_from AS content_changed_at  -- When its content, without counts, had last changed.
     {inferred}
-FROM {schema}.media_history AS gh_row
+FROM main.media_history AS gh_row
 JOIN core.media AS gh_item USING (account_id, surface, media_id)
 LEFT JOIN gh_count USING (account_id, surface, media_id)
 LEFT JOIN gh_event USING (account_id, surface, media_id)

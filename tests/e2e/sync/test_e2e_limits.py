@@ -53,7 +53,7 @@ def test_only_a_person_shortens_a_wait_of_more_than_a_day(
     operator: Operator, service: Api, limited: Literal["accounts", "media"]
 ) -> None:
     service.script.replace([Rule(refuse("rate_limited", 1_767_323_045), limited, nth=2)])
-    page, hint = operator.folder / "report.html", "`gramhouse doctor --repair`"
+    page, hint = operator.folder / "report.html", "`gramhouse doctor --repair --yes`"
     report = operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_REPORT=str(page))
     assert [hint in group["hint"] for group in report["failure_groups"]] == [True]
     # On the page, what is between backticks is code.

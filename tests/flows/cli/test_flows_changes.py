@@ -56,13 +56,14 @@ def found(changes: Cli, *arguments: str) -> dict[str, Any]:
 def test_the_changes_of_the_last_run_are_listed(changes: Cli) -> None:
     code, out, err = changes("changes")
     assert (code, err) == (0, "")
-    assert [" ".join(line.split()) for line in out.splitlines()[1:]] == [
-        "renamed anna → ann",
-        "changed ann posts 1 three https://p.example/1/ caption",
-        "changed ann posts 2 children",
-        "new ben posts 1 one https://p.example/1/",
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "Run 3 (began 2026-03-03 02:00 UTC): 2 changed, 1 new",
+        "run_seq change account surface media_id columns caption permalink",
+        "3 renamed anna → ann",
+        "3 changed ann posts 1 caption three https://p.example/1/",
+        "3 changed ann posts 2 children",
+        "3 new ben posts 1 one https://p.example/1/",
     ]
-    assert out.startswith("Run 3 (sync, began 2026-03-03 02:00 UTC): 2 changed, 1 new\n")
 
 
 def test_unfinished_runs_before_the_last_one_are_listed_with_it(
@@ -85,12 +86,10 @@ def test_unfinished_runs_before_the_last_one_are_listed_with_it(
         run(days, 96, state=RunState.PARTIAL)
         assert listed() == [(2, "1"), (2, "4"), (1, "1"), (1, "2")]
         assert ask(tmp_path / "s.duckdb", query)[0][2:5] == ("1", "changed", ["caption"])
-        out = run_cli("changes")[1].splitlines()
-        assert out[0] == "The last run, and the unfinished runs before it: runs 1 to 4."
-        assert out[-1] == "2 runs without changes are not shown."
+        assert run_cli("changes")[1].startswith("Run 1 to 4 (began 2026-03-01 02:00 UTC): 1 changed, 3 new\n")
         run(days, 120)
         assert listed() == []
-        assert run_cli("changes")[1] == "Run 5 (sync, began 2026-03-06 02:00 UTC): no changes of items\n"
+        assert run_cli("changes")[1] == "Run 5 (began 2026-03-06 02:00 UTC): no changes of items\n"
         # One that ended but was not published is resumed by the next one, which finds nothing more.
         run(days, 144, (POSTS, [ONE, TWO, {"id": "4"}]), published=False)
         run(days, 145)
@@ -107,8 +106,8 @@ def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:
     ]  # fmt: skip
     assert [run["seq"] for run in since["runs"]] == [3, 2]
     out = changes("changes", "--since-run", "2", "--values").stdout
-    assert "/1/  caption: one → two, like_count: 1 → 2\n" in out
-    assert "2  like_count: 1 → 5\n" in out
+    assert "posts 1  caption: one → two, like_count: 1 → 2\n" in out
+    assert "posts 2  like_count: 1 → 5\n" in out
 
 
 def test_runs_are_selected_and_the_list_is_limited(changes: Cli) -> None:
@@ -122,11 +121,11 @@ def test_runs_are_selected_and_the_list_is_limited(changes: Cli) -> None:
         with pytest.raises(SettingsError, match=r"^--since '.*' is not a time"):
             since_time("--since", wrong, at(0))
     limited = changes("changes", "--since-run", "1", "--limit", "2").stdout
-    assert limited.endswith("The first 2 of 8 changes. List all with `--limit 8`.\n")
+    assert limited.endswith("The first 2 of 8 changes of items. List all with `--limit 8`.\n")
     assert len(found(changes, "--since-run", "1")["changes"]) == 8
     for arguments, message in (
         (["--since-run", "1", "--since", "2d"], "--since-run and --since exclude each other. Fix:"),
-        (["--account", "annn"], "has no account 'annn'. Did you mean ann? Fix:"),
+        (["--account", "annn"], "There is no account 'annn' in the warehouse. Did you mean ann? Fix:"),
         (["--since-run", "0"], "--since-run"),
     ):
         done = changes("changes", *arguments)

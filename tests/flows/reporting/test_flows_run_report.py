@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from connectors.warehouse.queries.outcomes import Example, FailureGroup
+from connectors.warehouse.queries.reader import Record
 from connectors.warehouse.storage.statements import statements
-from flows.reporting.reader import Record
 from flows.reporting.run_report import Data, RunReport, read_data
 from models.runs import OutcomeKind
 from tests.api.asked import Asked

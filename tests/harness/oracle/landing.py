@@ -3,13 +3,12 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from tests.harness.oracle.feed import Listed
 from tests.harness.oracle.reading import Item, content, id_of, is_item, published
 from tests.harness.oracle.tables import CATALOGUE, Accounts, Media, Partition, Scan
 
@@ -19,6 +18,10 @@ _ACCOUNT = {
     "public_id": re.compile(r"[A-Za-z0-9]{12,16}"),
     "status": re.compile(r".*"),
 }
+
+
+# The first posts of a scan may be pinned.
+_PINS = 3
 
 
 def shown(body: bytes) -> str:
@@ -45,12 +48,6 @@ def is_account(item: object) -> bool:
     return isinstance(item, dict) and all(
         isinstance(item.get(name), str) and pattern.fullmatch(item[name]) for name, pattern in _ACCOUNT.items()
     )
-
-
-def listed(items: Iterable[Any]) -> list[Listed]:
-    """Return the ids and publication times of a page's items."""
-    objects = (item if is_item(item) else {} for item in items)
-    return [(id_of(item), published(item)) for item in objects]
 
 
 @dataclass
@@ -84,8 +81,8 @@ class Warehouse:
         page, count = parsed(body), self.counts.setdefault(process, Counter())
         items = self.kept(page["items"])
         count.update(pages=1, items=len(items))
-        scan.items += len(items)
         for item in items:
+            scan.items += 1
             if partition == CATALOGUE:
                 self._account(scan, item, at)
             else:
@@ -105,10 +102,11 @@ class Warehouse:
 
     def end_run(self, process: int, *, accepts: bool, lists: bool) -> None:
         """Remove what two scans missed; `lists`: the run lists the catalogue."""
-        count, closed = self.counts.setdefault(process, Counter()), self.media.closed.get(CATALOGUE)
+        count = self.counts.setdefault(process, Counter())
+        ended_at, _ = self.media.closed.get(CATALOGUE, (None, None))
         removed, self.lacks_many = self.media.remove(accepts=accepts)
         count["removed"] += removed
-        count["accounts_removed"] += self.accounts.remove(closed.complete_at if closed else None, accepts=accepts)
+        count["accounts_removed"] += self.accounts.remove(ended_at, accepts=accepts)
         self.lacks_many |= (lists and self.accounts.lacks_many) or self.media.contradicts_itself
 
     def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
@@ -135,7 +133,8 @@ class Warehouse:
             self._reject(partition, item)
             return
         key = (*partition, media_id)
-        scan.seen.add(key)
+        if scan.items > _PINS and (when := published(item)):
+            scan.read_to = min(when, scan.read_to or when)
         count.update(self.media.see(key, item, scan, self.landed, at))
 
     def forget(self, account: str) -> None:

@@ -179,10 +179,3 @@ def _levels(value: object) -> int:
 def published(item: Item) -> datetime | None:
     """Return when an item was published."""
     return canonical(item, "published_at")  # type: ignore[no-any-return]
-
-
-def children(item: Item) -> list[tuple[int, str | None, str | None]]:
-    """Return position, id and type of an item's children, if they are a list of objects."""
-    found = next((one for path in BUILT_IN.children if isinstance(one := at(item, path), list) and one), [])
-    names = [(_id_path(child), canonical(child, "media_type")) for child in found]
-    return [(n, path and text_of(at(found[n], path)), kind) for n, (path, kind) in enumerate(names)]

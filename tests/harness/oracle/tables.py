@@ -2,12 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
-from zlib import crc32
 
-from tests.harness.oracle.feed import Closed, Feed, completed
 from tests.harness.oracle.reading import Item, canonical, content, counts, published
 
 # Account and surface, both empty for the catalogue; with an item's id.
@@ -21,28 +19,23 @@ _CONFIRM, _CONFIRM_ACCOUNT = timedelta(hours=1), timedelta(hours=12)
 _UNASKED, _SMALL = 10, 20
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(kw_only=True)
 class Scan:
     """A scan, whose first page was the `began`th of all to land; `following` is the cursor of the next page.
 
-    It began between `earliest` and `started`, in process `begun_in`; `process` landed its last page so far. It
-    `decides` unless it has a record without a readable id, or items of one id that differ in time or permalink.
-    `known_landed`: the landing that closed the scan whose posts it may stop at; None for a full scan.
+    Process `process` landed its last page so far, and `ended_in` closed it. It `decides` unless it has a record without
+    a readable id, or items of one id that differ in time or permalink. `read_to`: it has read posts down to this time,
+    apart from the first three, which may be pinned.
     """
 
-    earliest: datetime
     started: datetime
-    begun_in: int
     process: int
     began: int = 0
     pages: int = 0
     items: int = 0
     rejected: int = 0
     decides: bool = True
-    seen: set[Key] = field(default_factory=set)
-    feed: Feed = field(default_factory=Feed)
-    share: float | None = None
-    known_landed: int | None = None
+    read_to: datetime | None = None
     following: str | None = None
     cursors: set[str] = field(default_factory=set)
     recent: bool = False
@@ -56,14 +49,12 @@ class Scan:
 class Listed:
     """A row that scans list or miss: `missed_at` is the end of the first scan that missed it.
 
-    `is_confirmed`: another scan, late enough, missed it too. The `seen`th page of all listed it last, and the
-    `present`th first, or again after its removal.
+    `is_confirmed`: another scan, late enough, missed it too. The `seen`th page of all listed it last.
     """
 
     first_seen_at: datetime
     last_seen_at: datetime
     seen: int
-    present: int
     missed_at: datetime | None = None
     is_confirmed: bool = False
     removed_at: datetime | None = None
@@ -71,7 +62,7 @@ class Listed:
     def see(self, landed: int, at: datetime) -> bool:
         """List a row in a page; return whether it was removed. Any sighting clears what scans missed."""
         is_gone = self.removed_at is not None
-        self.seen, self.last_seen_at, self.present = landed, at, landed if is_gone else self.present
+        self.seen, self.last_seen_at = landed, at
         self.missed_at, self.is_confirmed, self.removed_at = None, False, None
         return is_gone
 
@@ -104,7 +95,6 @@ class Account(Listed):
     public_id: str
     status: str
     since: datetime
-    scan: object
 
     @property
     def token_expired_since(self) -> datetime | None:
@@ -131,11 +121,11 @@ class Accounts:
         """Process a listed account. An unknown status is kept; of several records in one catalogue the first counts."""
         row, names = self.rows.get(account_id), {name: item[name] for name in ("ig_username", "public_id", "status")}
         if row is None:
-            first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed, "present": landed}
-            self.rows[account_id] = Account(**names, **first, since=at, scan=scan)
+            first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed}
+            self.rows[account_id] = Account(**names, **first, since=at)
             self._begin(account_id, item["status"], at)
             return
-        row.scan, before, is_repeated = scan, row.status, row.seen >= scan.began
+        before, is_repeated = row.status, row.seen >= scan.began
         if not is_repeated:
             vars(row).update(names)
         if row.see(landed, at) or row.status != before:
@@ -196,14 +186,17 @@ class Row(Listed):
 
 @dataclass
 class Media:
-    """All items ever listed. `closed` are the last closed scans, `ended` the landings that closed them."""
+    """All items ever listed. `closed` are the ends of the last full scan and of the last recent one since.
+
+    `began` and `ended` are the first and the last landing of the last closed scan.
+    """
 
     rows: dict[Key, Row] = field(default_factory=dict)
     superseded: list[tuple[Key, datetime, datetime, Item]] = field(default_factory=list)
     changes: list[tuple[Key, Item, datetime]] = field(default_factory=list)
     undecided: dict[Partition, datetime] = field(default_factory=dict)
     contradictions: list[tuple[Partition, int]] = field(default_factory=list)
-    closed: dict[Partition, Closed] = field(default_factory=dict)
+    closed: dict[Partition, tuple[datetime, datetime | None]] = field(default_factory=dict)
     ended: dict[Partition, int] = field(default_factory=dict)
     began: dict[Partition, int] = field(default_factory=dict)
 
@@ -211,7 +204,7 @@ class Media:
         """Process a listed item; return the counts it belongs to: added, or changed and returned."""
         row = self.rows.get(key)
         if row is None:
-            first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed, "present": landed}
+            first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed}
             self.rows[key] = Row(payload=payload, shown=payload, changed_at=at, content_changed_at=at, **first)
             self.changes.append((key, payload, at))
             return ["added"]
@@ -236,7 +229,7 @@ class Media:
             for key, row in self.rows.items()
             if key[:2] == partition and row.removed_at is None and row.seen < scan.began
             # A recent scan covers posts that were published after the last one that it read.
-            if not scan.recent or ((when := published(row.shown)) and when > (scan.feed.read_to or when))
+            if not scan.recent or ((when := published(row.shown)) and when > (scan.read_to or when))
         ]
         expired = 0
         for row in missed if scan.decides else ():
@@ -251,20 +244,9 @@ class Media:
             self.undecided.setdefault(partition, at)
         elif not scan.recent:
             self.undecided.pop(partition, None)
-        self._close(partition, scan, at)
+        self.closed[partition] = (self.closed[partition][0], at) if scan.recent else (at, None)
         self.began[partition], self.ended[partition] = scan.began, landed
         return expired
-
-    def _close(self, partition: Partition, scan: Scan, at: datetime) -> None:
-        before = self.closed.get(partition)
-        if scan.recent:
-            assert before is not None, "a recent scan of a partition without a full scan"
-            self.closed[partition] = replace(before, recent_at=at, covered_from=scan.feed.read_to)
-            return
-        # The next full scans of all accounts are spread.
-        share = scan.share or (1 + crc32(partition[0].encode())) / 2**32
-        is_posts = partition[1] == "posts"
-        self.closed[partition] = completed(before, scan.feed, pages=scan.pages, at=at, share=share, is_posts=is_posts)
 
     def _too_many(self, what: str) -> set[str]:
         """Return the accounts of which so many items are missed, or confirmed, that a run does not remove them."""
@@ -291,12 +273,6 @@ class Media:
         return any(
             self.began.get(one, landed + 1) <= landed <= self.ended.get(one, 0) for one, landed in self.contradictions
         )
-
-    def known(self, partition: Partition) -> set[str]:
-        """Return the ids that a closed scan has seen and that are not removed."""
-        end = self.ended.get(partition, 0)
-        rows = ((key, row) for key, row in self.rows.items() if key[:2] == partition and row.removed_at is None)
-        return {key[2] for key, row in rows if row.present <= end}
 
 
 def _identity(item: Item) -> tuple[object, object]:

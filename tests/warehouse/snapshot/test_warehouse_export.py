@@ -111,12 +111,12 @@ def test_sqlalchemy_reflects_tables_columns_and_comments(made: Path) -> None:
 
 def test_every_table_and_view_is_a_file_sorted_by_account(truth: dict[str, Rows], snapshot: Path) -> None:
     folder = snapshot.parent / "ex'port"
-    exported = export(snapshot, folder)
+    published_at, exported = export(snapshot, folder)
     assert {*TABLES} == truth.keys()
-    assert exported.published_at == at(3)
+    assert published_at == at(3)
     written = contents(folder)
     assert written.keys() == {f"{name}.parquet" for name in truth}
-    assert {table.name: (table.rows, table.bytes) for table in exported.tables} == {
+    assert {table["name"]: (table["rows"], table["bytes"]) for table in exported} == {
         name: (len(rows), len(written[f"{name}.parquet"])) for name, rows in truth.items()
     }
     group = pq.read_metadata(folder / "media.parquet").row_group(0)
@@ -132,7 +132,7 @@ def test_an_earlier_export_and_the_remains_of_a_killed_one_are_replaced(snapshot
     (draft / "half.parquet").write_text("half")
     with duckdb.connect(str(snapshot)) as db:
         db.execute("DROP TABLE media_hand; DELETE FROM core.media")
-    tables = {table.name: table.rows for table in export(snapshot, folder).tables}
+    tables = {table["name"]: table["rows"] for table in export(snapshot, folder)[1]}
     assert {path.name for path in folder.iterdir()} == {"notes.txt", *(f"{name}.parquet" for name in tables)}
     assert ("media_hand" in tables, tables["media"], draft.exists()) == (False, 0, False)
 

@@ -30,10 +30,8 @@ def asked(snapshot: Path, query: str) -> list[Row]:
 def test_raw_media_has_the_newest_bytes_of_each_item(snapshot: Path) -> None:
     with open_snapshot(snapshot, with_raw=True) as opened:
         found = opened.query("FROM Raw_Media ORDER BY media_id")
-    assert found.columns == (
-        "account_id", "surface", "media_id", "seen_at", "run_id", "correlation_id", "payload",
-    )  # fmt: skip
-    assert [(row["media_id"], row["payload"], row["seen_at"]) for row in found.records()] == [
+    assert [*found[0]] == ["account_id", "surface", "media_id", "seen_at", "run_id", "correlation_id", "payload"]
+    assert [(row["media_id"], row["payload"], row["seen_at"]) for row in found] == [
         ("1", '{"id": "1", "caption": "b", "likes": 2}', minute(48)), ("2", '{"id": "2"}', minute(0)),
     ]  # fmt: skip
     joined = "SELECT m.caption, r.payload->>'likes' FROM media AS m JOIN raw_media AS r USING (media_id) ORDER BY 1"
@@ -90,9 +88,9 @@ def test_each_landing_is_read_once_after_a_compaction_and_none_that_came_later(d
 
 
 def test_an_export_hands_over_all_versions(snapshot: Path, tmp_path: Path) -> None:
-    tables = {table.name: table for table in export(snapshot, tmp_path / "out", with_raw=True).tables}
-    assert (tables["raw_versions"].kind, tables["raw_versions"].rows) == ("raw", 4)
+    tables = {table["name"]: table for table in export(snapshot, tmp_path / "out", with_raw=True)[1]}
+    assert (tables["raw_versions"]["kind"], tables["raw_versions"]["rows"]) == ("raw", 4)
     rows = pq.read_table(tmp_path / "out" / "raw_versions.parquet").to_pylist()
     assert rows[0]["payload"] == '{"id": "1", "caption": "\\u00e9"}'
     assert max(row["seen_at"] for row in rows) == at(48 + 1 / 60)
-    assert "raw_versions" not in {table.name for table in export(snapshot, tmp_path / "out").tables}
+    assert "raw_versions" not in {table["name"] for table in export(snapshot, tmp_path / "out")[1]}

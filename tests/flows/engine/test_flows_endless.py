@@ -1,0 +1,116 @@
+"""Scans without an end: what is noticed, when, and what is remembered."""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from connectors.source.endpoints import ACCOUNTS
+from connectors.source.errors import SKIP, ApiError
+from connectors.source.pagination import Memory
+from connectors.source.responses import Response
+from connectors.source.retry import Attempts
+from flows.engine.scan import MOST_EMPTY, MOST_REPEATED, Scan
+from models.api import Page
+from models.checkpoint import Checkpoint, Post
+from models.partition import media
+from models.selection import ChosenAccount
+from tests.clocks import START
+
+Listed = tuple[str | None, Sequence[str]]
+FRESH = Checkpoint(media("anna", "stories"), "scan", "run", START, START)
+
+
+def begin(cursor: str | None = None, **progress: Any) -> Scan:  # noqa: ANN401 - fields of a checkpoint
+    scan = Scan(ChosenAccount("anna"), FRESH, FRESH, Attempts(50))
+    scan.continue_at(replace(FRESH, cursor=cursor, **progress))
+    return scan
+
+
+def follow(scan: Scan, pages: Iterable[Listed]) -> tuple[int, str]:
+    """Follow pages, each a next cursor and the ids of its items; return how many were accepted, and the error."""
+    number = 0
+    for number, (cursor, ids) in enumerate(pages):
+        try:
+            page = Page(b"", [each.encode() for each in ids], cursor, frozenset())
+            posts = [Post(each, None) for each in ids]
+            scan.follow(Response(ACCOUNTS, page, "C"), posts, lookback=timedelta(), at=START)
+        except ApiError as error:
+            failure = error.failure
+            assert (failure.operation, failure.correlation_id) == (ACCOUNTS, "C")
+            assert (failure.disposition, failure.outcome) == (SKIP, "failed")
+            return number, failure.code
+    return number + 1, ""
+
+
+def endless(ids: Iterable[Sequence[str]]) -> Iterable[Listed]:
+    return ((f"c{number}", each) for number, each in enumerate(ids))
+
+
+@pytest.mark.parametrize(
+    ("start", "cursors", "accepted"),
+    [(None, "aa", 1), (None, "aba", 2), (None, "abcdb", 4), ("a", "ba", 1), ("a", "a", 0)],
+)
+def test_a_page_with_a_repeated_cursor_fails_immediately(start: str | None, cursors: str, accepted: int) -> None:
+    pages = [(cursor, [str(number)]) for number, cursor in enumerate(cursors)]
+    assert follow(begin(start), pages) == (accepted, "cursor_loop")
+
+
+def test_cursors_are_compared_exactly() -> None:
+    scan = begin()
+    assert follow(scan, [(cursor, ()) for cursor in ("A", "a", " a", "ä", "a" * 1024)]) == (5, "")
+    assert {len(digest) for digest in scan.cursors} == {16}
+    assert follow(scan, [("ä", ())]) == (0, "cursor_loop")
+
+
+@pytest.mark.parametrize(
+    ("scan", "ids", "accepted"),
+    [
+        (begin(), repeat(("1", "2")), MOST_REPEATED),
+        (begin(), chain([("1",), ("2",), ("3",)], repeat(("3", "1"))), 2 + MOST_REPEATED),
+        (begin(), repeat(()), MOST_EMPTY - 1),
+        (begin(), chain([("1",)], ((), ("1",)) * 9, repeat(("1",))), 19),
+        # Pages that an earlier process saw in vain count.
+        (begin("before", repeated_pages=6), repeat(()), MOST_EMPTY - 1),
+        (begin("before", empty_pages=MOST_EMPTY - 2), repeat(()), 1),
+    ],
+    ids=["the same page", "some of the same items", "empty pages", "empty pages between", "resumed", "resumed, empty"],
+)
+def test_a_listing_without_an_end_fails(scan: Scan, ids: Iterable[Sequence[str]], accepted: int) -> None:
+    assert follow(scan, endless(ids)) == (accepted, "cursor_no_progress")
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [("1",), *[("1",)] * (MOST_REPEATED - 1), ("2",), *[("1", "2")] * (MOST_REPEATED - 1), ("3",)],
+        [("1",), *[()] * (MOST_EMPTY - 1), ("2",), *[()] * (MOST_EMPTY - 1), ("3",)],
+    ],
+    ids=["new in time", "not empty in time"],
+)
+def test_a_scan_that_makes_progress_in_time_goes_on(ids: list[tuple[str, ...]]) -> None:
+    assert follow(begin(), endless(ids)) == (len(ids), "")
+    scan = begin(repeated_pages=MOST_REPEATED - 1)
+    scan.seen.remember("1")
+    assert follow(scan, [(None, ["1"])]) == (1, ""), "the last page may have nothing new"
+
+
+def test_another_process_continues_with_the_memory_of_a_scan() -> None:
+    """Its hashes of texts differ."""
+    imports = "import pickle, sys; from connectors.source.pagination import Memory; memory = Memory();"
+    script = f"{imports} memory.remember(chr(0xd800)); sys.stdout.buffer.write(pickle.dumps(memory))"
+    memory = pickle.loads(subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout)
+    assert not memory.remember("\ud800")
+
+
+def test_a_memory_is_bounded_and_holds_a_thousand_full_pages() -> None:
+    memory = Memory()
+    assert all(memory.remember(str(number)) for number in range(250_000))
+    assert not any(memory.remember(str(number)) for number in range(200_000, 250_000))
+    assert len(memory.recent) + len(memory.older) <= 100_000
