@@ -65,5 +65,4 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
         await run.settle_rest()
         await steps.merge(run)
         report = await close_run(run)
-        published = None if report.publish_refusal else await steps.publish(run)
-        return await complete_report(run, report, published)
+        return await complete_report(run, report, await steps.publish(run))

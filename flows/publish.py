@@ -32,7 +32,7 @@ async def publish(options: PublishOptions | None = None) -> State[Any]:
     chosen = (options or PublishOptions()).model_dump()
 
     async def work() -> State[Any]:
-        with record_failed_start("publish", chosen):
+        with record_failed_start("publish", chosen["warehouse"]):
             settings = load(**chosen)
         size = await publish_now(settings)
         return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).")

@@ -9,10 +9,6 @@ from typing import Final
 from models.findings import Finding, Severity
 from models.partition import Partition
 
-# The warning of a run that did not publish, because the file at the snapshot's path is not its warehouse's, or a column
-# to hide does not exist.
-NOT_REPLACED = "snapshot_not_replaced"
-
 RUN_KINDS: Final = ("sync", "backfill")
 """The commands that are runs. Others have no id in the state's runs."""
 

@@ -1,6 +1,7 @@
 """The operator of tests: runs gramhouse's commands in this process, or as processes."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -22,7 +23,6 @@ from connectors.state.inbox import read_landings
 from connectors.warehouse.queries.raw_media import add_raw_media
 from connectors.warehouse.queries.reader import mentions_raw_media
 from flows.cli.app import main
-from flows.reporting.progress import notices
 from models.landing import Landing
 from tests.api.server import Api
 
@@ -76,7 +76,7 @@ def run_here(*arguments: str) -> Done:
     out, err = _Stream(sys.stdout), _Stream(sys.stderr)
     with (
         patch.object(sys, "argv", ["gramhouse", *arguments]),
-        patch.object(notices, "handlers", list(notices.handlers)),
+        patch.object(logging.getLogger(), "handlers", list(logging.getLogger().handlers)),
         redirect_stdout(out),
         redirect_stderr(err),
         pytest.raises(SystemExit) as exited,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from flows.config.setting_sources import PREFIX, limits, number_range
+from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 
 _HEAD = "| setting | default | |\n|---|---|---|\n"
@@ -15,7 +15,7 @@ _HEAD = "| setting | default | |\n|---|---|---|\n"
 def markdown() -> str:
     """Return the table in Markdown, a row for each setting: its variable, its default, its description and range."""
     return _HEAD + "".join(
-        f"| `{PREFIX}{name.upper()}` | {_default(field)} | {field.description}{_limits(field)} |\n"
+        f"| `{PREFIX}{name.upper()}` | {_default(field)} | {field.description} |\n"
         for name, field in Settings.model_fields.items()
     )
 
@@ -24,10 +24,6 @@ def _default(field: FieldInfo) -> str:
     if field.default in {None, ()}:
         return ""
     return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
-
-
-def _limits(field: FieldInfo) -> str:
-    return f" A number {number_range(field)}." if limits(field) else ""
 
 
 if __name__ == "__main__":

@@ -95,13 +95,6 @@ def last_landing(connection: Connection) -> int:
     return int(connection.exec_driver_sql("SELECT coalesce(max(seq), 0) FROM inbox").scalar_one())
 
 
-def landed_runs(connection: Connection) -> tuple[str, ...]:
-    """Return the runs that landed pages which are not merged, in their order."""
-    run_id = "json_extract(entry, '$.page.run_id')"
-    query = f"SELECT {run_id} FROM inbox WHERE {run_id} IS NOT NULL GROUP BY 1 ORDER BY min(seq)"  # noqa: S608
-    return tuple(connection.exec_driver_sql(query).scalars())
-
-
 def delete_landings(connection: Connection, last: int) -> None:
     """Delete the landings up to this number, because they are merged."""
     connection.exec_driver_sql("DELETE FROM inbox WHERE seq <= ?", (last,))

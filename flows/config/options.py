@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from flows.config.setting_sources import PREFIX, limits, refuse
-from flows.config.settings import Settings
+from flows.config.setting_sources import PREFIX, refuse
+from flows.config.settings import Settings, limits
 from models.checkpoint import RunKind, SyncMode
 from models.feeds import SURFACES
 from models.selection import Selection, SelectionError

@@ -47,17 +47,18 @@ async def list_accounts(run: Run) -> Outcome | None:
     if scan.checkpoint.pages and not run.is_too_old(scan):
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await warehouse.read(find_listed_accounts, scan.checkpoint)
-        run.add(ChosenAccount(listed_as, status, surfaces) for listed_as, status in found)
+        run.batcher.add(ChosenAccount(listed_as, status, surfaces) for listed_as, status in found)
     rejected, outcome = list[RejectedRecord](), None
 
     def add(page: Page) -> None:
-        run.add(ChosenAccount(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
+        run.batcher.add(ChosenAccount(one.id, one.status, surfaces, one.ig_username) for one in page.accounts)
         rejected.extend(page.rejected)
 
+    scan.on_page = add
     with suppress(RequestsSpent):
-        outcome = await run.scan_partition(scan, run.budget(CATALOGUE_SCOPE), add)
-    run.add(await _known(warehouse, rejected, surfaces))
-    run.end_listing()
+        outcome = await run.scan_partition(scan, run.budget(CATALOGUE_SCOPE))
+    run.batcher.add(await _known(warehouse, rejected, surfaces))
+    run.batcher.close()
     return outcome
 
 

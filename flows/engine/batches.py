@@ -3,8 +3,12 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
+from flows.engine.choosing import Choice
+from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
+from models.cadence import keep_due, sort_overdue
 from models.feeds import SURFACES
 from models.partition import CATALOGUE, Partition, media
 from models.selection import ChosenAccount
@@ -34,18 +38,20 @@ class Batch:
 class AccountBatcher:
     """Divides listed accounts into batches, and knows which of their partitions have no outcome yet.
 
-    An account that is listed more than once is scanned once per run. If the batcher `waits_for_all`, they are one
-    batch, which is formed when all are listed: then they are scanned in their order. None follows the last batch.
+    An account that is listed more than once is scanned once per run. With --due only what is due of them is. If the
+    number of requests is limited, all are one batch, the most overdue first. None follows the last batch.
     """
 
-    def __init__(self, progress: Progress, *, has_catalogue: bool = True, waits_for_all: bool = False) -> None:
-        """Count the accounts in the progress of a run, of which the catalogue may be a partition, too."""
-        self.waiting: list[ChosenAccount] = []
+    def __init__(self, request: RunRequest, choice: Choice, progress: Progress, *, now: datetime) -> None:
+        """Count the accounts in the progress of a run that begins now."""
         self.batches = asyncio.Queue[Batch | None]()
+        self._request = request
+        self._choice = choice
         self._progress = progress
-        self._waits_for_all = waits_for_all
+        self._now = now
+        self._waiting: list[ChosenAccount] = []
         # The surfaces of each account that have no outcome; the catalogue's account and surface are "".
-        self._due: dict[str, tuple[str, ...]] = {"": ("",)} if has_catalogue else {}
+        self._due: dict[str, tuple[str, ...]] = {"": ("",)} if choice.lists_catalogue else {}
 
     @property
     def listed(self) -> int:
@@ -54,25 +60,30 @@ class AccountBatcher:
 
     def add(self, accounts: Iterable[ChosenAccount]) -> None:
         """Add listed accounts."""
+        if self._request.options.due:
+            scan_expired = self._request.settings.scan_expired
+            accounts = keep_due(accounts, self._choice.dues, now=self._now, scan_expired=scan_expired)
         for account in accounts:
             if account.account_id not in self._due:
                 self._due[account.account_id] = account.surfaces
-                self.waiting.append(account)
+                self._waiting.append(account)
                 self._progress.accounts += 1
-        if not self._waits_for_all and len(self.waiting) >= self.listed // _SHARE:
+        if not self._request.is_limited and len(self._waiting) >= self.listed // _SHARE:
             self._form_batches(max(_FULL_BATCH, self.listed // _SHARE))
 
     def close(self) -> None:
         """Signal that all accounts are listed: the remaining ones become a batch, however small."""
         self._progress.catalogue_complete = True
-        self._form_batches(max(1, len(self.waiting)))
+        if self._request.is_limited:
+            self._waiting = sort_overdue(self._waiting, self._choice.dues)
+        self._form_batches(max(1, len(self._waiting)))
         self.batches.put_nowait(None)
 
     def _form_batches(self, most: int) -> None:
-        before = self.listed - len(self.waiting)
-        for first in range(0, len(self.waiting), most):
-            self.batches.put_nowait(Batch(before + first + 1, tuple(self.waiting[first : first + most])))
-        self.waiting.clear()
+        before = self.listed - len(self._waiting)
+        for first in range(0, len(self._waiting), most):
+            self.batches.put_nowait(Batch(before + first + 1, tuple(self._waiting[first : first + most])))
+        self._waiting.clear()
 
     def settle(self, partition: Partition) -> None:
         """Note that a partition has its outcome."""

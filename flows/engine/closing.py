@@ -25,7 +25,7 @@ from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, RunReport, read_data
 from models.findings import Severity
-from models.runs import NOT_REPLACED, RunState, run_state
+from models.runs import RunState, run_state
 
 # How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.
 _ALL_OUTCOMES = timedelta(days=7)
@@ -48,17 +48,14 @@ async def close_run(run: Run) -> RunReport:
     stopped_by = run.stopped_by if run.stopped_by and run.stopped_by.disposition is Disposition.STOP else None
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
     groups = await warehouse.read(read_run_failures, run.run_id, now=run.began_at)
-    # Why it is not complete. The snapshot does not have a run that is not published, so it must be in the state.
-    causes = [(each.code, each.text) for each in warnings if each.code == NOT_REPLACED]
-    causes += [(stopped_by.code, stopped_by.message)] if stopped_by else []
+    # Why it is not complete.
+    causes = [(stopped_by.code, stopped_by.message)] if stopped_by else []
     causes += [(group.error_code, group.detail) for group in groups]
     causes += [(each.code, each.text) for each in warnings if each.severity is Severity.ACTION]
     error_code, detail = next(iter(causes), (None, None))
     more = {"accounts_missing": missing, "partitions": outcomes.total}
     await run.end(state, error_code=error_code, detail=detail, **more)
-    # Until the run's end in the ledger, so that a run has one duration.
-    seconds = run.seconds
-    ids = {*run.resumed, *warehouse.files.recovered_runs, run.run_id}
+    ids = {*run.resumed, run.run_id}
     counts = await warehouse.read(read_counts, ids)
     own, *resumed = (
         RunCounts(row["run_id"], row["kind"], RunState(row["state"]), row["started_at"], *counts.get(row["run_id"], ()))
@@ -83,16 +80,14 @@ async def close_run(run: Run) -> RunReport:
         stopped_by=stopped_by,
         requests=run.progress.requests,
         mapping_pending=warehouse.files.mapping != request.settings.media_mapping(),
-        seconds=seconds,
+        seconds=(run.clock.now() - run.began_at).total_seconds(),
         as_of=run.began_at,
     )
 
 
-async def complete_report(run: Run, report: RunReport, published: Published | None) -> RunReport:
-    """Return the report of a closed run with what its snapshot says, if one was published."""
+async def complete_report(run: Run, report: RunReport, published: Published) -> RunReport:
+    """Return the report of a closed run with what its snapshot says."""
     now, data = run.clock.now(), NO_DATA
-    if published is None:
-        return replace(report, as_of=now)
     try:
         data = await asyncio.to_thread(read_data, report.snapshot, [report.run_id, *report.resumed_runs], now=now)
     except WarehouseError as error:
@@ -102,16 +97,10 @@ async def complete_report(run: Run, report: RunReport, published: Published | No
 
 
 async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) -> None:
-    """Delete old runs and quarantined records. Ages are counted from the time on which the last runs agree.
-
-    A failure is logged and not raised, because the run has already landed all its pages.
-    """
-    try:
-        await warehouse.write(bring_state, await warehouse.read_state(read_published))
-        now = await warehouse.read(find_agreed_time, now=now)
-        await warehouse.write(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))
-        runs = await warehouse.write(delete_old_runs, before=now - keep)
-        await warehouse.write_state(delete_runs, runs)
-        await warehouse.write(delete_quarantined, before=now - keep)
-    except WarehouseError as error:
-        notices.warning(f"Could not delete old runs: {error}")
+    """Delete old runs and quarantined records. Ages are counted from the time on which the last runs agree."""
+    await warehouse.write(bring_state, await warehouse.read_state(read_published))
+    now = await warehouse.read(find_agreed_time, now=now)
+    await warehouse.write(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))
+    runs = await warehouse.write(delete_old_runs, before=now - keep)
+    await warehouse.write_state(delete_runs, runs)
+    await warehouse.write(delete_quarantined, before=now - keep)

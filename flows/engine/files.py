@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from connectors.state.database import State, open_state, open_state_read_only, state_path
 from connectors.state.identity import end_operation, read_identity, read_operations, read_unmerged, write_token
-from connectors.state.inbox import delete_landings, landed_runs, last_landing, read_landings
+from connectors.state.inbox import delete_landings, last_landing, read_landings
 from connectors.state.progress import forget_order
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
@@ -33,7 +33,7 @@ from models.mapping import Mapping
 class Files:
     """The state and the warehouse, open for writing, and the folder of its raw store.
 
-    Pages and items are read with `mapping` and `paths`. `recovered_runs` had landed pages that opening merged.
+    Pages and items are read with `mapping` and `paths`.
     """
 
     state: State
@@ -42,7 +42,6 @@ class Files:
     raw: Path
     mapping: Mapping
     paths: PagePaths
-    recovered_runs: tuple[str, ...] = ()
 
     def merge(self, db: Database) -> None:
         """Merge what has landed, a batch at a time, with this connection.
@@ -128,7 +127,6 @@ def _finish(state: State, db: Database, settings: Settings) -> Files:
 
             recompute_hashes(db, raw)
         in_force = of_warehouse.read_warehouse(db).mapping or mapping
-    recovered = state.read(landed_runs)
-    files = Files(state, db, settings.warehouse, raw, in_force, settings.page_paths(), recovered)
+    files = Files(state, db, settings.warehouse, raw, in_force, settings.page_paths())
     files.merge(db)
     return files

@@ -12,7 +12,6 @@ from connectors.source.retry import Attempts
 from flows.engine.requests import Requests, StopRun
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import AccountScan, Scan
-from models.api import Page
 from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.item import read_posts
 from models.landing import PageCommit, ReceivedPage
@@ -90,10 +89,6 @@ class Scanner(ABC):
         scan.had_cursor = last is not None and last.had_cursor
         scan.may_repeat = account is not None
         scan.continue_at(checkpoint, seen)
-        if checkpoint.is_closed:
-            scan.note = "Scanned by the run that this one resumes."
-        elif checkpoint.pages:
-            scan.note = f"Resumed after {checkpoint.pages} pages."
         return scan
 
     def is_too_old(self, scan: Scan) -> bool:
@@ -117,10 +112,8 @@ class Scanner(ABC):
             if account.left and not account.left[0].may_repeat:
                 await self.requests.sleep(_PAUSE)
 
-    async def scan_partition(
-        self, scan: Scan, budget: RateLimitBudget, on_page: Callable[[Page], None] | None = None
-    ) -> Outcome | None:
-        """Scan to the last page or to known posts; call `on_page` with each page when it has landed.
+    async def scan_partition(self, scan: Scan, budget: RateLimitBudget) -> Outcome | None:
+        """Scan to the last page or to known posts.
 
         Return the outcome, which has landed, or None if the scan failed for a passing reason and may be repeated.
         Raises StopRun if its error, whose outcome has landed, ends other scans, too, and RequestsSpent.
@@ -132,7 +125,7 @@ class Scanner(ABC):
         while True:
             try:
                 while not scan.checkpoint.is_closed:
-                    if (closed := await self._next_page(scan, budget, on_page)) is not None:
+                    if (closed := await self._next_page(scan, budget)) is not None:
                         return closed
                 why = f"An old scan, started {scan.checkpoint.started_at:%Y-%m-%d}, was abandoned"
             except (ApiError, Deferred) as error:
@@ -152,9 +145,7 @@ class Scanner(ABC):
             scan.attempts.failures.clear()
             scan.note = f"{why}; scanned again from the first page."
 
-    async def _next_page(
-        self, scan: Scan, budget: RateLimitBudget, on_page: Callable[[Page], None] | None
-    ) -> Outcome | None:
+    async def _next_page(self, scan: Scan, budget: RateLimitBudget) -> Outcome | None:
         """Request and land the page that is due, and return the outcome if that ends the scan.
 
         After a failure that may pass it waits, and lands nothing. Raises ApiError for others, and as `_land_page`.
@@ -163,7 +154,7 @@ class Scanner(ABC):
         try:
             async with self.requests.pages_ahead:
                 response = await self.requests.send(scan, budget)
-                return await self._land_page(scan, response, on_page)
+                return await self._land_page(scan, response)
         except ApiError as error:
             await self.requests.wait_after(error, scan, budget)
             return None
@@ -202,9 +193,7 @@ class Scanner(ABC):
             return None
         return scan.checkpoint.abandon(self.clock.now())
 
-    async def _land_page(
-        self, scan: Scan, response: Response, on_page: Callable[[Page], None] | None
-    ) -> Outcome | None:
+    async def _land_page(self, scan: Scan, response: Response) -> Outcome | None:
         """Land a page with its checkpoint, and the outcome if that ends the scan; return that.
 
         Raises ApiError if the scan cannot continue after it, or has rejected most records. If the page does not show
@@ -225,8 +214,8 @@ class Scanner(ABC):
         await self.land(PageCommit(received, checkpoint, (outcome,) if outcome else ()))
         self.progress.pages += 1
         self.progress.items += len(page.records)
-        if on_page is not None:
-            on_page(page)
+        if scan.on_page is not None:
+            scan.on_page(page)
         if scan.checkpoint.state is ScanState.ABANDONED:
             error = _most_rejected(scan, response)
         if error is not None:

@@ -8,7 +8,7 @@ from connectors.buckets import SnapshotBucket
 from connectors.state.identity import read_salt
 from connectors.state.published import read_published
 from connectors.state.runs import mark_published
-from connectors.warehouse.publish.publish import Publication, find_refusal, publish
+from connectors.warehouse.publish.publish import Publication, publish
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
@@ -39,22 +39,6 @@ def publication(settings: Settings, *, at: datetime, may_show: bool = False) -> 
     )
 
 
-async def refuse_publication(warehouse: Warehouse, settings: Settings, *, now: datetime) -> str | None:
-    """Return why the snapshot must not be published: its place, or the bucket, has something else. None if it may.
-
-    Raises BucketError and WarehouseUnusable.
-    """
-    refused = await warehouse.read(find_refusal, settings.snapshot_file(), publication(settings, at=now))
-    return refused or await _refuse_upload(warehouse, settings.snapshot_url())
-
-
-async def _refuse_upload(warehouse: Warehouse, url: str | None) -> str | None:
-    newest = None if url is None else await SnapshotBucket(url).newest()
-    if url is None or newest is None or newest.warehouse_id == (await warehouse.read(read_warehouse)).id:
-        return None
-    return another_warehouse(url)
-
-
 async def publish_snapshot(
     warehouse: Warehouse,
     settings: Settings,
@@ -73,9 +57,10 @@ async def publish_snapshot(
     what = replace(publication(settings, at=now, may_show=may_show), raw_folder=files.raw, salt=salt)
     size = await warehouse.alone(publish, files.path, snapshot, rows, what)
     if (url := settings.snapshot_url()) is not None:
-        if (refused := await _refuse_upload(warehouse, url)) is not None:
-            raise WarehouseUnusable(refused)
-        await SnapshotBucket(url).publish(snapshot, (await warehouse.read(read_warehouse)).id, at=now)
+        bucket, owner = SnapshotBucket(url), (await warehouse.read(read_warehouse)).id
+        if (newest := await bucket.newest()) is not None and newest.warehouse_id != owner:
+            raise WarehouseUnusable(another_warehouse(url))
+        await bucket.publish(snapshot, owner, at=now)
     # A run before this is not resumed any more.
     await warehouse.write_state(mark_published, now=now)
     if report is None:

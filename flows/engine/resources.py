@@ -3,7 +3,7 @@
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -28,34 +28,17 @@ if TYPE_CHECKING:
     from flows.engine.run import RunResources
 
 
-def unwritable_folders(settings: Settings) -> Iterator[str]:
-    """Yield a message with the fix for each file, and for the raw store, whose folder cannot be written.
+def check_writable(settings: Settings) -> None:
+    """Check before the scan, not after hours of it, that its results can be written, and replace no file of others.
 
-    A folder that does not exist is created when it is written, so its first ancestor that exists must be writable.
-    """
-    raw = settings.raw_folder()
-    for name, what, wanted in (
-        ("warehouse", f"warehouse {settings.warehouse}", real(settings.warehouse).parent),
-        ("snapshot", f"snapshot {settings.snapshot_file()}", real(settings.snapshot_file()).parent),
-        ("raw", f"raw store {raw}", real(raw)),
-    ):
-        folder = next(there for there in (wanted, *wanted.parents) if os.path.exists(there))  # noqa: PTH110 - no errors
-        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-            why = "not writable" if folder.is_dir() else "not a folder"
-            fix = f"set {PREFIX}{name.upper()} to a path in a writable folder"
-            yield f"cannot write the {what}: {folder} is {why}. Fix: {fix}."
-
-
-def check_places(settings: Settings) -> None:
-    """Check that the snapshot and the report would replace neither the warehouse nor a file that is not ours.
-
-    Raises SettingsError, and WarehouseUnusable if the report cannot be written.
+    Raises SettingsError if the snapshot or the report would, and WarehouseUnusable if a folder cannot be written. A
+    folder that does not exist is created later, so its first ancestor that exists must be writable.
     """
     # Imported here, because they import DuckDB, and most runs do not write a report.
     from connectors.warehouse.publish.replaceable import check_file  # noqa: PLC0415
     from flows.reporting.page.write import check_place  # noqa: PLC0415
 
-    snapshot, warehouse = settings.snapshot_file(), settings.warehouse
+    snapshot, warehouse, raw = settings.snapshot_file(), settings.warehouse, settings.raw_folder()
     if real(snapshot) == real(warehouse):
         raise SettingsError(f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path.")
     try:
@@ -64,16 +47,16 @@ def check_places(settings: Settings) -> None:
         raise SettingsError(str(error)) from None
     if settings.report is not None:
         check_place(settings.report)
-
-
-def check_writable(settings: Settings) -> None:
-    """Check before the scan, not after hours of it, that its results can be written.
-
-    Raises SettingsError and WarehouseUnusable.
-    """
-    check_places(settings)
-    for message in unwritable_folders(settings):
-        raise WarehouseUnusable(message)
+    for setting, what, wanted in (
+        ("WAREHOUSE", f"warehouse {warehouse}", real(warehouse).parent),
+        ("SNAPSHOT", f"snapshot {snapshot}", real(snapshot).parent),
+        ("RAW", f"raw store {raw}", real(raw)),
+    ):
+        folder = next(there for there in (wanted, *wanted.parents) if os.path.exists(there))  # noqa: PTH110 - no errors
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            why = "not writable" if folder.is_dir() else "not a folder"
+            fix = f"set {PREFIX}{setting} to a path in a writable folder"
+            raise WarehouseUnusable(f"cannot write the {what}: {folder} is {why}. Fix: {fix}.")
 
 
 def check_clock(state: SqlConnection, *, now: datetime) -> datetime | None:

@@ -33,7 +33,6 @@ from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
 from models import release
-from models.cadence import keep_due, sort_overdue
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
 from models.erasure import Forgotten, without_forgotten
@@ -41,7 +40,6 @@ from models.identity import service_refusal
 from models.landing import PageCommit
 from models.partition import Partition
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
-from models.selection import ChosenAccount
 
 # The partitions that settle together.
 _SETTLED_AT_ONCE = 1_000
@@ -89,28 +87,9 @@ class Run(Scanner):
         self.resources = resources
         self.began_at = clock.now()
         self.choice = choice
-        self.batcher = AccountBatcher(progress, has_catalogue=choice.lists_catalogue, waits_for_all=request.is_limited)
+        self.batcher = AccountBatcher(request, choice, progress, now=self.began_at)
         self.stopped_by: Failure | None = None
-        self._began = clock.monotonic()
         self._cooldowns = cooldowns
-
-    @property
-    def seconds(self) -> float:
-        """Return the seconds since the run began."""
-        return self.clock.monotonic() - self._began
-
-    def add(self, accounts: Iterable[ChosenAccount]) -> None:
-        """Add listed accounts: all, or with --due what is due of them."""
-        if self.request.options.due:
-            scan_expired = self.request.settings.scan_expired
-            accounts = keep_due(accounts, self.choice.dues, now=self.began_at, scan_expired=scan_expired)
-        self.batcher.add(accounts)
-
-    def end_listing(self) -> None:
-        """Signal that all accounts are listed. If the number of requests is limited, the most overdue come first."""
-        if self.request.is_limited:
-            self.batcher.waiting = sort_overdue(self.batcher.waiting, self.choice.dues)
-        self.batcher.close()
 
     async def land(self, commit: PageCommit) -> None:
         """Return when a commit is durable."""
@@ -212,7 +191,7 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
             notices.warning(f"Resuming run {resumed[0]}: what it has saved will not be fetched again.")
         if not choice.lists_catalogue:
             run.batcher.add(choice.accounts)
-            run.end_listing()
+            run.batcher.close()
         yield run
     except (asyncio.CancelledError, Exception) as error:
         # Interrupted, not failed, so that the next run resumes it. If the disk itself failed, this write fails as well,

@@ -1,7 +1,7 @@
 """A scan between two pages: where it continues, and its outcome. flows/engine/pages.py requests and lands the pages."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +15,7 @@ from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
 from flows.reporting.words import join
+from models.api import Page
 from models.checkpoint import Checkpoint, Post, ScanState
 from models.feeds import FEEDS
 from models.partition import Partition
@@ -37,7 +38,8 @@ class Scan:
     `had_cursor`: the list had more than one page when it was last scanned. `seen` remembers the items, and `cursors`
     has digests of the cursors that it has followed. `pages` and `items` count what this run landed. `note` becomes the
     detail of its outcome. `refused_after` counts the items up to the last cursor that the API refused. One that
-    `may_repeat` has no outcome yet if it fails for a passing reason: it is scanned once more.
+    `may_repeat` has no outcome yet if it fails for a passing reason: it is scanned once more. `on_page` is called with
+    each page that has landed.
     """
 
     account: ChosenAccount | None
@@ -53,6 +55,7 @@ class Scan:
     items: int = 0
     note: str | None = None
     refused_after: int | None = None
+    on_page: Callable[[Page], None] | None = None
 
     @property
     def partition(self) -> Partition:

@@ -76,7 +76,7 @@ async def open_existing(
     """
     clock, kind = SystemClock(), activity.split()[1]
     async with AsyncExitStack() as stack:
-        with record_failed_start(kind, {"warehouse": settings.warehouse, "snapshot": settings.snapshot}):
+        with record_failed_start(kind, settings.warehouse):
             if not settings.warehouse.exists():
                 fix = "Fix: `gramhouse sync` creates it."
                 raise WarehouseUnusable(f"There is no warehouse at {settings.warehouse} yet. {fix}")

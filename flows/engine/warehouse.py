@@ -1,7 +1,6 @@
 """The single writer: lands everything that has arrived in one transaction of the state, and merges concurrently."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -23,8 +22,6 @@ T = TypeVar("T")
 
 _OnState: TypeAlias = Callable[Concatenate[SqlConnection, P], T]
 _OnWarehouse: TypeAlias = Callable[Concatenate[Database, P], T]
-
-_log = logging.getLogger(__name__)
 
 # The bytes of landed pages that are enough for a merge.
 _MERGE_BYTES = 16 * 1024 * 1024
@@ -147,10 +144,8 @@ class Warehouse:
             await asyncio.wait([self._next_landing])
         async with self._one_at_a_time:
             if self._last_merge is not None:
-                await asyncio.wait([self._last_merge])
-                if not self._last_merge.cancelled() and (failure := self._last_merge.exception()) is not None:
-                    # No caller may have waited for it. The next run merges its pages.
-                    _log.warning("%s", failure)
+                # If it failed, the next run merges its pages.
+                await asyncio.gather(self._last_merge, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -13,11 +13,10 @@ from connectors.warehouse.queries.outcomes import (
     read_names,
     read_scan_findings,
 )
-from flows.engine.publishing import refuse_publication
 from flows.engine.run import Run
 from flows.reporting.words import count, per_second
 from models.findings import Finding, Severity, several
-from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
+from models.runs import OutcomeKind, RunState, Tally
 
 _RELEASE = (
     "if they were really deleted, run `gramhouse sync --accept-removals` (for media, an hour after they were missed"
@@ -46,7 +45,7 @@ _CONTRADICTIONS = {
 async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequence[Finding]:
     """Return the warnings of a run, after its last merge: those that need a person first.
 
-    Raises BucketError and WarehouseUnusable.
+    Raises WarehouseUnusable.
     """
     warehouse, is_sync = run.resources.warehouse, run.request.options.kind == "sync"
     found = [*_limited(run)]
@@ -68,10 +67,6 @@ async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequen
         text = f"Values of media items that could not be converted to their column's type and are NULL: {named}"
         fix = "set a path to the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
         found.append(Finding("values_not_cast", Severity.WARNING, text, fix, count=sum(lost.values())))
-    refused = await refuse_publication(warehouse, run.request.settings, now=run.clock.now())
-    if refused is not None:
-        text, _, fix = refused.partition(" Fix: ")
-        found.append(Finding(NOT_REPLACED, Severity.ACTION, text.rstrip("."), fix.rstrip(".")))
     return sorted(found, key=lambda each: (each.severity is not Severity.ACTION, each.code))
 
 

@@ -76,7 +76,7 @@ async def run_in_flow(options: Options, steps: Steps) -> State[Any]:
     chosen = options.expert.model_dump()
 
     async def attempt() -> RunReport:
-        with record_failed_start(options.kind, chosen):
+        with record_failed_start(options.kind, options.expert.warehouse):
             settings = await load_with_credentials(chosen)
             return await run_with_workers(RunRequest(settings, options), steps)
 

@@ -8,9 +8,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from flows.reporting.findings import list_findings
-from flows.reporting.message import describe_landed, describe_run, title, to_json, to_message
+from flows.reporting.message import describe_landed, describe_run, title, to_document, to_message
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import code, join, moment, plain
+from flows.reporting.words import code, join, json_value, moment, plain
 from models.findings import TOKEN_EXPIRED
 from models.runs import OutcomeKind
 
@@ -65,7 +65,8 @@ def list_events(report: RunReport, retry: str | None = None) -> list[Event]:
     labels = {"kind": report.kind, "scope": report.scope, "state": report.state.value}
     # A run that is retried has not ended.
     name = "gramhouse.retry" if retry else f"gramhouse.run.{report.state.value}"
-    made = [_event(report, name, join(". ", (retry, to_message(report))), json.loads(to_json(report)), labels)]
+    document = json.loads(json.dumps(to_document(report), default=json_value))
+    made = [_event(report, name, join(". ", (retry, to_message(report))), document, labels)]
     found = list_findings(report)
     newly = "yes" if any(each["is_new"] for each in report.data["expired"]) else "no"
     for name, codes in _ABOUT.items():

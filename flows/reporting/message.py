@@ -1,13 +1,13 @@
 """A run as one message, and as JSON."""
 
-import json
 from dataclasses import asdict, replace
+from typing import Any
 
 from connectors.warehouse.merge.run_counts import RunCounts
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.findings import hint, list_findings
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import changes, count, join, json_value, moment, plain, run_title, span
+from flows.reporting.words import changes, count, join, moment, plain, run_title, span
 from models.findings import Severity
 from models.runs import OutcomeKind
 
@@ -71,9 +71,9 @@ def to_message(report: RunReport) -> str:
     return " ".join(parts)
 
 
-def to_json(report: RunReport) -> str:
-    """Return a run's report as one JSON object, for programs."""
-    document = {name: getattr(report, name) for name in _RUN.split()} | {
+def to_document(report: RunReport) -> dict[str, Any]:
+    """Return a run's report for programs; its values may be times and paths."""
+    return {name: getattr(report, name) for name in _RUN.split()} | {
         "selection": report.selected,
         "exit_code": EXIT_OF[report.state],
         "findings": [asdict(finding) for finding in list_findings(report)],
@@ -89,4 +89,3 @@ def to_json(report: RunReport) -> str:
         "seconds": round(report.seconds, 3),
         "snapshot": report.snapshot_url or report.snapshot,
     }
-    return json.dumps(document, default=json_value)

@@ -1,7 +1,7 @@
 """Records commands that fail before they begin, so that `gramhouse status` shows them."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
@@ -17,13 +17,11 @@ STOPPED = "Stopped by a signal."
 
 
 @contextmanager
-def record_failed_start(
-    command: str, chosen: Mapping[str, object], *, unless: Callable[[Exception], bool] = lambda _: False
-) -> Iterator[None]:
+def record_failed_start(command: str, warehouse: object = None) -> Iterator[None]:
     """Record a failure in the block before its run begins, so that `gramhouse status` shows it.
 
-    `chosen` are settings of the command; errors for which `unless` is true are not recorded. A run that has begun
-    records its end itself. A selection without accounts, and another process that writes, are not failures.
+    `warehouse` is the file that was chosen, if one was. A run that has begun records its end itself. A selection
+    without accounts, and another process that writes, are not failures.
     """
     since = SystemClock().now()
     try:
@@ -35,8 +33,8 @@ def record_failed_start(
         from connectors.state.database import open_state, state_path  # noqa: PLC0415
         from connectors.state.runs import add_failed_start  # noqa: PLC0415
 
-        path, now = state_path(real(find_warehouse(chosen))), SystemClock().now()
-        if path.parent.is_dir() and not unless(error):
+        path, now = state_path(real(find_warehouse(warehouse))), SystemClock().now()
+        if path.parent.is_dir():
             why = short(error)
             try:
                 with open_state(path) as state:

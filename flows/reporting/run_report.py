@@ -13,7 +13,7 @@ from connectors.warehouse.queries.reader import Record, open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader
 from models.findings import Finding, Severity
-from models.runs import NOT_REPLACED, OutcomeKind, RunState, Tally
+from models.runs import OutcomeKind, RunState, Tally
 
 _SQL = statements(__name__)
 
@@ -25,15 +25,14 @@ NO_DATA: Data = dict.fromkeys(_SQL, ())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport(RunCounts):
-    """The result of a run. `seconds` is its duration on the monotonic clock.
+    """The result of a run, which took `seconds`.
 
-    Its counts are those of what this run landed; `resumed` has those of the interrupted runs that it resumed or merged
-    pages of, oldest first. `requests` is the number of requests, retries included.
+    Its counts are those of what this run landed; `resumed` has those of the interrupted runs that it resumed,
+    oldest first. `requests` is the number of requests, retries included.
 
     `mapping_pending`: the media are still read with another mapping than that of the settings.
 
-    `data` is what the snapshot says, `as_of` a time. It is NO_DATA, and `snapshot_bytes` is None, if the file at the
-    snapshot's path is not a snapshot of this warehouse and was not replaced; there is a warning in this case.
+    `data` is what the snapshot says, `as_of` a time. It is NO_DATA if the snapshot could not be read.
     `snapshot_url` is the bucket in which the snapshot was published, and `report` the HTML report if it was renewed.
     """
 
@@ -53,15 +52,10 @@ class RunReport(RunCounts):
     seconds: float = 0.0
     snapshot: Path = Path()
     snapshot_url: str | None = None
-    snapshot_bytes: int | None = None
+    snapshot_bytes: int = 0
     report: Path | None = None
     data: Data = field(default_factory=lambda: NO_DATA)
     as_of: datetime
-
-    @property
-    def publish_refusal(self) -> Finding | None:
-        """Return the warning because of which the snapshot must not be published, if there is one."""
-        return next((warning for warning in self.warnings if warning.code == NOT_REPLACED), None)
 
     @property
     def scope(self) -> str:
@@ -106,8 +100,7 @@ def last_report(reader: Reader) -> RunReport | None:
         outcomes=Tally({OutcomeKind(kind): scans for kind, scans in run["outcomes"].items()}),
         media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
         failure_groups=read_failures(reader.snapshot.db, "FROM last_outcomes", now=reader.at),
-        # A snapshot that contains the run was published since.
-        warnings=tuple(_to_finding(row) for row in data["warnings"] if row["code"] != NOT_REPLACED),
+        warnings=tuple(map(_to_finding, data["warnings"])),
         data=data,
         as_of=reader.at,
     )

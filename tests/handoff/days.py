@@ -38,7 +38,7 @@ def snapshot_of(
     clock = VirtualClock()
 
     async def sync(url: str) -> None:
-        files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}
+        files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
         chosen = load(base_url=url, api_key="sandbox-demo-key", **files, **settings)
         async with open_resources(chosen, "test") as resources:
             await run_sync(RunRequest(chosen), replace(resources, clock=clock))

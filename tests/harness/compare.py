@@ -55,7 +55,7 @@ def _canonical(text: str) -> str:
         return text
 
 
-def compare(promises: Promises, ask: Ask, of_runs: dict[str, int], *, hides: bool) -> None:
+def compare(promises: Promises, ask: Ask, of_runs: dict[str, int]) -> None:
     """Raise Violation for the first table that differs. `of_runs` are the processes of the runs by their id."""
     media, accounts = promises.warehouse.media, promises.warehouse.accounts
     scans = [(*where, *times, media.undecided.get(where)) for where, times in media.closed.items()]
@@ -66,48 +66,33 @@ def compare(promises: Promises, ask: Ask, of_runs: dict[str, int], *, hides: boo
     compare_rows("accounts", rows, ask(query))
     query = "SELECT account_id, status, valid_from, valid_to FROM account_status_history"
     compare_rows("account_status_history", accounts.periods, ask(query))
-    _compare_media(promises, ask, hides=hides)
+    _compare_media(promises, ask)
     found = ask(f"SELECT run_id, {', '.join(_RUN)} FROM runs AS r WHERE kind <> 'totals'")
     expected = [(process, *(count[name] for name in _RUN)) for process, count in promises.warehouse.counts.items()]
     known = [(of_runs[row[0]], *row[1:]) for row in found]
     compare_rows("runs", *([row for row in rows if any(row[1:])] for rows in (expected, known)))
-    if not promises.warehouse.forgotten:
-        _compare_changes(ask)
     rejected = [(*where, _canonical(text)) for (where, _), text in promises.warehouse.quarantine.items()]
     found = ask("SELECT account_id, surface, payload FROM quarantine")
     # Which of them are of an account that was forgotten, the search of all files finds.
-    if not (hides or promises.warehouse.forgotten):
+    if not promises.warehouse.forgotten:
         compare_rows("quarantine", rejected, [(*row[:2], _canonical(row[2])) for row in found])
 
 
-def _compare_changes(ask: Ask) -> None:
-    """Raise Violation unless there is one row of `changes` for each change that is counted."""
-    names = {"added": "new", "removed": "removed", "expired": "expired", "returned": "returned"}
-    of_items = ", ".join(f"count(*) FILTER (change = '{each}')" for each in names.values())
-    compare_rows(
-        "changes",
-        ask(f"SELECT run_id, {', '.join(names)} FROM runs WHERE kind <> 'totals'"),
-        ask(f"SELECT r.run_id, {of_items} FROM runs AS r LEFT JOIN changes USING (run_id) GROUP BY 1"),
-    )
-
-
-def _compare_media(promises: Promises, ask: Ask, *, hides: bool) -> None:
+def _compare_media(promises: Promises, ask: Ask) -> None:
     media = promises.warehouse.media
-    columns = [name for name in _COLUMNS if not (hides and name == "caption")]
     expected: list[Row] = []
     for key, row in media.rows.items():
         times = (row.first_seen_at, row.last_seen_at, row.changed_at, row.content_changed_at, row.removed_at)
-        expected.append((*key, *times, row.removal, *(canonical(row.shown, name) for name in columns)))
-    compare_rows("media", expected, ask(f"SELECT {_KEY}, {_MEDIA}, {', '.join(columns)} FROM media"))
-    texts = [name for name in columns if name not in COUNTS]
+        expected.append((*key, *times, row.removal, *(canonical(row.shown, name) for name in _COLUMNS)))
+    compare_rows("media", expected, ask(f"SELECT {_KEY}, {_MEDIA}, {', '.join(_COLUMNS)} FROM media"))
+    texts = [name for name in _COLUMNS if name not in COUNTS]
     expected = [
         (*key, begin, end, *(canonical(item, name) for name in texts)) for key, begin, end, item in media.superseded
     ]
     query = f"SELECT {_KEY}, valid_from, valid_to, {', '.join(texts)} FROM media_superseded"
     compare_rows("media_superseded", expected, ask(query))
     fields = ask("SELECT path, column_name, type FROM fields WHERE resource = 'media' AND column_name IS NOT NULL")
-    if not hides:
-        _compare_fields(promises, ask, fields)
+    _compare_fields(promises, ask, fields)
     query = f"SELECT {_KEY}, metric, value, observed_at FROM media_metrics"
     compare_rows("media_metrics", _metrics(promises, {path: name for path, name, _ in fields}), ask(query))
 

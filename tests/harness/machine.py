@@ -75,7 +75,9 @@ class Machine:
             self._replace_machine(patch, random, transport)
             try:
                 with _logging_off(), installed(points):
-                    return run_here(*arguments)
+                    done = run_here(*arguments)
+                if not points.dead:
+                    return done
             except BaseException:
                 # In a killed process, an error is only a result of unwinding.
                 if not points.dead:
@@ -122,7 +124,8 @@ class Machine:
 
 @contextmanager
 def _logging_off() -> Iterator[None]:
-    logging.disable()
+    # But for errors, which end a command.
+    logging.disable(logging.WARNING)
     try:
         yield
     finally:

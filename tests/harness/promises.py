@@ -243,10 +243,8 @@ class Promises:
         # A run that it resumes closed the scan, which may not have been enough.
         return {kind, *_UNFINISHED} if partition in session.begun_again else {kind}
 
-    def check_outcomes(
-        self, session: Session, outcomes: Mapping[Partition, Outcome], state: str, *, is_refused: bool
-    ) -> None:
-        """Check a run's outcomes and its state. `is_refused`: its snapshot would have shown what the last one hid."""
+    def check_outcomes(self, session: Session, outcomes: Mapping[Partition, Outcome], state: str) -> None:
+        """Check a run's outcomes and its state."""
         # A cooldown lasts longer than the run that was asked for it.
         for scope, until in session.cooldowns.items():
             self.cooldowns[scope] = max(self.cooldowns.get(scope, 0.0), until)
@@ -269,7 +267,7 @@ class Promises:
         if any(map(_stops, session.received)):
             expected_state = "failed"
         elif not kinds & _UNFINISHED:
-            expected_state = "partial" if self.warehouse.lacks_many or is_refused else "complete"
+            expected_state = "partial" if self.warehouse.lacks_many else "complete"
         else:
             # The records of a scan that rejected most of them are kept.
             has_landed = any((code or "").endswith("_rejected") for _, code, *_ in outcomes.values())

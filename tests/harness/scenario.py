@@ -57,7 +57,7 @@ class Day:
 
     `advance` is by how many days the API advances before it; at the requests `day_changes`, it advances during it.
     `key_limit` is that of a gateway in front of it for all requests, which refuses with `key_status`. `restores` are
-    the files that come from a backup of a day before, in the morning; `hides` columns.
+    the files that come from a backup of a day before, in the morning.
     """
 
     number: int
@@ -80,7 +80,6 @@ class Day:
     max_requests: int | None = None
     upkeep: tuple[Upkeep, ...] = ()
     restores: Restored | None = None
-    hides: bool = False
     accepts_removals: bool = False
 
 
@@ -267,7 +266,6 @@ def _day(random: Random, number: int, *, recent: bool, limited: bool) -> Day:
         max_requests=random.randint(2, 30) if recent and random.random() < 0.1 else None,
         upkeep=_upkeep(random),
         restores=random.choice(get_args(Restored)) if random.random() < 0.15 else None,
-        hides=random.random() < 0.1,
         accepts_removals=random.random() < 0.1,
     )
 

@@ -18,7 +18,6 @@ from tests.api.server import Api
 from tests.harness.against_api import by_key, differences
 from tests.harness.compare import Ask, asking, compare, compare_raw
 from tests.harness.machine import Machine, instant
-from tests.harness.oracle.reading import canonical
 from tests.harness.points import Crash
 from tests.harness.promises import WITHIN, Event, Promises, Sent, Session, Violation, require
 from tests.harness.scenario import Day, Scenario, Upkeep, generate
@@ -34,7 +33,6 @@ _RECENT = (
     Day(102, page_size=50),
     Day(103, page_size=50),
 )
-_HIDDEN = ("caption",)
 _CODES = {"complete": 0, "failed": 1, "partial": 3}
 _OUTCOMES = (
     "SELECT account_id, surface, outcome, error_code, correlation_id, http_status FROM run_outcomes WHERE run_id = '{}'"
@@ -67,7 +65,6 @@ class Simulation:
     published: Callable[[Path], None]
     promises: Promises = field(default_factory=Promises)
     of_runs: dict[str, int] = field(default_factory=dict)
-    is_refused: bool = False
     trace: Any = field(default_factory=hashlib.sha256)
 
     def __post_init__(self) -> None:
@@ -93,7 +90,7 @@ class Simulation:
             self._run_day(day)
         for day in _RECENT if any(day.mode == "incremental" for day in days) else _QUIET:
             state = self._run_day(day)
-            due = "partial" if self.promises.warehouse.lacks_many or self.is_refused else "complete"
+            due = "partial" if self.promises.warehouse.lacks_many else "complete"
             require(state == due, f"a day without faults ended {state}")
             with asking(self.snapshot) as ask:
                 self._check_against_api(ask)
@@ -110,7 +107,6 @@ class Simulation:
         if day.restores is not None and self._backup.exists():
             self._restore(day, random)
         state = self._sync(day, random)
-        self._show(day, random)
         for upkeep in day.upkeep if self.warehouse.exists() else ():
             self._keep_up(day, upkeep, random)
         # If the run has not published one, that of an earlier run again.
@@ -136,7 +132,6 @@ class Simulation:
             "resume_within": WITHIN.total_seconds(),
             "lookback_window": 2,
             "full_refresh_every": 8,
-            **({"hide": ",".join(_HIDDEN)} if day.hides else {}),
         }
         transport = Transport(self.api, random, self._note, day, self.machine.time)
         self._log.clear()
@@ -178,8 +173,7 @@ class Simulation:
             self._check_failed(day.crash, done)
             return None
         self.result.ended += 1
-        self.is_refused = self._show(day, random)
-        self._check_report(day, session, report, done.code, log)
+        self._check_report(session, report, done.code, log)
         return str(report["state"])
 
     def _check_failed(self, crash: Crash | None, done: Done | None) -> None:
@@ -191,32 +185,14 @@ class Simulation:
         else:
             require(not self.result.ended, "the snapshot is gone")
 
-    def _show(self, day: Day, random: Random) -> bool:
-        """Show what the last snapshot hid, if the day does not hide it; return whether it was hidden."""
-        if day.hides or not self.snapshot.exists():
-            return False
-        with asking(self.snapshot) as ask:
-            if ask("SELECT hidden FROM published") == [(None,)]:
-                return False
-        done = self._command(day, random, "publish", "--show-hidden")
-        require(done is not None and done.code == 0, f"what was hidden cannot be shown: {done}")
-        return True
-
-    def _check_report(
-        self,
-        day: Day,
-        session: Session,
-        report: Any,  # noqa: ANN401 - any JSON
-        code: int,
-        log: list[Event],
-    ) -> None:
+    def _check_report(self, session: Session, report: Any, code: int, log: list[Event]) -> None:  # noqa: ANN401 - any JSON
         with asking(self.snapshot) as ask:
             rows = ask(_OUTCOMES.format(report["run_id"]))
-            self._compare(day, ask)
+        self._compare()
         outcomes = {(row[0], row[1]): row[2:] for row in rows}
         require(len(rows) == len(outcomes), "a partition has two outcomes")
         require(sum(report["outcomes"].values()) == len(rows), f"{len(rows)} outcomes, and {report['outcomes']}")
-        self.promises.check_outcomes(session, outcomes, report["state"], is_refused=self.is_refused)
+        self.promises.check_outcomes(session, outcomes, report["state"])
         require(_CODES[report["state"]] == code, f"exit code {code} for {report['state']}")
         sent = sum(isinstance(event, Sent) for event in log)
         require(report["requests"] == sent, f"{report['requests']} requests reported, {sent} sent")
@@ -225,14 +201,9 @@ class Simulation:
         self.result.recent += sum(kind == "recent" for kind, *_ in outcomes.values())
         self._trace(report["state"], sorted(rows, key=repr))
 
-    def _compare(self, day: Day, ask: Ask) -> None:
-        compare(self.promises, ask, self.of_runs, hides=day.hides)
-        if day.hides:
-            written = self.snapshot.read_bytes()
-            rows = self.promises.warehouse.media.rows.values()
-            texts = {canonical(row.shown, name) for row in rows for name in _HIDDEN} - {None}
-            shown = [text for text in texts if len(text) > 12 and text.encode() in written]
-            require(not shown, f"what is hidden is in the snapshot's file: {shown[:3]}")
+    def _compare(self) -> None:
+        with asking(self.snapshot) as ask:
+            compare(self.promises, ask, self.of_runs)
         compare_raw(self.promises, self.folder / "raw")
 
     def _check_against_api(self, ask: Ask) -> None:
@@ -279,8 +250,7 @@ class Simulation:
             found = {path.name for path in files if account.encode() in path.read_bytes()}
             require(found <= {"warehouse.duckdb", "analytics.duckdb"}, f"{account} is forgotten, and found in {found}")
         if upkeep.command != "compact":
-            with asking(self.snapshot) as ask:
-                self._compare(day, ask)
+            self._compare()
 
     def _restore(self, day: Day, random: Random) -> None:
         """Restore the backup; or some of its files alone, which is refused or changes nothing, and is then undone."""
@@ -299,8 +269,7 @@ class Simulation:
                     shutil.copy2(path, self.folder / path.relative_to(root))
         done = self._command(day, random, "publish")
         if done is not None and done.code == 0:
-            with asking(self.snapshot) as ask:
-                self._compare(day, ask)
+            self._compare()
         else:
             refused = done is not None and done.code == 1 and "Fix: " in done.stderr
             require(refused, f"{day.restores} was restored alone: {done}")

@@ -8,6 +8,7 @@ import pytest
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.nights.conftest import Operator, gateway
+from tests.prefect_api import free_port
 
 INTERNAL = refuse("api_internal_error")
 
@@ -34,6 +35,15 @@ def test_what_failed_for_a_passing_reason_is_scanned_once_more(operator: Operato
     service = operator.connect()
     service.fault = lambda asked: INTERNAL if asked.is_posts(2) and len(service.post_cursors(2)) <= 6 else None
     operator.run("sync")
+
+
+def test_a_run_that_failed_as_a_whole_is_repeated_later(operator: Operator) -> None:
+    operator.set(base_url=f"http://127.0.0.1:{free_port()}", api_key="key")
+    assert (
+        "The run ended failed. Retry 1 of 1 in 5 min (connection_failed)"
+        in operator.run("sync", "--retries", "1", code=1).text
+    )
+    assert operator.inside("SELECT state FROM core.runs") == [("failed",), ("failed",)]
 
 
 def test_if_nothing_can_be_read_only_so_many_scans_are_made_once_more(

@@ -1,11 +1,10 @@
 """Each publish updates the configured report; its errors do not fail the run."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from flows.reporting.message import to_json
+from flows.reporting.message import to_document
 from flows.reporting.page.page import MARK
 from models.runs import RunState
 from tests.api.listed import ListedApi
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_run_renews_the_report(tmp_path: Path) -> None:
     target = tmp_path / "new" / "page.html"
     found = await synced(tmp_path, ListedApi(), report=target)
-    assert json.loads(to_json(found))["report"] == str(found.report) == str(target)
+    assert str(to_document(found)["report"]) == str(found.report) == str(target)
     page = target.read_text(encoding="utf-8")
     assert page.startswith(MARK)
     assert ">user_1<" in page

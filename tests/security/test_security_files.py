@@ -106,5 +106,5 @@ def test_the_key_file_is_seen_to_be_open_to_others(tmp_path: Path, monkeypatch: 
     settings = Settings(api_key_file=key, base_url="https://api.example")
     for mode, message in ((0o644, True), (0o640, True), (0o600, False), (0o400, False)):
         key.chmod(mode)
-        text = [found.message for found in checks.find(settings, ["key"])]
+        text = [found["message"] for found in checks.find(settings, ["key"])]
         assert any("other users can read" in line for line in text) is message

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import DONE, Answer, clean, row
 from flows.config.errors import SettingsError
-from flows.config.setting_sources import CONFIG, limits, number_range, origin
+from flows.config.setting_sources import CONFIG, origin
 from flows.config.settings import Settings, load
 
 _WIDTH, _NAME = 100, max(map(len, Settings.model_fields))
@@ -19,9 +19,8 @@ _WIDTH, _NAME = 100, max(map(len, Settings.model_fields))
 def _lines() -> Iterator[str]:
     yield "# Remove the # before a line to set it. The variable GRAMHOUSE_<NAME> precedes its line."
     for name, field in Settings.model_fields.items():
-        text = f"{field.description}{f' A number {number_range(field)}.' if limits(field) else ''}"
         default = "" if field.default is None else f" {json.dumps(field.default, default=str)}"
-        yield "\n" + textwrap.fill(text, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        yield "\n" + textwrap.fill(str(field.description), _WIDTH, initial_indent="# ", subsequent_indent="# ")
         yield "# [mapping]" if name == "mapping" else f"# {name} ={default}"
 
 

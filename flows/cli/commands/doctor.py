@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
@@ -21,7 +20,7 @@ from connectors.warehouse.storage.connection import explained
 from connectors.warehouse.storage.errors import WarehouseError
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.identity import read_warehouse
-from flows.cli.current import current_snapshot
+from flows.cli.current import Record, current_snapshot
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import DONE, FAIL, WARN, Answer, clean, err, row
 from flows.clock import SystemClock
@@ -43,7 +42,7 @@ from models.runs import LONG_COOLDOWN
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
 
-# Checks of what the user has set, and those of what a Prefect block has, if runs take it from there.
+# Checks of what the user has set, and of what a Prefect block has.
 _USAGE, _OF_BLOCK = {"configuration", "address", "key"}, {"address", "key", "API"}
 
 # Free bytes that a run needs beside a copy of the warehouse.
@@ -53,22 +52,9 @@ _ROOM = 100_000_000
 _Results = Iterable[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A result of a check: ok, note or bad, and a message, which ends with the fix if there is one."""
-
-    check: str
-    verdict: str
-    message: str
-
-    def document(self) -> dict[str, str | None]:
-        """Return the result for programs; they find the fix alone, too."""
-        fix = self.message.partition(" Fix: ")[2].rstrip(".") or None
-        return {"check": self.check, "verdict": self.verdict, "message": self.message, "fix": fix}
-
-    def line(self) -> Table:
-        """Return the result as a line of the terminal."""
-        return row(_MARKS[self.verdict], f"[bold]{self.check}[/]", clean(self.message))
+def check_line(result: Record) -> Table:
+    """Return a result of `find` as a line of the terminal."""
+    return row(_MARKS[result["verdict"]], f"[bold]{result['check']}[/]", clean(result["message"]))
 
 
 def _address(settings: Settings, _: datetime) -> _Results:
@@ -87,28 +73,20 @@ def _key(settings: Settings, _: datetime) -> _Results:
 
 
 def _api(settings: Settings, now: datetime) -> _Results:
-    cooldowns = _read_cooldowns(settings, now)
-    if long := _describe_long(cooldowns, now):
-        yield "bad", f"no requests for {long}: {LONG_COOLDOWN_WHY}. Fix: {LONG_COOLDOWN_FIX}."
-    if until := cooldowns.get(CATALOGUE_SCOPE):
-        yield "note", f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC"
-    else:
-        yield from asyncio.run(_request_pages(settings, cooldowns))
-
-
-def _read_cooldowns(settings: Settings, now: datetime) -> Mapping[str, datetime]:
-    """Return the ends of cooldowns by scope, also while another process writes."""
     from connectors.state.progress import read_cooldowns
 
+    # Without the lock, so that this works while another process writes.
     with open_existing_state(settings.warehouse) as state:
-        return {} if state is None else state.read(read_cooldowns, now=now)
-
-
-def _describe_long(cooldowns: Mapping[str, datetime], now: datetime) -> str:
-    """Return which scopes have a long cooldown, and until when; empty if none has."""
-    long = {scope: until for scope, until in sorted(cooldowns.items()) if until - now > LONG_COOLDOWN}
-    names = {scope: scope.partition(":")[2] or "the account catalogue" for scope in long}
-    return several([f"{names[scope]} until {moment(until, seconds=True)} UTC" for scope, until in long.items()])
+        cooldowns = {} if state is None else state.read(read_cooldowns, now=now)
+    ends = {scope: f"{moment(until, seconds=True)} UTC" for scope, until in sorted(cooldowns.items())}
+    long = [scope for scope in ends if cooldowns[scope] - now > LONG_COOLDOWN]
+    named = [f"{scope.partition(':')[2] or 'the account catalogue'} until {ends[scope]}" for scope in long]
+    if long:
+        yield "bad", f"no requests for {several(named)}: {LONG_COOLDOWN_WHY}. Fix: {LONG_COOLDOWN_FIX}."
+    if CATALOGUE_SCOPE in ends:
+        yield "note", f"not checked: the account catalogue is rate-limited until {ends[CATALOGUE_SCOPE]}"
+    else:
+        yield from asyncio.run(_request_pages(settings, cooldowns))
 
 
 async def _request_pages(settings: Settings, cooldowns: Mapping[str, datetime]) -> _Results:
@@ -246,39 +224,40 @@ _CHECKS: Mapping[str, Callable[[Settings, datetime], _Results]] = {
 _ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ClusterLost, OSError)
 
 
-def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Check]:
-    """Yield the results of these checks."""
-    now, block = SystemClock().now(), settings.credentials
-    is_set = settings.base_url and (settings.api_key or settings.api_key_file)
-    if block is not None and (prefect_api_url() or not is_set):
-        # Also if others are set: tracked runs do not use them.
+def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Record]:
+    """Yield the results of these checks: `check`, `verdict` (ok, note or bad), `message`, and `fix`, its end.
+
+    Address, key and API are not checked if a Prefect block has them, which tracked runs use even if others are set.
+    """
+    now = SystemClock().now()
+    if settings.credentials is not None:
         settings = settings.model_copy(update={"base_url": None})
-    else:
-        block = None
     for name in checks:
-        if block is not None and name in _OF_BLOCK:
-            yield Check(name, "note", f"not checked: it is that of the Prefect block {block}")
-            continue
         try:
-            for verdict, message in _CHECKS[name](settings, now):
-                yield Check(name, verdict, message)
+            if settings.credentials is not None and name in _OF_BLOCK:
+                yield _result(name, "note", f"not checked: it is that of the Prefect block {settings.credentials}")
+            else:
+                yield from (_result(name, *each) for each in _CHECKS[name](settings, now))
         except _ERRORS as error:
-            yield Check(name, "bad", error_line(error))
+            yield _result(name, "bad", error_line(error))
+
+
+def _result(check: str, verdict: str, message: str) -> Record:
+    fix = message.partition(" Fix: ")[2].rstrip(".") or None
+    return {"check": check, "verdict": verdict, "message": message, "fix": fix}
 
 
 def _repair(settings: Settings, *, lift: bool) -> _Results:
     """Move times in the future to now; with `lift`, let long cooldowns end."""
     from flows.engine.upkeep import repair_now
 
-    now = SystemClock().now()
-    long = _describe_long(_read_cooldowns(settings, now), now) if lift else ""
     if moved := asyncio.run(repair_now(settings, lift=lift)):
         what = f"{count(moved.count, 'time')} in the future, up to {moment(moved.last)} UTC"
         yield "ok", f"moved back {what}, to now; cooldowns among them start now"
     else:
         yield "ok", "no stored time lies in the future: nothing to repair"
-    if long:
-        yield "ok", f"lifted the cooldown of {long}"
+    if lift:
+        yield "ok", "no cooldown of more than a day is left"
 
 
 def doctor(
@@ -301,10 +280,9 @@ def doctor(
     settings = load()
     if yes and not repair:
         raise SettingsError("--yes is an answer to --repair. Fix: use both, or leave it out.")
-    found = [Check("repair", *each) for each in (_repair(settings, lift=yes) if repair else ())]
+    found = [_result("repair", *each) for each in (_repair(settings, lift=yes) if repair else ())]
     with err.status("[dim]checking …[/]"):
         found += find(settings)
-    failed = {each.check for each in found if each.verdict == "bad"}
+    failed = {each["check"] for each in found if each["verdict"] == "bad"}
     code = ExitCode.WRONG_USAGE if failed & _USAGE else ExitCode.FAILED if failed else ExitCode.COMPLETE
-    document = {"exit_code": code, "findings": [each.document() for each in found]}
-    return Answer(document, (each.line() for each in found), code, is_done=repair)
+    return Answer({"exit_code": code, "findings": found}, map(check_line, found), code, is_done=repair)

@@ -12,9 +12,10 @@ from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Record, current, current_snapshot, open_current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile, number
 from flows.cli.output.table import listing
-from flows.cli.output.terminal import DONE, WARN, Answer, clean, row, warn
+from flows.cli.output.terminal import DONE, WARN, Answer, clean, row
 from flows.clock import SystemClock
 from flows.config.settings import load
+from flows.reporting.progress import notices
 from flows.reporting.words import count, join, moment
 from models.feeds import SURFACES
 from models.text import one_line
@@ -78,7 +79,7 @@ def runs(
     with open_snapshot(current_snapshot(settings)) as opened:
         rows = state.of(opened).list_runs(opened, last)
     if state.problem:
-        warn(state.problem)
+        notices.warning(state.problem)
     return Answer({"runs": rows}, _list_runs(rows))
 
 

@@ -11,10 +11,11 @@ from humanize import naturalsize
 from rich.console import RenderableType
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, Answer, ask, clean, err, failure, row
+from flows.cli.output.terminal import DONE, WARN, Answer, ask, clean, failure, row
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.progress import notices
 from flows.reporting.words import count
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def forget(
         again = f"{DONE} Syncs import account {clean(account.lower())} again."
         return Answer({"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}, [again], is_done=True)
     if (confirmed := account if yes else _confirm(settings, account)) is None:
-        err.print("Nothing was erased.")
+        notices.error("Nothing was erased.")
         return failure(ExitCode.FAILED, "Nothing was erased.")
     receipt = asyncio.run(forget_now(settings, confirmed))
     document = {

@@ -12,14 +12,14 @@ from typing import Annotated
 from connectors.warehouse.storage.errors import WarehouseBusy
 from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
-from flows.cli.output.json_log import in_force
-from flows.cli.output.terminal import DONE, WARN, clean, complain, err, out
+from flows.cli.output.terminal import DONE, WARN, clean, err, out
 from flows.cli.signals import Stopped, run_until_signalled
 from flows.config.errors import SettingsError
 from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import Settings, load
 from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_prefect, local_prefect
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.progress import notices
 
 # Seconds that runs wait while another one has the warehouse, unless the setting is set.
 _BUSY_WAIT = 6 * 3600
@@ -48,7 +48,7 @@ def _greet(settings: Settings, api: str | None, names: Sequence[str], notes: Seq
     out.print("Stop with Ctrl-C.")
 
 
-def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
+def describe_environment(settings: Settings, api: str | None, *, as_json: bool = False) -> dict[str, str]:
     """Return the environment of this process, which flow runs inherit."""
     # Each run renews the report, even if the setting is not set.
     env = {**PREFECT_CLIENT, "PYTHONSAFEPATH": "1", "GRAMHOUSE_REPORT": str(settings.report_file())}
@@ -57,7 +57,7 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
     if api is None:
         address = settings.report_url or f"http://127.0.0.1:{settings.prefect_port}{REPORT_PATH}"
         env |= {**local_prefect(settings.prefect_home, settings.prefect_port), "GRAMHOUSE_REPORT_URL": address}
-    if in_force() is not None:
+    if as_json:
         env["PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS"] = "logging.StreamHandler"
         env["PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER"] = "json"
     return env
@@ -65,10 +65,10 @@ def describe_environment(settings: Settings, api: str | None) -> dict[str, str]:
 
 def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
-    from flows.cli.commands.doctor import find
+    from flows.cli.commands.doctor import check_line, find
 
     for found in find(settings, ["API"]) if settings.credentials is None else ():
-        out.print(found.line())
+        out.print(check_line(found))
 
 
 def _listen(port: int) -> socket.socket:
@@ -78,10 +78,10 @@ def _listen(port: int) -> socket.socket:
         raise SettingsError(f"Port {port} is in use. Fix: choose another port with --port.") from None
 
 
-async def _run(settings: Settings, api: str | None, take_signals: Callable[[], None]) -> None:
+async def _run(settings: Settings, api: str | None, take_signals: Callable[[], None], *, as_json: bool) -> None:
     with ExitStack() as stack:
         listening = None if api else stack.enter_context(_listen(settings.prefect_port))
-        import_prefect(describe_environment(settings, api))
+        import_prefect(describe_environment(settings, api, as_json=as_json))
         from flows.orchestration.flow_run import check_tracker
         from flows.orchestration.serving import serve
 
@@ -120,11 +120,11 @@ def up(
     settings.prefect_home.chmod(0o700)
     try:
         with hold(settings.prefect_home / "up", f"gramhouse up at {where}", since=now, pause=time.sleep):
-            run_until_signalled(partial(_run, settings, api), lambda: "")
+            run_until_signalled(partial(_run, settings, api, as_json=log_format == "json"), lambda: "")
     except Stopped:
-        err.print("Stopped.")
+        notices.info("Stopped.")
     except WarehouseBusy:
         other = holder(settings.prefect_home / "up")
         hint = f"kill {other.pid}" if other and other.pid else "end that process"
-        complain(f"Already running: {other}. Stop it first: {hint}.")
+        notices.error(f"Already running: {other}. Stop it first: {hint}.")
         raise SystemExit(ExitCode.BUSY) from None

@@ -9,16 +9,15 @@ from cyclopts import Parameter
 from humanize import naturalsize
 
 from connectors.warehouse.queries.reader import mentions_raw_media, open_snapshot
-from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from connectors.warehouse.storage.paths import local
 from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
 from flows.cli.output.table import listing
-from flows.cli.output.terminal import DONE, Answer, clean, complain, err, failure, out, warn
+from flows.cli.output.terminal import DONE, Answer, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.options import in_order
 from flows.config.settings import load
-from flows.reporting.exit_code import ExitCode
+from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS
 from flows.reporting.words import count, moment
 from models.text import nearest
@@ -50,7 +49,7 @@ def query(
     In addition to the tables and views, raw_media contains the newest raw JSON of each media item. The number of rows
     goes to standard error.
     """
-    from flows.cli.output.query import SHOWN, end_of_document, into_file, print_stream
+    from flows.cli.output.query import SHOWN, into_file, print_stream
 
     settings, style = load(snapshot=snapshot), "json" if as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
@@ -59,19 +58,10 @@ def query(
     except UnicodeDecodeError as error:
         why = f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
         raise SettingsError(why) from None
-    with_raw, stream = mentions_raw_media(text), None
-    with open_snapshot(current_snapshot(settings), with_raw=with_raw) as opened:
-        try:
-            stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
-            with into_file(target):
-                rows = print_stream(stream, style)
-        except (QueryError, WarehouseUnusable) as error:
-            if style != "json" or target is not None or stream is None:
-                raise
-            complain(str(error))
-            code = ExitCode.WRONG_USAGE if isinstance(error, QueryError) else ExitCode.FAILED
-            sys.stdout.write(end_of_document(failure(code, str(error)).document))
-            raise SystemExit(code) from None
+    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
+        stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
+        with into_file(target):
+            rows = print_stream(stream, style)
     more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
     where = f" in {clean(target)}" if target else ""
     err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
@@ -195,7 +185,7 @@ def report(
     made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
     line = f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"
     if show and not webbrowser.open(path.resolve().as_uri()):
-        warn(f"Could not start a browser. Fix: open {path.resolve()} manually.")
+        notices.warning(f"Could not start a browser. Fix: open {path.resolve()} manually.")
     return Answer(document, [line], is_done=True)
 
 

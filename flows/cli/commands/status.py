@@ -169,11 +169,6 @@ def _list_fresh(data: Data) -> Iterator[Finding]:
             rest = f"the oldest {naturaldelta(fact['age_seconds'])} ago; the next is due {moment(fact['due_at'])} UTC"
             severity = Severity.WARNING if never else Severity.INFORMATION
             yield Finding("fresh", severity, join("; ", (text, never, rest)))
-    for fact in data["recent"]:
-        recent, full = naturaldelta(fact["recent"]), naturaldelta(fact["complete"])
-        whose = f"{fact['surface']} of {count(fact['accounts'], 'account')}"
-        text = f"{whose}: oldest recent scan {recent} ago, oldest full scan {full} ago"
-        yield Finding("recent", Severity.INFORMATION, text)
 
 
 def _describe(found: Record) -> Iterator[RenderableType]:

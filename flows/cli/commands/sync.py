@@ -1,6 +1,5 @@
 """`gramhouse sync` and `gramhouse backfill`: runs, tracked by Prefect if its API is configured, otherwise direct."""
 
-import json
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict
@@ -12,9 +11,9 @@ from cyclopts import Parameter
 from rich.console import RenderableType
 
 from flows.cli.options import RunArguments, since_time
-from flows.cli.output import json_log
+from flows.cli.output.log import log_requests, name_run
 from flows.cli.output.table import listing
-from flows.cli.output.terminal import Answer, clean, err, line_time, print_record
+from flows.cli.output.terminal import Answer, clean, err
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
@@ -25,6 +24,7 @@ from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import EXIT_OF, ExitCode
 from flows.reporting.progress import Progress, notices
+from flows.reporting.recording import record_failed_start
 from flows.reporting.words import count
 from models.runs import RunState
 from models.selection import NothingChosen
@@ -57,16 +57,14 @@ def sync(
         raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
     mode = "incremental" if incremental else "full_refresh" if full_refresh else None
     options = options.model_copy(update={"mode": mode})
-    settings = load(**options.expert.model_dump(), **run.addresses)
-    if plan:
-        return _plan(RunRequest(settings, options))
-    return _run_command(options, settings, run)
+    return _plan(options, run) if plan else _run(options, run)
 
 
-def _plan(request: RunRequest) -> Answer:
+def _plan(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
     from flows.engine.plan import make_plan
 
-    made = make_plan(request, now=SystemClock().now())
+    settings = load(**options.expert.model_dump(), **run.addresses)
+    made = make_plan(RunRequest(settings, options), now=SystemClock().now())
     return Answer(made.document(), _describe_plan(made))
 
 
@@ -103,16 +101,12 @@ def backfill(
     if expired_since is not None:
         since = since_time("--expired-since", expired_since, SystemClock().now())
         options = options.model_copy(update={"expired_since": since})
-    settings = load(**options.expert.model_dump(), **run.addresses)
     # Raises SelectionError if it selects nothing.
     options.selection()
-    request = RunRequest(settings, options)
-    if options.dry_run:
-        return _plan(request)
-    return _run_command(options, settings, run)
+    return _plan(options, run) if options.dry_run else _run(options, run)
 
 
-async def _run_tracked(
+async def _attempt_tracked(
     options: SyncOptions | BackfillOptions, run: RunArguments, progress: Progress, take_signals: Callable[[], None]
 ) -> "RunReport":
     from flows.orchestration.processes import PREFECT_CLIENT, import_prefect
@@ -133,54 +127,48 @@ async def _run_tracked(
     return await track(options, work)
 
 
-def _begin(activity: str, settings: Settings, run: RunArguments) -> str | None:
+def _begin(kind: str, settings: Settings, run: RunArguments) -> str | None:
     """Say what begins; return the address of Prefect's API if it tracks the run. Raises SettingsError."""
-    api, lines = prefect_api_url(), json_log.in_force()
+    api = prefect_api_url()
     if api and settings.credentials is not None:
         # The block, which the run reads from Prefect's server, precedes the setting, but not the option.
         address = run.base_url or f"the service of block {settings.credentials}"
     else:
         address = settings.address()
         settings.key(), settings.network()
-    if lines is None and run.verbose:
-        json_log.log_to(print_record)
-    elif lines is None:
+    if run.verbose:
+        log_requests()
+    elif run.log_format == "text":
         # The report has these warnings, counted by cause.
         logging.getLogger("flows.engine").setLevel(logging.ERROR)
-    tracked = f", tracked by {clean(api)}" if api else ""
-    err.print(f"{line_time()}[bold]{activity}[/] of {clean(address)}{tracked}.", soft_wrap=bool(lines))
+    notices.info(f"gramhouse {kind} of {address}{f', tracked by {api}' if api else ''}.")
     if warning := find_exposed_key():
         notices.warning(warning)
     return api
 
 
-def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
+def _log_end(report: "RunReport") -> None:
     from flows.reporting.message import to_message
 
     for warning in report.warnings:
-        lines.say(f"{warning.text}.", logging.WARNING, {"code": warning.code})
+        notices.warning(f"{warning.text}.", extra={"code": warning.code})
     level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
-    lines.say(to_message(report), level, report.stopped_by.facts if report.stopped_by else {})
+    notices.log(level, to_message(report), extra=report.stopped_by.facts if report.stopped_by else None)
 
 
-def _run_command(options: SyncOptions | BackfillOptions, settings: Settings, run: RunArguments) -> Answer:
+def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
     """Run a sync or backfill with its retries; return the report of the last attempt."""
     from flows.cli.output.run import describe_report, watch
     from flows.engine.retrying import repeat
-    from flows.reporting.message import to_json
+    from flows.reporting.message import to_document
 
-    activity, lines, clock = f"gramhouse {options.kind}", json_log.in_force(), SystemClock()
-    api = _begin(activity, settings, run)
-    attempts: list[Progress] = []
+    clock, progress, is_text = SystemClock(), Progress(), run.log_format == "text"
 
     def work(take_signals: Callable[[], None]) -> "Coroutine[Any, Any, RunReport]":
         async def attempt() -> "RunReport":
-            attempts.append(progress := Progress())
-            if lines is not None:
-                lines.progress = progress
-            async with watch(progress):
+            async with watch(progress, on_terminal=err.is_terminal and is_text):
                 if api:
-                    return await _run_tracked(options, run, progress, take_signals)
+                    return await _attempt_tracked(options, run, progress, take_signals)
                 from flows.scale import run_with_workers
 
                 return await run_with_workers(RunRequest(settings, options), progress=progress)
@@ -194,15 +182,18 @@ def _run_command(options: SyncOptions | BackfillOptions, settings: Settings, run
 
         return repeat(attempt, run.retries, sleep=clock.sleep, random=SystemRandom().random, announce=announce)
 
-    def advice() -> str:
-        saved = count(sum(progress.pages for progress in attempts), "page")
-        return f"{saved} saved. Fix: run the same command to resume."
-
-    try:
-        report = run_until_signalled(work, advice)
-    except NothingChosen as nothing:
-        document = {"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)}
-        return Answer(document, [clean(nothing)])
-    if lines is not None:
-        _log_end(lines, report)
-    return Answer(json.loads(to_json(report)), describe_report(report), EXIT_OF[report.state], is_done=True)
+    # The failure of a run is recorded even if it does not begin: schedules start it.
+    with record_failed_start(options.kind, options.expert.warehouse):
+        settings = load(**options.expert.model_dump(), **run.addresses)
+        api = _begin(options.kind, settings, run)
+        name_run(progress)
+        try:
+            report = run_until_signalled(
+                work, lambda: f"{count(progress.pages, 'page')} saved. Fix: run the same command to resume."
+            )
+        except NothingChosen as nothing:
+            document = {"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)}
+            return Answer(document, [clean(nothing)])
+    if not is_text:
+        _log_end(report)
+    return Answer(to_document(report), describe_report(report), EXIT_OF[report.state], is_done=True)

@@ -18,9 +18,20 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.warehouse.queries.reader import Stream
+from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from flows.cli.output.table import Column, table
-from flows.cli.output.terminal import UNLIMITED, clean, escape_json, out, row, without_control_characters, write_utf8
+from flows.cli.output.terminal import (
+    UNLIMITED,
+    clean,
+    escape_json,
+    failure,
+    out,
+    row,
+    without_control_characters,
+    write_utf8,
+)
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.progress import notices
 
 Row = tuple[Any, ...]
 
@@ -122,16 +133,17 @@ def _to_json_lines(stream: Stream) -> Iterator[str]:
 
 
 def _to_document(stream: Stream) -> Iterator[str]:
-    """Yield one JSON object, row by row; if this raises QueryError, `end_of_document` must follow."""
+    """Yield one JSON object, row by row. A query that fails after its first rows ends it, and exits."""
     yield f'{{"columns": {_encode(stream.columns)}, "rows": ['
-    for number, line in enumerate(_to_json_lines(stream)):
-        yield f", {line.rstrip()}" if number else line.rstrip()
-    yield end_of_document({"exit_code": int(ExitCode.COMPLETE)})
-
-
-def end_of_document(members: object) -> str:
-    """Return what follows the rows of a JSON object."""
-    return f"], {_encode(members)[1:]}\n"
+    try:
+        for number, line in enumerate(_to_json_lines(stream)):
+            yield f", {line.rstrip()}" if number else line.rstrip()
+    except (QueryError, WarehouseUnusable) as error:
+        notices.error(str(error))
+        failed = failure(ExitCode.WRONG_USAGE if isinstance(error, QueryError) else ExitCode.FAILED, str(error))
+        yield f"], {_encode(failed.document)[1:]}\n"
+        raise SystemExit(failed.code) from None
+    yield '], "exit_code": 0}\n'
 
 
 _FORMATS: Mapping[str, Callable[[Stream], Iterator[RenderableType]]] = {

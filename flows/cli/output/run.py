@@ -4,64 +4,42 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, nullcontext
 from datetime import datetime
-from typing import Final
 
 from humanize import naturalsize
 from rich.console import RenderableType
-from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, finding_line, line_time, row
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, finding_line, row
 from flows.clock import SystemClock
 from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_landed, describe_outcomes, how_found
-from flows.reporting.progress import Progress
+from flows.reporting.progress import Progress, notices
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, moment, per_second, span
-from models.clock import Clock
 from models.findings import Severity
 from models.runs import RunState
 
 # Seconds between updates of the line on a terminal, and between lines elsewhere.
 _UPDATED, _PLAIN = 0.125, 15.0
 
-# The rate is measured over this many seconds: long enough for a stable rate, short enough to follow changes.
-_WINDOW: Final = 60.0
-
-# Estimates below this many seconds are shown as "less than".
-_LEAST: Final = 10
-
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
 
 
-class Pace:
-    """Estimates the remaining time of a run that begins now. Its method must be called every few seconds."""
+def describe(progress: Progress, seconds: float, now: datetime) -> Iterator[str]:
+    """Yield phase, waits, outlook and counts of a run: what matters most first, because a narrow terminal cuts.
 
-    def __init__(self, clock: Clock) -> None:
-        self._accounts = RichProgress(speed_estimate_period=_WINDOW, get_time=clock.monotonic)
-        self._task = self._accounts.add_task("accounts", total=None)
-
-    def seconds_left(self, progress: Progress) -> float | None:
-        """Return the estimated remaining seconds of the scans, or None if there is no estimate."""
-        self._accounts.update(self._task, completed=progress.accounts_done, total=progress.accounts)
-        return self._accounts.tasks[0].time_remaining if progress.phase == "scan" else None
-
-
-def describe(progress: Progress, seconds_left: float | None, now: datetime) -> Iterator[str]:
-    """Yield phase, waits, outlook and counts of a run: what matters most first, because a narrow terminal cuts."""
+    It has been running for `seconds`. What is left takes as long by account as what is done, or until a cooldown ends.
+    """
     yield progress.phase
     if progress.phase in ("list", "scan"):
         more = "" if progress.catalogue_complete else "+"
         yield f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts"
-    cooldowns = [until for until in progress.cooldowns.values() if until > now]
-    if cooldowns:
-        the_last = ", the last" if len(cooldowns) > 1 else ""
-        yield f"{count(len(cooldowns), 'cooldown')}{the_last} until {moment(max(cooldowns), seconds=True)} UTC"
-        if progress.waiting and seconds_left is not None:
-            seconds_left = max(seconds_left, (min(cooldowns) - now).total_seconds())
-    if seconds_left is not None:
-        yield f"about {span(round(seconds_left))} left" if seconds_left >= _LEAST else f"less than {_LEAST} s left"
+    if cooldowns := [until for until in progress.cooldowns.values() if until > now]:
+        yield f"{count(len(cooldowns), 'cooldown')} until {moment(max(cooldowns), seconds=True)} UTC"
+    if progress.phase == "scan" and progress.accounts_done and not cooldowns:
+        left = seconds / progress.accounts_done * (progress.accounts - progress.accounts_done)
+        yield f"about {span(round(left))} left"
     if progress.allowed is not None:
         yield f"the service allows {per_second(progress.allowed)}; pace kept"
     yield f"{progress.pages:,} pages"
@@ -73,13 +51,13 @@ def describe(progress: Progress, seconds_left: float | None, now: datetime) -> I
 
 
 @asynccontextmanager
-async def watch(progress: Progress) -> AsyncIterator[None]:
+async def watch(progress: Progress, *, on_terminal: bool) -> AsyncIterator[None]:
     """Show the progress of a run while the block runs: in one line on a terminal, elsewhere a line every 15 seconds."""
     clock = SystemClock()
-    pace = Pace(clock)
+    began = clock.monotonic()
 
     def line() -> str:
-        return " · ".join(describe(progress, pace.seconds_left(progress), clock.now()))
+        return " · ".join(describe(progress, clock.monotonic() - began, clock.now()))
 
     def of_the_terminal() -> Text:
         # Beside the spinner, which has two characters.
@@ -87,13 +65,13 @@ async def watch(progress: Progress) -> AsyncIterator[None]:
         text.truncate(err.width - 2, overflow="ellipsis")
         return text
 
-    status = err.status(of_the_terminal()) if err.is_terminal else None
+    status = err.status(of_the_terminal()) if on_terminal else None
 
     async def speak() -> None:
         while True:
             await asyncio.sleep(_PLAIN if status is None else _UPDATED)
             if status is None:
-                err.print(f"{line_time()}{line()}", soft_wrap=True)
+                notices.info(line())
             else:
                 status.update(of_the_terminal())
 
@@ -117,8 +95,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "media", changes(report.media)
     if report.requests:
         yield "requests", f"{report.requests:,}"
-    size = "unchanged" if report.snapshot_bytes is None else naturalsize(report.snapshot_bytes)
-    yield "snapshot", f"{clean(report.snapshot_url or report.snapshot)} ({size})"
+    yield "snapshot", f"{clean(report.snapshot_url or report.snapshot)} ({naturalsize(report.snapshot_bytes)})"
     if report.report:
         yield "report", clean(report.report)
 

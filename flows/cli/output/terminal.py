@@ -3,20 +3,20 @@
 import codecs
 import io
 import json
-import logging
+import os
 import sys
 import unicodedata
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.output import json_log
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.progress import notices
 from flows.reporting.words import json_value
 from models.findings import Finding, Severity
 
@@ -73,14 +73,23 @@ class Answer:
     code: int = ExitCode.COMPLETE
     is_done: bool = False
 
-    def show(self, *, as_json: bool) -> None:
-        """Print the answer, and flush standard output. Raises OSError."""
-        if as_json and self.document is not None:
-            print_json(self.document)
-        elif not as_json:
-            for line in self.lines:
-                out.print(line)
-        sys.stdout.flush()
+    def show(self, *, as_json: bool) -> int:
+        """Print the answer; return the exit code."""
+        try:
+            if as_json and self.document is not None:
+                print_json(self.document)
+            elif not as_json:
+                for line in self.lines:
+                    out.print(line)
+            sys.stdout.flush()
+        except OSError as error:
+            # What is buffered goes nowhere: otherwise Python would fail to flush it, and exit with its own code.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not isinstance(error, BrokenPipeError):
+                notices.error(f"Standard output: {error.strerror}.")
+            return self.code if self.is_done else self.code or ExitCode.FAILED
+        return self.code
 
 
 def failure(code: int, message: str) -> Answer:
@@ -88,26 +97,6 @@ def failure(code: int, message: str) -> Answer:
     what, _, hint = message.partition(" Fix: ")
     state = {"state": _STATES.get(code, "stopped"), "exit_code": int(code)}
     return Answer({**state, "message": what, "hint": hint or None} if message else None, code=code)
-
-
-def line_time() -> str:
-    """Return the time for the beginning of a line: a log file needs it, a terminal and JSON lines do not."""
-    return "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
-
-
-def warn(line: str) -> None:
-    """Print a warning on standard error. A terminal wraps it, so that a log has the complete line."""
-    err.print(f"{WARN} {line_time()}{clean(line)}", soft_wrap=True)
-
-
-def complain(message: str) -> None:
-    """Print what ended a command on standard error."""
-    err.print(f"{FAIL} {clean(message, newlines=True)}", soft_wrap=True)
-
-
-def print_record(record: logging.LogRecord) -> None:
-    """Print a log record on standard error, above the line of progress if there is one."""
-    err.print(f"{datetime.now(UTC):{DATED}} {clean(record.getMessage())}", soft_wrap=True)
 
 
 def _is_harmless(char: str) -> bool:
@@ -167,10 +156,9 @@ def finding_line(finding: Finding) -> Table:
 
 def ask(question: str) -> bool:
     """Ask a question on the terminal; return whether the answer is yes. Without standard input it is no."""
-    err.print(f"{clean(question)} {escape('[y/N]')} ", end="", soft_wrap=True)
+    notices.warning(f"{question} [y/N]")
     try:
         return input().strip().lower() in {"y", "yes"}
     except EOFError:
         # Standard input is closed, as under cron.
-        err.print()
         return False

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from tests.api.server import Api
@@ -22,58 +21,19 @@ def _refused(operator: Operator) -> str:
     return line
 
 
-@pytest.mark.parametrize("content", [b"\0" * 8192, b""], ids=["zeros", "empty"])
-def test_a_file_that_is_not_a_warehouse_is_reported_and_not_changed(operator: Operator, content: bytes) -> None:
-    operator.folder.mkdir(parents=True, exist_ok=True)
-    operator.warehouse.write_bytes(content)
-    assert str(operator.warehouse) in _refused(operator)
-    assert operator.warehouse.read_bytes() == content
-
-
-def test_a_truncated_warehouse_is_reported_and_the_snapshot_can_be_queried(operator: Operator) -> None:
-    operator.sync()
-    before = operator.ask("SELECT count(*) FROM media")
-    whole = operator.warehouse.read_bytes()
-    operator.warehouse.write_bytes(whole[: len(whole) // 2])
-    assert str(operator.warehouse) in _refused(operator)
-    assert operator.ask("SELECT count(*) FROM media") == before
-    operator.warehouse.write_bytes(whole)
-    assert operator.sync()["media"]["added"] == 0
-
-
-def test_a_removed_warehouse_is_created_again(operator: Operator, service: Api) -> None:
-    operator.sync()
-    operator.warehouse.unlink()
-    state = operator.warehouse.with_name(f"{operator.warehouse.name}.state.sqlite")
-    refused = operator.run("sync", code=1).stderr
-    assert f"{operator.warehouse} is missing, but {state} was written with one" in refused
-    state.rename(operator.folder / "moved.sqlite")
-    report = operator.sync(code=3)
-    assert [warning["code"] for warning in report["findings"]] == ["snapshot_not_replaced"]
-    operator.snapshot.rename(operator.folder / "moved.duckdb")
-    assert operator.sync()["state"] == "complete"
-    assert_matches_api(operator.ask, service)
-
-
-@pytest.mark.parametrize("command", ["sync", pytest.param("publish", marks=pytest.mark.long)])
-def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service: Api, command: str) -> None:
-    operator.sync()
+def test_another_file_in_the_snapshots_place_is_refused_before_the_first_request(
+    operator: Operator, service: Api
+) -> None:
     service.requests.clear()
+    operator.folder.mkdir()
     for name, content in (("gramhouse.toml", b"page_size = 50\n"), ("notes.txt", b""), ("page.html", b"<html>")):
         file = operator.folder / name
         file.write_bytes(content)
-        done = operator.run(command, code=2, GRAMHOUSE_SNAPSHOT=str(file))
+        done = operator.run("sync", code=2, GRAMHOUSE_SNAPSHOT=str(file))
         assert f"{file} is " in done.stderr
         assert "and is not replaced. Fix: check GRAMHOUSE_SNAPSHOT" in done.stderr
         assert file.read_bytes() == content
     assert service.requests == []
-    sales = operator.folder / "sales.duckdb"
-    with duckdb.connect(sales) as db:
-        db.execute("CREATE TABLE sales AS SELECT 1")
-    before = sales.read_bytes()
-    done = operator.run(command, code=3 if command == "sync" else 1, GRAMHOUSE_SNAPSHOT=str(sales))
-    assert "not a gramhouse snapshot and is not replaced" in done.stdout + done.stderr
-    assert sales.read_bytes() == before
 
 
 @pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])

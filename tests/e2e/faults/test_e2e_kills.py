@@ -13,7 +13,6 @@ from tests.api.faults import Action, Rule
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
 from tests.operator import TIMEOUT, Operator, killed_on_exit, wait_until
-from tests.prefect_api import free_port
 
 pytestmark = pytest.mark.e2e
 
@@ -95,18 +94,3 @@ def test_runs_killed_at_random_moments_reach_the_same_result(seed: int, operator
         assert_matches_api(operator.ask, service)
         service.requests.clear()
     assert not list(operator.folder.glob("*.next*"))
-
-
-def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) -> None:
-    nowhere = f"http://127.0.0.1:{free_port()}"
-    with killed_on_exit(operator.start("sync", "--retries", "3", GRAMHOUSE_BASE_URL=nowhere)) as process:
-        assert process.stderr is not None
-        line = next(line for line in process.stderr if "Retry 1 of 3" in line)
-        assert "The run ended failed. Retry 1 of 3 in 5 min (connection_failed), at " in line
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 128 + signal.SIGINT
-    assert "Stopped by SIGINT. 0 pages saved. Fix: run the same command to resume." in err
-    assert "Traceback" not in out + err
-    # The attempt itself had ended: it failed, and was not interrupted.
-    assert operator.inside("SELECT state FROM core.runs") == [("failed",)]

@@ -19,7 +19,6 @@ db = duckdb.connect(sys.argv[1], read_only=True)
 for line in sys.stdin:
     print(db.execute("SELECT count(*), max(started_at) FROM media, runs").fetchone(), flush=True)
 """
-HOLDER = "import duckdb, sys, time; db = duckdb.connect(sys.argv[1]); print('open', flush=True); time.sleep(999)"
 
 
 def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, service: Api) -> None:
@@ -36,16 +35,6 @@ def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, servi
     assert "nothing changed" in again.stdout
     assert operator.sync()["media"] == dict.fromkeys(report["media"], 0)
     assert_matches_api(shell.ask, service)
-
-
-def test_expired_accounts_are_flagged_and_listed(operator: Operator, service: Api) -> None:
-    while not service.ids("token_expired"):
-        service.day += 1
-    operator.sync()
-    assert_matches_api(operator.ask, service)
-    listed = operator.run("accounts", "--expired", "--json").json()["accounts"]
-    assert sorted(account["account_id"] for account in listed) == sorted(service.ids("token_expired"))
-    assert all(account["token_expired_since"] for account in listed)
 
 
 def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operator: Operator, service: Api) -> None:
@@ -80,11 +69,3 @@ def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, ser
         assert len(second.stderr.strip().splitlines()) == 2
         assert f"gramhouse sync (process {first.pid}" in second.stderr
         assert "is running" in operator.run("status").stdout
-
-
-def test_another_program_on_the_file_is_named(operator: Operator) -> None:
-    operator.sync()
-    with killed_on_exit(operator.start_python("-c", HOLDER, str(operator.warehouse), env={})) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        assert f"process {holder.pid}" in operator.run("sync", code=4).stderr

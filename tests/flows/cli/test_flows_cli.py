@@ -73,7 +73,7 @@ def test_what_cannot_be_used_is_refused_in_one_line_and_writes_nothing(
 
 def test_expired_since_is_a_date_or_so_long_ago(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Any] = []
-    monkeypatch.setattr("flows.cli.commands.sync._run_command", lambda options, *_, **__: begun.append(options))
+    monkeypatch.setattr("flows.cli.commands.sync._run", lambda options, *_, **__: begun.append(options))
     for text in ("20260301", "2026-03-01T02:00:00+02:00", "36h"):
         assert run_cli("backfill", "--expired-since", text).code == 0
     *dates, recent = (options.selection().expired_since for options in begun)
@@ -115,10 +115,13 @@ def test_every_command_has_help_and_refuses_what_is_mistyped(
         for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
             assert refusal(run_cli(command, "--json", *wrong))
     monkeypatch.setenv("GRAMHOUSE_CONCURENCY", "7")
-    meant = "GRAMHOUSE_CONCURENCY: unknown setting; did you mean GRAMHOUSE_CONCURRENCY?"
-    assert run_cli(command, *REQUIRED.get(command, ())) == (2, "", f"✖ {meant}\n")
+    what, fix = (
+        "GRAMHOUSE_CONCURENCY: unknown setting. Did you mean concurrency?",
+        "correct or remove it (docs/settings.md).",
+    )
+    assert run_cli(command, *REQUIRED.get(command, ())) == (2, "", f"✖ {what} Fix: {fix}\n")
     if command not in WITHOUT_JSON:
-        assert refusal(run_cli(command, "--json", *REQUIRED.get(command, ()))) == meant
+        assert refusal(run_cli(command, "--json", *REQUIRED.get(command, ()))) == what
 
 
 @pytest.mark.usefixtures("service")

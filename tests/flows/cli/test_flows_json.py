@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import logging
 import os
 import re
 import socket
@@ -97,6 +98,7 @@ def test_json_and_csv_lose_no_character_in_any_encoding(monkeypatch: pytest.Monk
         with monkeypatch.context() as patch:
             output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
             patch.setattr(sys, "stdout", output)
+            patch.setattr(logging.getLogger(), "handlers", [])
             patch.setattr(sys, "argv", ["gramhouse", "query", ODD, "-f", style])
             with pytest.raises(SystemExit, match="0"):
                 main()
@@ -110,19 +112,15 @@ def test_json_and_csv_lose_no_character_in_any_encoding(monkeypatch: pytest.Monk
     assert rows == [["ñ", "j", "c", "ñ_1"], ["é😀", '{"k": "😀"}', "\u202e", "2"]]
 
 
-def test_a_bug_is_one_object_and_a_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_is_one_object_and_a_traceback(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(**_: bool) -> None:
         message = "unforeseen"
         raise RuntimeError(message)
 
     monkeypatch.setattr(command_line, "build_app", broken)
-    monkeypatch.setattr(sys, "argv", ["gramhouse", "status", "--json"])
-    with pytest.raises(RuntimeError):
-        command_line.main()
-    document = json.loads(capsys.readouterr().out)
-    assert (document["exit_code"], document["message"]) == (1, "Bug in gramhouse: RuntimeError: unforeseen")
+    done = run_cli("status", "--json")
+    assert (done.code, done.json()["message"]) == (1, "Bug in gramhouse: RuntimeError: unforeseen")
+    assert "in broken" in done.stderr
 
 
 @pytest.mark.parametrize(

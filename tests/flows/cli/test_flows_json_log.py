@@ -12,12 +12,8 @@ import pytest
 
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.cli.output.json_log import JsonLines
-from flows.cli.output.terminal import ask
-from flows.reporting.progress import Progress
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.clocks import START
 
 ROOT = Path(__file__).parents[3]
 FIELDS = {"time", "level", "message", "run", "account", "partition", "code", "correlation_id"}
@@ -80,32 +76,3 @@ def test_a_sync_logs_its_run_and_the_context_of_each_error(address: str) -> None
 def test_a_refusal_is_a_line_of_the_log(arguments: str, code: int) -> None:
     [line] = run_cli(*arguments.split(), code=code, GRAMHOUSE_WAREHOUSE="/dev/null")
     assert line["level"] == "error"
-
-
-def test_written_text_becomes_log_lines_with_the_level_of_its_mark(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = JsonLines(sys.stderr, lambda: START)
-    lines.progress = Progress(run_id="r1")
-    monkeypatch.setattr(sys, "stderr", lines)
-
-    def printed() -> list[tuple[str, str]]:
-        found = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-        assert all([*line][:4] == ["time", "level", "message", "run"] for line in found)
-        assert {(line["time"], line["run"]) for line in found} <= {("2026-03-01T02:15:00.000Z", "r1")}
-        return [(line["level"], line["message"]) for line in found]
-
-    def answer() -> str:
-        assert printed() == [("info", "Erase it? [y/N]")], "a question is shown before its answer is read"
-        return "y"
-
-    lines.write("✖ broken\n! look")
-    lines.write(" here\n\nplain \x1b[0m\n✔ done\n")
-    assert printed() == [("error", "broken"), ("warning", "look here"), ("info", "plain \x1b[0m"), ("info", "done")]
-    monkeypatch.setattr("builtins.input", answer)
-    assert ask("Erase it?")
-    # What has no end, such as a message of a library, is written when Python flushes its streams at exit.
-    lines.write("not ended")
-    lines.flush()
-    lines.flush()
-    assert printed() == [("info", "not ended")]

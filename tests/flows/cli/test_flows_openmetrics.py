@@ -42,7 +42,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path) -> None:
 
     service = ListedApi(accounts=9, expired=frozenset({9}), fault=failure)
     await synced(tmp_path, service)
-    settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
+    settings = load(snapshot=str(tmp_path / "analytics.duckdb"), warehouse=tmp_path / "warehouse.duckdb")
     found = parsed(metrics(read_status(settings, START + timedelta(hours=48))))
 
     def value(name: str, **labels: str) -> float:

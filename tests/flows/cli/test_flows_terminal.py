@@ -93,7 +93,7 @@ def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(
         ("jsonl", '{"a":1,"b":"x|y"}\n{"a":2,"b":null}\n'),
         ("line", "a 1\nb x|y\n\na 2\nb NULL\n"),
         ("csv", "a,b\n1,x|y\n2,\n"),
-        ("json", '{"columns": ["a","b"], "rows": [{"a":1,"b":"x|y"}, {"a":2,"b":null}], "exit_code":0}\n'),
+        ("json", '{"columns": ["a","b"], "rows": [{"a":1,"b":"x|y"}, {"a":2,"b":null}], "exit_code": 0}\n'),
     ],
 )
 def test_a_query_is_written_in_every_format_and_into_a_file(

@@ -6,7 +6,8 @@ from itertools import islice
 import pytest
 from prefect.server.schemas.schedules import CronSchedule
 
-from flows.config.settings import Settings, check_cron, fires
+from flows.config.setting_types import check_cron, fires
+from flows.config.settings import Settings
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BERLIN = "Europe/Berlin"

@@ -48,8 +48,8 @@ def test_the_example_in_the_docs_works_as_described() -> None:
     [
         ('[mapping]\nignore = [""]', "mapping.ignore.0: '$.' is not a path"),
         ('[mapping]\nmedia_id = ["uuid"]', "mapping.media_id.0: 'uuid' is not a path"),
-        ('[mapping]\nids = ["$.uuid"]', "mapping.ids: unknown setting. Fix: remove it, or use one of media_id, "),
-        ('[mapping.columns.caption]\npath = "$.x"', "caption.path: unknown setting; did you mean paths?"),
+        ('[mapping]\nids = ["$.uuid"]', "mapping.ids: unknown setting. "),
+        ('[mapping.columns.caption]\npath = "$.x"', "caption.path: unknown setting. Did you mean paths? "),
         ('[mapping.columns.caption]\npaths = ["$.x"]\ntype = "count"', "caption is read as text"),
         ('[mapping.columns.overflow]\npaths = ["$.x"]', "overflow is a column that gramhouse fills itself"),
         ('[mapping.columns.alt]\npaths = ["$.x"]\ntype = "colour"', "mapping.columns.alt.type: "),

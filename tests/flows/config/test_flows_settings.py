@@ -77,11 +77,11 @@ WRONG = [
     ("fresh_within", "reels=1d", "'reels=1d' is no goal"),
     ("mapping", '{"ignore": ["$."]}', ""),
     ("hide", "caption:hsh", ""),
-    ("concurrency", "0", "it must be greater than or equal to 1 (got '0'). Fix: change it; the default is 16."),
-    ("max_wait", "inf", "it must be less than or equal to 31622400 (got 'inf'). Fix: change it; the default is 3600."),
+    ("concurrency", "0", "it must be greater than or equal to 1 (got '0'). Fix: change it, or remove it."),
+    ("max_wait", "inf", "it must be less than or equal to 31622400 (got 'inf'). Fix: change it, or remove it."),
     ("stale_after", "0", "it must be greater than 0 (got '0'). Fix: change it, or remove it."),
     ("keep_raw", "soon", "it must be a valid integer"),
-    ("scan_expired", "maybe", "(got 'maybe'). Fix: change it; the default is false."),
+    ("scan_expired", "maybe", "(got 'maybe'). Fix: change it, or remove it."),
     ("sync_mode", "sometimes", ""),
     ("time_zone", SECRET, ""),
     ("scheduler", "tcp://10.0.0.1:8786", "needs TLS"),
@@ -129,7 +129,7 @@ def test_options_override_the_environment_which_overrides_the_file(monkeypatch: 
     variables = {"GRAMHOUSE_PAGE_SIZE": "2", "gramhouse_concurrency": "2", "GRAMHOUSE_WORKERS": "", "GRAMHOUSE_X": " "}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    read = load(page_size=3, concurrency=None, snapshot=Path("~/s.duckdb"))
+    read = load(page_size=3, concurrency=None, snapshot="~/s.duckdb")
     assert (read.page_size, read.concurrency, read.max_wait, read.workers) == (3, 2, 1, 0)
     assert read.snapshot == str(Path("~/s.duckdb").expanduser())
     assert read.model_fields_set == {"page_size", "concurrency", "max_wait", "snapshot"}, "empty means not set"
@@ -146,7 +146,7 @@ def test_each_invalid_value_is_reported_in_one_line_with_its_setting(
     monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
     monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", given)
     [line] = refused()
-    assert re.fullmatch(rf"GRAMHOUSE_{name.upper()}\b[^;]*[^.;]\. Fix: [^;]+(; the default is .+)?\.", line)
+    assert re.fullmatch(rf"GRAMHOUSE_{name.upper()}\b[^;]*[^.;]\. Fix: [^;]+\.", line)
     assert message in line
     assert "pass@" not in line
 
@@ -157,7 +157,7 @@ def test_each_invalid_value_is_reported_in_one_line_with_its_setting(
         (b"page_size = x\n", "gramhouse.toml is not valid TOML (line 1). Fix: correct the file"),
         (b"concurrency = " + b"9" * 5000, "gramhouse.toml is not valid TOML. Fix:"),
         (b"hide = " + b"[" * 5000, "gramhouse.toml is not valid TOML. Fix:"),
-        (b"pagesize = 1", "gramhouse.toml: pagesize: unknown setting; did you mean page_size?"),
+        (b"pagesize = 1", "gramhouse.toml: pagesize: unknown setting. Did you mean page_size? Fix: "),
         (b"\xef\xbb\xbf\r\npage_size = 99\r\n", "gramhouse.toml: page_size: "),
         (f"api_key = [{SECRET!r}]".encode(), "gramhouse.toml: api_key: "),
         (
@@ -193,9 +193,9 @@ def test_the_key_is_used_without_what_is_around_it(before: str, after: str, monk
     [
         (f"{SECRET}\n{SECRET}".encode(), "GRAMHOUSE_API_KEY_FILE: the API key "),
         (SECRET.encode("utf-16-le"), "invalid in a header"),
-        (SECRET.encode("latin-1") + b"\xe9", "it is not text in UTF-8"),
+        (SECRET.encode("latin-1") + b"\xe9", "invalid in a header"),
         (b"", "is empty"),
-        (None, "cannot be read (No such file or directory)"),
+        (None, "No such file or directory"),
     ],
 )
 def test_a_key_file_without_a_key_is_one_line_that_does_not_show_it(content: bytes | None, why: str) -> None:
@@ -203,7 +203,7 @@ def test_a_key_file_without_a_key_is_one_line_that_does_not_show_it(content: byt
         Path("key").write_bytes(content)
     [line] = refused({"api_key_file": "key"}, key=True)
     assert why in line
-    assert "Fix: set it to a text file with the key alone" in line
+    assert "GRAMHOUSE_API_KEY_FILE" in line
 
 
 def test_a_missing_setting_is_named() -> None:
@@ -215,19 +215,19 @@ def test_a_missing_setting_is_named() -> None:
 @pytest.mark.parametrize(
     ("variable", "meant"),
     [
-        ("GRAMHOUSE_CONCURENCY", "; did you mean GRAMHOUSE_CONCURRENCY?"),
-        ("GRAMHOUSE_KEY", "; did you mean GRAMHOUSE_API_KEY?"),
-        ("gramhouse_base_uri", "; did you mean GRAMHOUSE_BASE_URL?"),
-        ("GRAMHOUSE_QQQ", ". Fix: remove it, or see `gramhouse config` for the names."),
+        ("GRAMHOUSE_CONCURENCY", "Did you mean concurrency? "),
+        ("GRAMHOUSE_KEY", "Did you mean api_key? "),
+        ("gramhouse_base_uri", "Did you mean base_url? "),
+        ("GRAMHOUSE_QQQ", ""),
         # Kubernetes has other values.
-        ("GRAMHOUSE_PORT", "; did you mean GRAMHOUSE_REPORT?"),
+        ("GRAMHOUSE_PORT", "Did you mean report? "),
     ],
 )
 def test_a_mistyped_variable_is_refused_with_the_nearest_name(
     monkeypatch: pytest.MonkeyPatch, variable: str, meant: str
 ) -> None:
     monkeypatch.setenv(variable, SECRET)
-    assert refused() == [f"{variable}: unknown setting{meant}"]
+    assert refused() == [f"{variable}: unknown setting. {meant}Fix: correct or remove it (docs/settings.md)."]
 
 
 def test_kubernetes_service_variables_are_not_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,20 @@
 """The division of accounts into batches."""
 
-from pathlib import Path
-
 import pytest
 
+from flows.config.settings import Settings
 from flows.engine.batches import AccountBatcher, Batch
+from flows.engine.choosing import Choice
+from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
 from models.selection import ChosenAccount
-from tests.api.listed import ListedApi
-from tests.runs import synced
+from tests.clocks import START
+
+
+def _batcher() -> AccountBatcher:
+    return AccountBatcher(
+        RunRequest(Settings()), Choice((), {}, lists_catalogue=True, limit=None), Progress(), now=START
+    )
 
 
 def _formed(batcher: AccountBatcher) -> list[Batch]:
@@ -18,7 +24,7 @@ def _formed(batcher: AccountBatcher) -> list[Batch]:
 @pytest.mark.long
 @pytest.mark.parametrize("page", [1, 50])
 def test_a_million_accounts_make_fewer_than_a_thousand_batches(page: int) -> None:
-    batcher = AccountBatcher(Progress())
+    batcher = _batcher()
     for begin in range(0, 1_000_000, page):
         batcher.add(ChosenAccount(str(number)) for number in range(begin, begin + page))
     batcher.close()
@@ -31,7 +37,7 @@ def test_a_million_accounts_make_fewer_than_a_thousand_batches(page: int) -> Non
 
 
 def test_an_account_listed_twice_is_scanned_once() -> None:
-    batcher = AccountBatcher(Progress())
+    batcher = _batcher()
     one, two = ChosenAccount("a"), ChosenAccount("b", status="token_expired")
     batcher.add([one, two, one])
     batcher.add([two, one])
@@ -40,12 +46,3 @@ def test_an_account_listed_twice_is_scanned_once() -> None:
     assert batch.accounts == (one, two)
     assert str(batch) == "stories and posts, accounts 1 to 2"
     assert batcher.listed == 2
-
-
-@pytest.mark.anyio
-async def test_accounts_of_all_batches_are_scanned_in_the_order_of_the_catalogue(tmp_path: Path) -> None:
-    # Pages of two accounts make 15 batches, which wait for four slots.
-    service = ListedApi(accounts=30, posts=5)
-    await synced(tmp_path, service)
-    begun = dict.fromkeys(number for one in service.requests if (number := one.number) is not None)
-    assert list(begun) == list(range(1, 31))

@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from connectors.warehouse.queries.reader import open_snapshot
-from flows.reporting.reader import Reader
-from flows.reporting.run_report import last_report
 from tests.api.listed import ListedApi, Records
 from tests.runs import synced
 
@@ -39,12 +36,9 @@ async def _warnings(
 
 # Fields of day `d` and post `p` of 4, and the name in the warning; None if there is none. Each takes four runs.
 FIELDS: dict[str, tuple[Varies, str | None]] = {
-    "a field": (lambda d, _: {"fetched_at": f"at {d}"}, "/fetched_at"),
     "in an object": (lambda d, _: {"meta": {"request": {"id": d}, "a": 1}}, "/meta/request/id"),
-    "a key with a dot": (lambda d, _: {"a.b": d}, "/a.b"),
     "of most items": (lambda d, p: {"at": d * (p < 3), "likes": d}, "/at"),
     "of half of the items": (lambda d, p: {"at": d * (p < 2)}, None),
-    "not the same field": (lambda d, _: {f"at_{d}": d}, None),
     "not on one day": (lambda d, _: {"at": d - (d == 2)}, None),
 }
 
@@ -67,7 +61,3 @@ async def test_syncs_of_stories_neither_prevent_the_warning_nor_hide_it(tmp_path
     syncs = ((), ("stories",)) * 4
     found = await _warnings(tmp_path, ListedApi(accounts=2, posts=4), lambda d, _: {"fetched_at": f"at {d}"}, syncs)
     assert [len(warned) for warned in found] == [0, 0, 0, 0, 0, 0, 1, 0]
-    with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
-        shown = last_report(Reader(snapshot))
-    assert shown is not None
-    assert (shown.selected, [one.code for one in shown.warnings]) == ("stories", [CODE])

@@ -13,9 +13,6 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import hint_for
-from connectors.state.inbox import count_landings
-from connectors.warehouse.maintenance.rebuild import rebuild
-from flows.config.mapping import MappingSettings
 from flows.pipeline import run_sync
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
@@ -104,25 +101,17 @@ TWO_LISTS = '{"posts": [], "stories": [], "next_cursor": null}'
 _NEW = (rb"a post", b"new")
 _ALL = rb"(?s).*"
 _END, _CURSOR = rb"}$", rb', "next_cursor": [^}]*'
-_long = pytest.mark.long
 
 # What is wrong with a page, the pages, items and code of the scan that it ends, how many new items landed from it, and
 # the reason for which the page is kept. The list has 3 posts, 2 of them on a page, and had 4.
 LISTS: dict[str, tuple[Spoil, tuple[int, int, str], int, str | None]] = {
     "two lists": (at("c2", (_ALL, TWO_LISTS.encode())), (1, 2, "malformed_page"), 0, "no list of items found."),
-    "two items": (at(None, (_END, b',"items":[]}')), (0, 0, "malformed_page"), 0, "it contains a duplicate key."),
     "no cursor": (at("c2", _NEW, (_CURSOR, b"")), (2, 3, "cursor_missing"), 1, None),
-    "no cursor on the first of two": (at(None, _NEW, (_CURSOR, b"")), (1, 2, "cursor_missing"), 1, None),
-    "an empty cursor": (at("c2", _NEW, (rb"null", b'""')), (2, 3, "cursor_empty"), 1, None),
-    "its own cursor": (at("c2", _NEW, (rb"null", b'"c2"')), (2, 3, "cursor_loop"), 1, None),
     "no end": (endless, (11, 22, "cursor_no_progress"), 0, None),
 }
 
 
-@pytest.mark.parametrize(
-    ("spoil", "outcome", "new", "kept"),
-    [pytest.param(*case, id=name, marks=[_long] if name.startswith("an") else []) for name, case in LISTS.items()],
-)
+@pytest.mark.parametrize(("spoil", "outcome", "new", "kept"), LISTS.values(), ids=LISTS)
 async def test_a_list_that_cannot_be_followed_fails_alone_and_decides_nothing(
     tmp_path: Path, spoil: Spoil, outcome: tuple[int, int, str], new: int, kept: str | None
 ) -> None:
@@ -157,10 +146,8 @@ _DEEP = b'"b", "n": ' + b"[" * 250 + b"]" * 250
 _TEXT = rb'"a post"'
 
 
-@pytest.mark.parametrize("mapping", [{}, {"media_id": ["/code"]}], ids=["built in", "mapped"])
-async def test_a_scan_goes_on_after_an_item_that_cannot_be_read_and_removes_nothing(
-    tmp_path: Path, mapping: dict[str, Any]
-) -> None:
+async def test_a_scan_goes_on_after_an_item_that_cannot_be_read_and_removes_nothing(tmp_path: Path) -> None:
+    mapping = {"media_id": ["/code"]}
     service = SpoiledApi(accounts=1, posts=6)
     await _run(tmp_path, service, mapping=mapping)
     service.spoil, service.posts = at(None, (_TEXT, _LONG), (_TEXT, _DEEP)), 5
@@ -217,32 +204,6 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
     assert posts == [(readable,)]
 
 
-async def test_records_rejected_before_a_kill_count_after_it(tmp_path: Path) -> None:
-    service = RejectedApi(accounts=1, posts=5, rejected=lambda _, surface: 3 * (surface == "posts"))
-    await _killed(tmp_path, service, lambda asked: RuntimeError("killed") if asked.cursor == "c4" else None)
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.PARTIAL
-    assert outcomes[POSTS][:4] == ("failed", 1, 1, "items_rejected")
-    assert outcomes[POSTS][-1] == "3 of 5 items have no id that gramhouse knows, or are not JSON"
-
-
-async def test_a_mapping_with_the_path_of_the_id_makes_the_scan_complete(tmp_path: Path) -> None:
-    service = RejectedApi(accounts=1, posts=4, rejected=lambda _, surface: 4 * (surface == "posts"))
-    assert (await _run(tmp_path, service))[0].state is RunState.PARTIAL
-    mapping = {"media_id": ["/uid"]}
-    report, _ = await _run(tmp_path, service, mapping=mapping)
-    # Stories were stored with the earlier mapping, which applies until a rebuild.
-    assert (report.state, report.mapping_pending) == (RunState.PARTIAL, True)
-    async with open_run_resources(tmp_path, service) as resources:
-        files, wanted = resources.warehouse.files, MappingSettings(**mapping).mapping()
-        await resources.warehouse.write(
-            rebuild, files.raw, wanted, take=lambda number: files.state.write(count_landings, number), force=False
-        )
-    assert stored(tmp_path, "SELECT count(*) FROM core.media WHERE surface = 'posts'") == [(4,)]
-    report, _ = await _run(tmp_path, service, mapping=mapping)
-    assert (report.state, report.media.added) == (RunState.COMPLETE, 0)
-
-
 async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(tmp_path: Path) -> None:
     service = RejectedApi(accounts=1, posts=4, rejected=lambda number, _: 4 * (number is not None))
     assert (await _run(tmp_path, service))[0].state is RunState.PARTIAL
@@ -252,13 +213,7 @@ async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(t
     assert stored(tmp_path, "SELECT count(own_id) FROM core.media") == [(8,)]
 
 
-@pytest.mark.parametrize(
-    "mapping",
-    [pytest.param({}, id="built in", marks=_long), pytest.param({"media_id": ["/key/id"]}, id="another")],
-)
-async def test_pages_without_progress_are_counted_across_interrupted_runs(
-    tmp_path: Path, mapping: dict[str, Any]
-) -> None:
+async def test_pages_without_progress_are_counted_across_interrupted_runs(tmp_path: Path) -> None:
     """Killed every five pages: without the stored counts, each process would treat its first page as new."""
     service = SpoiledApi(accounts=1, posts=2)
     service.spoil = endless
@@ -268,9 +223,9 @@ async def test_pages_without_progress_are_counted_across_interrupted_runs(
             RuntimeError("killed") if asked.is_posts(1) and next(left, None) is None else None
         )
         with pytest.raises(RuntimeError, match="killed"):
-            await _run(tmp_path, service, mapping=mapping)
+            await _run(tmp_path, service)
     service.fault = lambda _: None
-    _, outcomes = await _run(tmp_path, service, mapping=mapping)
+    _, outcomes = await _run(tmp_path, service)
     assert outcomes[POSTS][3] == "cursor_no_progress"
     # Ten pages landed, two requests were repeated after the kills, and the eleventh page exceeded the limit.
     assert len(service.post_cursors()) == 13

@@ -1,7 +1,6 @@
 """One list of findings: what it says, how severe it is, and that all outputs show the same."""
 
 import asyncio
-import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +15,7 @@ from flows.cli.output.terminal import out
 from flows.config.settings import load
 from flows.reporting.findings import list_findings
 from flows.reporting.for_prefect import list_events, markdown
-from flows.reporting.message import to_json, to_message
+from flows.reporting.message import to_document, to_message
 from flows.reporting.page.write import write_page
 from flows.reporting.run_report import NO_DATA
 from flows.reporting.words import plain, span
@@ -106,7 +105,7 @@ async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     run = await synced(tmp_path, service)
     found = list_findings(run)
     assert [each.code for each in found] == ["denied", "deferred", "token_expired"]
-    assert [each["text"] for each in json.loads(to_json(run))["findings"]] == [each.text for each in found]
+    assert [each["text"] for each in to_document(run)["findings"]] == [each.text for each in found]
     assert to_message(run).startswith(plain(found[0].sentence(), 500))
     [event, *_] = list_events(run)
     assert event["payload"]["findings"][0]["text"] == plain(found[0].text, 500)
@@ -115,7 +114,7 @@ async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.Mo
             out.print(line)
     shown = captured.get()
     page = write_page(tmp_path / "analytics.duckdb", tmp_path / "report.html").html
-    settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))
+    settings = load(snapshot="analytics.duckdb", warehouse=Path("warehouse.duckdb"))
     answer = await asyncio.to_thread(status.report, settings, START)
     with out.capture() as captured:
         answer.show(as_json=False)
