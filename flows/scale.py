@@ -148,9 +148,9 @@ class Workers:
             raise
         except Exception as error:
             raise ClusterLost(
-                f"a Dask worker, or the scheduler, failed ({error!r}). Saved pages are kept. Fix: start them, with"
-                f" gramhouse {release()} on all, and run the same command to resume; if it fails again, run it without"
-                " workers."
+                f"a Dask worker, or the scheduler, failed ({type(error).__name__}: {error}). Saved pages are kept."
+                f" Fix: start them, with gramhouse {release()} on all, and run the same command to resume; if it fails"
+                " again, run it without workers."
             ) from error
         finally:
             result.cancel()
