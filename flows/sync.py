@@ -50,8 +50,8 @@ async def scan_batch(run: Run, batch: Batch) -> State[Any]:
 async def merge(run: Run) -> State[Any]:
     """Merge what has landed into the tables."""
     await DIRECT.merge(run)
-    counted = await run.resources.warehouse.read(read_counts, [run.run_id])
-    return Completed(message=changes(counted[run.run_id][-1]) if counted else "nothing landed", data=counted)
+    counted = await run.resources.warehouse.read(read_counts, run.run_id)
+    return Completed(message=changes(counted["media"]), data=counted)
 
 
 @task(task_run_name="publish", cache_policy=NO_CACHE, persist_result=False)

@@ -3,10 +3,8 @@
 Bytes that are not UTF-8, and halves of characters (escapes of unpaired surrogates), are U+FFFD once a page is received.
 """
 
-import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -52,9 +50,6 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 
-# Python refuses to convert more than 4,300 digits; longer integers are kept as they are written.
-_MOST_DIGITS = 4000
-
 
 def read_object(body: bytes) -> tuple[bytes, Mapping[str, bytes]]:
     """Return the text of a response's body, repaired as above, and the members of its object. Raises Unreadable."""
@@ -95,47 +90,25 @@ def _without_halves(text: bytes) -> bytes:
     return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], text)
 
 
-def decode_record(raw: bytes) -> dict[str, Any]:
+def decode_record(raw: bytes, parse: Callable[[bytes], Any] = _parse) -> dict[str, Any]:
     """Return the members of a record; of duplicate keys the last one counts. Raises RejectedItem.
 
-    An integer of 4,000 digits or more is a msgspec.Raw.
+    `parse` may skip members.
     """
     try:
-        value = _parse(raw)
-    except _ERRORS:
-        value = _decode_slowly(raw)
+        value = parse(raw)
+    except RecursionError:
+        raise RejectedItem("too_deep") from None
+    except msgspec.ValidationError:
+        raise RejectedItem("number_out_of_range") from None
+    except (msgspec.DecodeError, UnicodeError):
+        raise RejectedItem("not_json") from None
     if not isinstance(value, dict):
         raise RejectedItem("not_an_object")
     # Python 3.13 parses any depth.
     if raw.count(b"[") + raw.count(b"{") > _DEEPEST:
         _check_depth(value)
     return value
-
-
-def _decode_slowly(raw: bytes) -> Any:  # noqa: ANN401 - JSON
-    try:
-        return _decode_any(_without_halves(raw).decode())
-    except RecursionError:
-        raise RejectedItem("too_deep") from None
-    except RejectedItem:
-        raise
-    except ValueError:
-        raise RejectedItem("not_json") from None
-
-
-def _double(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise RejectedItem("number_out_of_range")
-    return value
-
-
-def _integer(text: str) -> int | msgspec.Raw:
-    return int(text) if len(text) < _MOST_DIGITS else msgspec.Raw(text.encode())
-
-
-# NaN and Infinity are not JSON: `int` raises ValueError for them.
-_decode_any = json.JSONDecoder(parse_float=_double, parse_int=_integer, parse_constant=int).decode
 
 
 def _check_depth(record: dict[str, Any]) -> None:

@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 
-import msgspec
-
 from models.mapping import Reading
 
 # A time with a zone: a field whose values all have this form gets a column of times, whatever its name.
@@ -116,8 +114,7 @@ def as_text(value: object) -> str | None:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return repr(exact(value) if isinstance(value, float) else value)
-    # An integer of thousands of digits.
-    return bytes(value).decode() if isinstance(value, msgspec.Raw) else None
+    return None
 
 
 def as_count(value: object) -> int | None:

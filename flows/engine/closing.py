@@ -1,7 +1,7 @@
 """Closes a run: decides removals, writes its end, deletes what is old, and reports."""
 
 import asyncio
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from connectors.source.errors import Disposition
@@ -14,9 +14,8 @@ from connectors.warehouse.maintenance.retention import (
     find_agreed_time,
 )
 from connectors.warehouse.merge.removals import remove_missing
-from connectors.warehouse.merge.run_counts import RunCounts, read_counts
 from connectors.warehouse.publish.publish import bring_state
-from connectors.warehouse.queries.outcomes import count_outcomes, read_run_failures
+from connectors.warehouse.queries.outcomes import count_outcomes, read_report, read_run_failures
 from connectors.warehouse.storage.errors import WarehouseError, first_line
 from flows.engine.publishing import Published
 from flows.engine.run import Run
@@ -25,7 +24,7 @@ from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, RunReport, read_data
 from models.findings import Severity
-from models.runs import RunState, run_state
+from models.runs import run_state
 
 # How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.
 _ALL_OUTCOMES = timedelta(days=7)
@@ -57,33 +56,17 @@ async def close_run(run: Run) -> RunReport:
     error_code, detail = next(iter(causes), (None, None))
     more = {"accounts_missing": missing, "partitions": outcomes.total}
     await run.end(state, error_code=error_code, detail=detail, **more)
-    ids = {*run.resumed, run.run_id}
-    counts = await warehouse.read(read_counts, ids)
-    own, *resumed = (
-        RunCounts(row["run_id"], row["kind"], RunState(row["state"]), row["started_at"], *counts.get(row["run_id"], ()))
-        for row in await warehouse.read_state(read_runs)
-        if row["run_id"] in ids
-    )
     await delete_old(timedelta(days=request.settings.keep_runs), warehouse, now=run.clock.now())
+    facts = await warehouse.read(read_report, run.run_id, resumed=run.resumed, now=run.began_at)
     return RunReport(
-        **{each.name: getattr(own, each.name) for each in fields(own)},
-        selected=request.selected,
-        reason=request.options.reason,
+        **facts,
         resumed_runs=run.resumed,
+        stopped_by=stopped_by,
         restarted=run.progress.restarted,
+        mapping_pending=warehouse.files.mapping != request.settings.media_mapping(),
         snapshot=request.settings.snapshot_file(),
         snapshot_url=request.settings.snapshot_url(),
-        accounts=run.batcher.listed,
-        accounts_missing=missing,
-        outcomes=outcomes,
-        resumed=tuple(reversed(resumed)),
-        failure_groups=groups,
-        warnings=tuple(warnings),
-        stopped_by=stopped_by,
-        requests=run.progress.requests,
-        mapping_pending=warehouse.files.mapping != request.settings.media_mapping(),
         seconds=(run.clock.now() - run.began_at).total_seconds(),
-        as_of=run.began_at,
     )
 
 
@@ -99,7 +82,10 @@ async def complete_report(run: Run, report: RunReport, published: Published) -> 
 
 
 async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) -> None:
-    """Delete old runs and quarantined records. Ages are counted from the time on which the last runs agree."""
+    """Bring the state's runs to the warehouse, and delete old ones and quarantined records.
+
+    Ages are counted from the time on which the last runs agree.
+    """
     await warehouse.write(bring_state, await warehouse.read_state(read_published))
     now = await warehouse.read(find_agreed_time, now=now)
     await warehouse.write(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))

@@ -37,7 +37,7 @@ def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], fl
     failed = [each for each in report.failure_groups if each.outcome is OutcomeKind.FAILED]
     failed = [each for each in failed if is_transient(each.error_code)]
     scans = report.outcomes.total - report.outcomes[OutcomeKind.SKIPPED]
-    of_catalogue = [each for each in failed if not each.example.surface]
+    of_catalogue = [each for each in failed if each.is_catalogue]
     causes = of_catalogue or (failed if 2 * sum(each.scans for each in failed) > scans else [])
     if made >= limit or report.stopped_by is not None or not causes:
         return None

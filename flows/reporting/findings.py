@@ -43,10 +43,10 @@ def _failures(report: RunReport) -> Iterator[Finding]:
 
 
 def _failure(group: FailureGroup, now: datetime) -> Finding:
-    trace = group.example.correlation_id
+    trace = group.correlation_id
     why = ", ".join(filter(None, (group.error_code, trace and f"correlation id {trace}")))
     until = f" until {moment(group.resume_after, seconds=True)} UTC" if group.resume_after else ""
-    what = count(group.scans, "scan") if group.example.surface else "The account catalogue"
+    what = "The account catalogue" if group.is_catalogue else count(group.scans, "scan")
     detail = f": {group.detail.rstrip('.')}" if group.detail else ""
     text = f"{what} {group.outcome.replace('_', ' ')}{until}{why and f' ({why})'}{detail}"
     code, fix = group.outcome.value, hint(group, now)
@@ -112,7 +112,7 @@ def _records(report: RunReport) -> Iterator[Finding]:
     data = report.data
     if quarantine := data["quarantine"]:
         records = sum(each["records"] for each in quarantine)
-        new = f", {report.media.quarantined:,} of them new" if report.media.quarantined else ""
+        new = f", {report.media['quarantined']:,} of them new" if report.media["quarantined"] else ""
         text = f"{count(records, 'record')} in quarantine{new}: {quarantine[0]['reason'].rstrip('.')}"
         yield Finding("quarantine", Severity.WARNING, text, "`gramhouse quarantine` lists them", count=records)
     for name, noun in (("new_fields", "new field"), ("retyped_fields", "retyped field")):

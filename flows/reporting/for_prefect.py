@@ -1,6 +1,5 @@
 """What Prefect gets of a run: its page in the UI, as Markdown, and its events: at most one of each name."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from flows.reporting.findings import list_findings
-from flows.reporting.message import describe_landed, describe_run, title, to_document, to_message
+from flows.reporting.message import describe_resumed, describe_run, title, to_document, to_message
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import code, join, json_value, moment, plain
+from flows.reporting.words import code, join, json_value, plain
 from models.findings import TOKEN_EXPIRED
 from models.runs import OutcomeKind
 
@@ -42,7 +41,7 @@ def markdown(report: RunReport, report_url: str | None = None) -> str:
     environment = Environment(  # noqa: S701
         loader=PackageLoader("flows.reporting"), lstrip_blocks=True, trim_blocks=True, undefined=StrictUndefined
     )
-    environment.filters |= {"code": code, "landed": describe_landed, "moment": moment}
+    environment.filters |= {"code": code, "resumed": describe_resumed}
     outcomes: dict[str, dict[str, int]] = {}
     for each in report.data["outcomes"]:
         outcomes.setdefault(each["surface"], {})[each["outcome"]] = each["scans"]
@@ -65,8 +64,7 @@ def list_events(report: RunReport, retry: str | None = None) -> list[Event]:
     labels = {"kind": report.kind, "scope": report.scope, "state": report.state.value}
     # A run that is retried has not ended.
     name = "gramhouse.retry" if retry else f"gramhouse.run.{report.state.value}"
-    document = json.loads(json.dumps(to_document(report), default=json_value))
-    made = [_event(report, name, join(". ", (retry, to_message(report))), document, labels)]
+    made = [_event(report, name, join(". ", (retry, to_message(report))), to_document(report), labels)]
     found = list_findings(report)
     newly = "yes" if any(each["is_new"] for each in report.data["expired"]) else "no"
     for name, codes in _ABOUT.items():
@@ -74,7 +72,7 @@ def list_events(report: RunReport, retry: str | None = None) -> list[Event]:
         if about and not (retry and name == STALE):
             more = {"newly_expired": newly} if TOKEN_EXPIRED in codes else {}
             text = " ".join(plain(finding.sentence(_NAMED), 2 * _LONGEST) for finding in about)
-            payload = {"findings": [asdict(finding) | {"accounts": [*finding.accounts]} for finding in about]}
+            payload = {"findings": [asdict(finding) for finding in about]}
             made.append(_event(report, name, text, payload, labels | more))
     return made
 
@@ -86,12 +84,12 @@ def _event(report: RunReport, name: str, text: str, payload: dict[str, Any], lab
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return JSON whose texts are harmless in chats and mails, and whose lists are short."""
-    if isinstance(value, str):
-        return plain(value, _LONGEST)
-    if isinstance(value, list):
+    """Return what JSON has for a value, with texts that are harmless in chats and mails, and short lists."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
         return [_plain(each) for each in value[:_LISTED]]
-    return {name: _plain(each) for name, each in value.items()} if isinstance(value, dict) else value
+    return value if value is None or isinstance(value, int | float) else plain(json_value(value), _LONGEST)
 
 
 def failure_event(text: str) -> Event:

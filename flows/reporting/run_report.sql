@@ -26,20 +26,6 @@ LEFT JOIN (
 SELECT surface, outcome, count(*) AS scans FROM run_outcomes WHERE run_id = getvariable('runs')[1]
 GROUP BY ALL ORDER BY surface, outcome
 
--- name: warnings
--- Only a sync looks for missing accounts and for a field that changes in most items: a backfill must not hide them, and
--- a sync of stories not what one of everything found in posts.
-SELECT DISTINCT ON (code, detail) code, count, detail, hint, makes_partial FROM run_warnings
-WHERE run_id = getvariable('runs')[1]
-   OR (
-    code IN ('accounts_missing', 'items_changed_by_one_field')
-    AND run_id = (
-        SELECT max_by(run_id, seq) FROM runs
-        WHERE kind = 'sync' AND state IN ('complete', 'partial') AND (selection IS NULL OR code = 'accounts_missing')
-    )
-)
-ORDER BY makes_partial DESC, code, count DESC
-
 -- name: expired
 -- Newest first, because older ones have been reported before.
 SELECT account_id, ig_username, token_expired_since AS since, media_as_of,

@@ -1,13 +1,9 @@
 """Formatting of numbers, durations, sizes, changes, and text from outside."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING
 
 from models.text import one_line
-
-if TYPE_CHECKING:
-    from connectors.warehouse.merge.run_counts import MergeStats
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -54,7 +50,7 @@ def join(separator: str, parts: Iterable[object]) -> str:
     return separator.join(str(part) for part in parts if part)
 
 
-def changes(media: "MergeStats") -> str:
+def changes(media: Mapping[str, int]) -> str:
     """Return the changes of media items as text."""
     words = {
         "added": "new",
@@ -63,7 +59,7 @@ def changes(media: "MergeStats") -> str:
         "expired": "expired",
         "returned": "returned",
     }
-    numbers = {word: getattr(media, name) for name, word in words.items()}
+    numbers = {word: media[name] for name, word in words.items()}
     return join(", ", (number and f"{number:,} {word}" for word, number in numbers.items())) or "nothing changed"
 
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.queries.outcomes import Example, FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import NO_DATA, RunReport
 from models.findings import Finding, Severity
@@ -31,10 +30,12 @@ HOSTILE = (
     "```mermaid",
 )
 
+NO_CHANGES = dict.fromkeys(("added", "changed", "returned", "removed", "expired", "quarantined"), 0)
+
 REPORT = RunReport(
     run_id="run-1",
     kind="sync",
-    selected=None,
+    selection=None,
     reason=None,
     state=RunState.COMPLETE,
     started_at=START,
@@ -46,7 +47,7 @@ REPORT = RunReport(
     outcomes=Tally({OutcomeKind.COMPLETE: 100}),
     pages=300,
     items=12_000,
-    media=MergeStats(added=40, changed=7),
+    media={**NO_CHANGES, "added": 40, "changed": 7},
     requests=0,
     failure_groups=(),
     warnings=(),
@@ -78,8 +79,13 @@ def fields(*paths: str) -> list[Record]:
 
 
 def failure(outcome: OutcomeKind, error_code: str = "api_forbidden", **changes: Any) -> FailureGroup:  # noqa: ANN401
-    example = Example("anna", "posts", "TRACE")
-    return replace(FailureGroup(outcome, error_code, 1, 1, None, "No.", (example,), ("anna",)), **changes)
+    group = FailureGroup(outcome, error_code, 1, 1, None, "No.", (example("anna"),), ("anna",))
+    return replace(group, **changes)
+
+
+def example(name: str, surface: str = "posts", correlation_id: str = "TRACE") -> dict[str, str | None]:
+    """Return an example of a failure."""
+    return {"ig_username": name, "surface": surface, "correlation_id": correlation_id, "account_id": "a"}
 
 
 def fresh(surface: str = "posts", **changes: Any) -> Record:  # noqa: ANN401
@@ -107,12 +113,12 @@ def hostile() -> RunReport:
             **stale(*HOSTILE),
         },
         kind="backfill",
-        selected=HOSTILE[2],
+        selection=HOSTILE[2],
         reason=HOSTILE[3],
         state=RunState.PARTIAL,
         outcomes=Tally({OutcomeKind.FAILED: 40}),
         failure_groups=tuple(
-            failure(kind, text, detail=text, examples=(Example(text, "posts", text),), usernames=(text,))
+            failure(kind, text, detail=text, examples=(example(text, "posts", text),), usernames=(text,))
             for text in HOSTILE
             for kind in (OutcomeKind.FAILED, OutcomeKind.DEFERRED)
         ),

@@ -51,13 +51,13 @@ def read_item(raw: bytes, mapping: Mapping) -> Item:
     items = read_items([(7, raw)], mapping)
     for error in items.rejected.values():
         raise error
-    counts = {name: values[7] for name, values in items.counts.items()}
+    item = items.read[7]
     columns, fields = (
-        {name: values[7] for name, values in items.values.items() if name.startswith("/") == is_field}
+        {name: value for name, value in item.values.items() if name.startswith("/") == is_field}
         for is_field in (False, True)
     )
     types = {path: kind for path, member, kind, _ in items.kinds if not member}
-    return Item(items.media_ids[7], columns, counts, fields, types, items.contents[7], items.content_hashes[7])
+    return Item(item.media_id, columns, item.counts, fields, types, item.content, item.content_hash)
 
 
 def read(item: object, mapping: Mapping = BUILT_IN) -> Item:
@@ -262,12 +262,6 @@ def test_integers_of_any_size_stay_exact(number: int, kind: FieldType) -> None:
     assert read({"id": "1", "n": number}).content_hash != read({"id": "1", "n": str(number)}).content_hash
 
 
-def test_integers_that_python_does_not_convert_stay_exact() -> None:
-    digits = "7" * 5000
-    item = read_item(f'{{"id": {digits}, "n": {digits}, "list": [{digits}]}}'.encode(), BUILT_IN)
-    assert (item.media_id, item.fields) == (digits, {"/n": digits, "/list": f"[{digits}]"})
-
-
 @pytest.mark.parametrize(
     ("types", "column"),
     [
@@ -311,9 +305,9 @@ def test_a_column_holds_every_type_of_its_field(types: set[FieldType], column: s
         ('"text"', "not_an_object"),
         ("{", "not_json"),
         ('{"id": "1", "a": NaN}', "not_json"),
-        ('{"id": "1", "a": "\\ud83d"}', "1"),
-        ('{"id": "\\ude00", "pk": 1}', "inexact_id"),
+        ('{"id": "\ufffd", "pk": 1}', "inexact_id"),
         ('{"id": "1", "a": 1e400}', "number_out_of_range"),
+        ('{"id": "1", "a": ' + "7" * 5000 + "}", "number_out_of_range"),
         ('{"id": "1", "a": ' + "[" * 5000 + "]" * 5000 + "}", "too_deep"),
     ],
 )
@@ -343,7 +337,6 @@ def test_keys_that_are_data_do_not_stay_in_memory() -> None:
         assert len(item.fields) == 2000
 
 
-LONG = "9" * 5_000
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
 
@@ -355,9 +348,7 @@ NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
         ('{"id":"4","timestamp":"soon","created_at":"2025-03-01T12:00:00Z"}', "4", True),
         ('{"timestamp":1740830400}', None, True),
         ('{"id":"3","timestamp":"in March"}', "3", False),
-        (f'{{"pk":-{LONG},"timestamp":{LONG},"created_at":1740830400}}', f"-{LONG}", True),
-        (f'{{"id":"1","n":{"[" * 250 + "]" * 250}}}', None, False),
-        ('{"id":"1","n":1e999}', None, False),
+        ('{"id":1e999}', None, False),
         ("null", None, False),
     ],
 )

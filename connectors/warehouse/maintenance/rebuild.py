@@ -39,11 +39,11 @@ class PathCounts:
 
     def add(self, rows: pa.Table, items: Items) -> None:
         """Count the items among some rows, and not versions."""
-        numbers = {*pc.indices_nonzero(rows["is_item"]).to_pylist()}
-        self.items += len(numbers)
-        for path in self.counts:
-            values = items.taken.get(path), items.values.get(path), items.counts.get(path)
-            self.counts[path] += sum(len(numbers.intersection(each)) for each in values if each)
+        for number in pc.indices_nonzero(rows["is_item"]).to_pylist():
+            item = items.read[number]
+            self.items += 1
+            for path in self.counts.keys() & {*item.taken, *item.values, *item.counts}:
+                self.counts[path] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def _stage(
         columns = item_columns(mapping, registry)
         _add_columns(db, "temp.items", columns)
         is_version = rows["is_version"].to_pylist()
-        contents = [text.decode() if is_version[n] else None for n, text in items.contents.items()]
+        contents = [item.content.decode() if is_version[n] else None for n, item in items.read.items()]
         batch = (
             table_of(items, columns)
             .append_column("landed", rows["landed"])

@@ -106,20 +106,20 @@ def import_quarantine(
     They are merged as if they had been received now, in their order; an item whose record was received again later was
     last seen then.
     """
-    rows, media_ids = quarantine.rows, quarantine.items.media_ids
+    rows, read = quarantine.rows, quarantine.items.read
     # The number of a record is that of its landing.
     unreadable = [
         {"row": rows[one.page.seq]["row"], "digest": one.digest, "reason": one.reason} for one in quarantine.rejected
     ]
     db.register("unreadable", pa.Table.from_pylist(unreadable, _UNREADABLE))
     db.execute(_SQL["digests"])
-    if not media_ids:
+    if not read:
         return 0, 0
-    readable = [{"row": rows[n]["row"], "media_id": media_id} for n, media_id in media_ids.items()]
+    readable = [{"row": rows[n]["row"], "media_id": item.media_id} for n, item in read.items()]
     db.register("readable", pa.Table.from_pylist(readable))
     outdated = {row for (row,) in db.execute(_SQL["outdated"]).fetchall()}
     db.execute(_SQL["released"])
-    imported = [row for row in map(rows.__getitem__, media_ids) if row["row"] not in outdated]
+    imported = [row for row in map(rows.__getitem__, read) if row["row"] not in outdated]
     listings = sorted((at, row["landed"]) for row in imported for at in {row["seen_at"], row["last_seen_at"]})
     inbox = []
     for seq, (at, n) in enumerate(listings, take(len(listings)) + 1):

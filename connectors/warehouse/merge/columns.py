@@ -1,14 +1,15 @@
 """Items as columns: the Arrow table of a batch, and the lists of columns in the statements that read it. No IO."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from connectors.warehouse.merge.reading import Records
 from models.fields import Field, FieldType, Registry, child_table
-from models.item import Items, is_ignored
+from models.item import Item, Items, is_ignored
 from models.mapping import READING_TYPES, Reading
 from models.mapping import Mapping as MediaMapping
 from models.values import as_text
@@ -76,23 +77,24 @@ def fields_of(records: Records, items: Items, known: Registry, mapping: MediaMap
 
 def table_of(items: Items, columns: Sequence[Column]) -> pa.Table:
     """Return a table of items with all columns that items fill, their number `n`, and the hash of their content."""
-    numbers = list(items.media_ids)
+    read = [*items.read.values()]
+    keys = {column.key for column in columns}
     return pa.table(
         {
-            "n": pa.array(numbers, pa.int64()),
-            "media_id": pa.array(items.media_ids.values(), pa.string()),
-            "content_hash": pa.array(items.content_hashes.values(), pa.uint64()),
-            "overflow": pa.array(_overflow(items, columns), pa.string()),
-            **{column.name: _array(items, numbers, column) for column in columns},
+            "n": pa.array(items.read, pa.int64()),
+            "media_id": pa.array([item.media_id for item in read], pa.string()),
+            "content_hash": pa.array([item.content_hash for item in read], pa.uint64()),
+            "overflow": pa.array([_overflow(item, keys) for item in read], pa.string()),
+            **{column.name: _array(read, column) for column in columns},
         }
     )
 
 
-def _array(items: Items, numbers: Sequence[int], column: Column) -> pa.Array:
-    values = items.values.get(column.key, {})
+def _array(items: Sequence[Item], column: Column) -> pa.Array:
+    key = column.key
+    listed: list[Any] = [item.values.get(key) for item in items]
     if column.is_count:
-        values = {**values, **items.counts.get(column.key, {})}
-    listed = list(map(values.get, numbers))
+        listed = [item.counts.get(key, value) for item, value in zip(items, listed, strict=True)]
     if column.type == "VARCHAR" and not {*map(type, listed)} <= {str, type(None)}:
         listed = [value if value is None else as_text(value) for value in listed]
     if column.kinds and column.type == "TIMESTAMP WITH TIME ZONE":
@@ -100,15 +102,12 @@ def _array(items: Items, numbers: Sequence[int], column: Column) -> pa.Array:
     return pa.array(listed, _ARROW[column.type])
 
 
-def _overflow(items: Items, columns: Sequence[Column]) -> Sequence[str | None]:
-    """Return the fields without a column of each item, as JSON; None for most."""
-    in_columns = {column.key for column in columns}
-    left: dict[int, dict[str, object]] = {}
-    for values_of in (items.values, items.counts):
-        for path in values_of.keys() - in_columns:
-            for number, value in values_of[path].items():
-                left.setdefault(number, {})[path] = value
-    return [_encode(left[number]).decode() if number in left else None for number in items.media_ids]
+def _overflow(item: Item, in_columns: AbstractSet[str]) -> str | None:
+    """Return the fields of an item without a column, as JSON; None for most."""
+    if item.values.keys() <= in_columns and item.counts.keys() <= in_columns:
+        return None
+    values = {**item.values, **item.counts}
+    return _encode({key: values[key] for key in values.keys() - in_columns}).decode()
 
 
 def sql_lists(columns: Sequence[Column]) -> Mapping[str, str]:

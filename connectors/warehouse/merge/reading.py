@@ -12,7 +12,7 @@ from xxhash import xxh3_64_intdigest
 from models.api import Page, PagePaths, read_account_page, read_media_page
 from models.decoding import Unreadable, decode_record
 from models.fields import Field
-from models.item import Items, read_decoded, read_items
+from models.item import Items, read_item, read_items
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
 
@@ -140,5 +140,5 @@ def _digest(raw: bytes, code: str, mapping: MediaMapping) -> int:
     if code in ("no_id", "inexact_id"):
         first = mapping.media_id[0].strip("/")
         if "/" not in first:
-            return read_decoded({0: {**decode_record(raw), first: "0"}}, mapping).content_hashes[0]
+            return read_item({**decode_record(raw), first: "0"}, mapping).content_hash
     return xxh3_64_intdigest(raw)

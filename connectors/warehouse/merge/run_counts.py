@@ -5,15 +5,12 @@ the number of rows of media. An event is counted once, however the pages were di
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
-from datetime import datetime
+from collections.abc import Mapping
+from typing import Any
 
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
-from models.checkpoint import RunKind
-from models.runs import RunState
 
 _SQL = statements(__name__)
 
@@ -21,37 +18,9 @@ Counted = Counter[tuple[int, str]]
 """Numbers by run, and by the column of core.run_counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergeStats:
-    """Numbers of changes of media items, and of quarantined records. `changed` counts every change of an item."""
-
-    added: int = 0
-    changed: int = 0
-    returned: int = 0
-    removed: int = 0
-    expired: int = 0
-    quarantined: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RunCounts:
-    """The pages and items that one run landed, as far as merged, and the resulting changes."""
-
-    run_id: str
-    kind: RunKind
-    state: RunState
-    started_at: datetime
-    pages: int = 0
-    items: int = 0
-    accounts_removed: int = 0
-    media: MergeStats = MergeStats()
-
-
-_OF_MEDIA = tuple(one.name for one in fields(MergeStats))
-_NOTHING = dict.fromkeys((*_OF_MEDIA, "pages", "items", "missed", "accounts_removed"), 0)
-
-# The columns of core.run_counts that a report of a run has.
-_NAMES = ", ".join(("run_id", "pages", "items", "accounts_removed", *_OF_MEDIA))
+_OF_MEDIA = ("added", "changed", "returned", "removed", "expired", "quarantined")
+_OF_RUNS = ("pages", "items", "accounts_removed")
+_NOTHING = dict.fromkeys((*_OF_RUNS, *_OF_MEDIA, "missed"), 0)
 
 
 def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, str]) -> None:
@@ -64,11 +33,9 @@ def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, s
         db.execute(_SQL["counted"], [[*of_runs.values()]])
 
 
-def read_counts(db: DuckDBPyConnection, run_ids: Collection[str]) -> Mapping[str, tuple[int, int, int, MergeStats]]:
-    """Return pages, items, removed accounts and changes of these runs, for those that landed anything, by run."""
-    query = f"SELECT {_NAMES} FROM core.run_counts WHERE list_contains(?, run_id)"  # noqa: S608 - constants
-    rows = db.execute(query, [list(run_ids)]).fetchall()
-    return {
-        run_id: (pages, items, accounts_removed, MergeStats(*media))
-        for run_id, pages, items, accounts_removed, *media in rows
-    }
+def read_counts(db: DuckDBPyConnection, run_id: str) -> dict[str, Any]:
+    """Return the `pages`, `items` and `accounts_removed` of a run, and by name the changes of its `media`."""
+    cursor = db.execute("FROM core.run_counts WHERE run_id = ?", [run_id])
+    names = [name for name, *_ in cursor.description or ()]
+    counts = dict(zip(names, cursor.fetchone() or (), strict=False)) or _NOTHING
+    return {name: counts[name] for name in _OF_RUNS} | {"media": {name: counts[name] for name in _OF_MEDIA}}

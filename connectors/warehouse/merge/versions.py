@@ -12,7 +12,7 @@ import msgspec
 
 from connectors.warehouse.merge.columns import Column
 from models.fields import FieldType
-from models.item import changed_columns, read_decoded
+from models.item import changed_columns, read_item
 from models.mapping import Mapping as MediaMapping
 from models.mapping import Reading, to_keys
 from models.values import READ, as_count, time_of
@@ -32,8 +32,7 @@ def superseded_versions(
     """Return rows of core.media_versions: the content of stored rows, and what differs in their items as listed now."""
     paths = {column.column: column.paths[0] for column in mapping.columns} | {"media_id": mapping.media_id[0]}
     before, after = (
-        read_decoded({n: _record_of(row, columns, paths) for n, row in enumerate(rows)}, mapping).contents
-        for rows in (stored, listed)
+        [read_item(_record_of(row, columns, paths), mapping).content for row in rows] for rows in (stored, listed)
     )
     return [
         {

@@ -4,32 +4,25 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.merge.run_counts import read_counts
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
+from models.findings import Finding, Severity
 from models.mapping import Mapping as MediaMapping
-from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, LONG_COOLDOWN, OutcomeKind, Tally
+from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, LONG_COOLDOWN, OutcomeKind, RunState, Tally
 
 _SQL = statements(__name__)
 
 
-class Example(NamedTuple):
-    """One incomplete scan; `surface` and `account_id` are empty for the catalogue."""
-
-    ig_username: str
-    surface: str
-    correlation_id: str | None
-    account_id: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Scans with the same outcome and error code, with up to three examples; `detail` is the first one's.
+    """Scans with the same outcome and error code; `detail` is the first one's, `usernames` are of all its accounts.
 
-    `usernames` are those of all its accounts.
+    Up to three `examples` have `ig_username`, `surface`, `correlation_id` and `account_id`.
     """
 
     outcome: OutcomeKind
@@ -38,13 +31,33 @@ class FailureGroup:
     accounts: int
     resume_after: datetime | None
     detail: str
-    examples: tuple[Example, ...]
+    examples: tuple[dict[str, str | None], ...]
     usernames: tuple[str, ...] = ()
 
     @property
-    def example(self) -> Example:
-        """Return the first example."""
-        return self.examples[0]
+    def is_catalogue(self) -> bool:
+        """Return whether it is the scan of the account catalogue."""
+        return not self.examples[0]["surface"]
+
+    @property
+    def correlation_id(self) -> str | None:
+        """Return that of the first example."""
+        return self.examples[0]["correlation_id"]
+
+
+def read_run(db: DuckDBPyConnection, run_id: str) -> dict[str, Any]:
+    """Return what the warehouse or a snapshot has in `runs` of a run, with its state, its counts and its changes."""
+    cursor = db.execute(_SQL["run"], [run_id])
+    names = [name for name, *_ in cursor.description or ()]
+    [row] = cursor.fetchall()
+    run = dict(zip(names, row, strict=True))
+    return {**run, "state": RunState(run["state"]), **read_counts(db, run_id)}
+
+
+def read_warnings(db: DuckDBPyConnection, run_id: str, *, is_last: bool = False) -> tuple[Finding, ...]:
+    """Return the warnings of a run; with `is_last`, all that hold after it, which is the last one of a snapshot."""
+    rows = db.execute(_SQL["warnings"], {"run_id": run_id, "is_last": is_last}).fetchall()
+    return tuple(Finding(code, Severity(severity), text, fix, count=count) for code, severity, text, fix, count in rows)
 
 
 def count_outcomes(db: DuckDBPyConnection, run_id: str) -> Tally:
@@ -67,16 +80,29 @@ def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tu
     rows = db.execute(_SQL["groups"].replace("{outcomes}", outcomes).replace("{long}", long)).fetchall()
     return tuple(
         FailureGroup(
-            *(OutcomeKind(outcome), error_code, scans, accounts, resume_after, detail),
-            *(tuple(Example(**each) for each in examples), tuple(usernames)),
+            OutcomeKind(outcome), code, scans, accounts, resume_after, detail, tuple(examples), tuple(usernames)
         )
-        for outcome, error_code, scans, accounts, resume_after, detail, examples, usernames in rows
+        for outcome, code, scans, accounts, resume_after, detail, examples, usernames in rows
     )
 
 
 def read_run_failures(db: DuckDBPyConnection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:
     """Return the failure groups of a run."""
     return read_failures(db, f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}", now=now)
+
+
+def read_report(db: DuckDBPyConnection, run_id: str, *, now: datetime, resumed: Collection[str] = ()) -> dict[str, Any]:
+    """Return what the warehouse or a snapshot says of a run, by the names of the fields of RunReport, without data.
+
+    `resumed` are other runs, newest first.
+    """
+    return read_run(db, run_id) | {
+        "outcomes": count_outcomes(db, run_id),
+        "failure_groups": read_run_failures(db, run_id, now=now),
+        "warnings": read_warnings(db, run_id),
+        "resumed": tuple(read_run(db, one) for one in reversed([*resumed])),
+        "as_of": now,
+    }
 
 
 class MissingAccounts(NamedTuple):

@@ -1,3 +1,25 @@
+-- name: run
+SELECT
+    run_id, kind, state, selection, reason, started_at, coalesce(accounts, 0) AS accounts,
+    coalesce(accounts_missing, 0) AS accounts_missing, coalesce(requests, 0) AS requests
+FROM core.runs WHERE run_id = ?
+
+-- name: warnings
+-- Only a sync looks for missing accounts and for a field that changes in most items: after the last run, a backfill must not
+-- hide them, and a sync of stories not what one of everything found in posts.
+SELECT DISTINCT ON (code, detail)
+    code, CASE WHEN makes_partial THEN 'action' WHEN hint IS NULL THEN 'information' ELSE 'warning' END,
+    detail, coalesce(hint, ''), count
+FROM core.run_warnings
+WHERE run_id = $run_id OR (
+    $is_last AND code IN ('accounts_missing', 'items_changed_by_one_field')
+    AND run_id = (
+        SELECT max_by(run_id, seq) FROM core.runs
+        WHERE kind = 'sync' AND state IN ('complete', 'partial') AND (selection IS NULL OR code = 'accounts_missing')
+    )
+)
+ORDER BY makes_partial DESC, code, count DESC
+
 -- name: tally
 -- The outcomes of a run by kind; those with one of these error codes were rejected although they reached their end.
 SELECT outcome, count(*), count(*) FILTER (list_contains(?, error_code))

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.console import RenderableType
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.queries.selection import NAMES, as_name
+from connectors.warehouse.queries.selection import NAMES, as_name, find_accounts
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Record, current_snapshot, open_current
 from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
@@ -22,27 +22,27 @@ from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.reader import Reader
 from flows.reporting.words import join, moment
-from models.text import nearest, one_line
+from models.text import one_line
 
 _SQL = statements(__name__)
 
-# The changes that are listed, and the characters shown of an item's caption.
+# The changes that are listed, and the characters shown of a caption.
 _SHOWN, _BEGINNING = 100, 80
 
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
 
 # What is shown of changes and of an account's surfaces.
-_CHANGE = ("run_seq", "change", "account", "surface", "media_id", "columns", "caption", "permalink")
+_CHANGE = (
+    *("run_seq", "change", "ig_username", "surface", "media_id", "columns", "caption", "permalink"),
+    *("old_ig_username", "account_id"),
+)
 _SURFACE = (
     *("surface", "outcome", "next_scan", "next_reason", "due_at", "due_reason", "complete_at", "recent_at"),
     *("full_due_at", "error_code", "resume_after", "gap_since"),
 )
 
 _WITH_VALUES = ("changed", "counted", "returned")
-
-# The order of events at the same time.
-_ORDER = ("received", "new", "returned", "changed", "counted", "missed", "removed", "expired")
 
 
 def _difference(old: object, new: object) -> str:
@@ -58,15 +58,6 @@ def _differences(changed: Mapping[str, Mapping[str, object]]) -> str:
     return ", ".join(f"{name}: {_difference(values['old'], values['new'])}" for name, values in changed.items())
 
 
-def _to_row(change: Record) -> Record:
-    """Return a change of an item or account as a row of the list."""
-    account, columns = change["ig_username"] or change["account_id"], change.get("columns")
-    if change["change"] == "renamed":
-        account = _difference(change["old_ig_username"], change["new_ig_username"])
-    names = "hidden, or fields without a column" if columns == [] else ", ".join(columns or ())
-    return change | {"account": account, "columns": names, "caption": one_line(change.get("caption") or "", _BEGINNING)}
-
-
 def _describe_changes(found: Record, numbers: Sequence[Record], *, values: bool) -> Iterator[RenderableType]:
     runs, listed = found["runs"], found["changes"]
     if not runs:
@@ -76,10 +67,10 @@ def _describe_changes(found: Record, numbers: Sequence[Record], *, values: bool)
     counts = ", ".join(f"{each['items']:,} {each['change']}" for each in numbers)
     head = f"[bold]Run {seqs}{runs[0]['seq']}[/]"
     yield row(head, f"(began {moment(runs[-1]['started_at'])} UTC): {counts or 'no changes of items'}")
-    rows = [_to_row(change) for change in (*found["account_changes"], *listed)]
+    rows = [*found["account_changes"], *listed]
     if values:
         for each in rows:
-            what = join(" ", (each["account"], each.get("surface"), each.get("media_id")))
+            what = join(" ", (each["ig_username"] or each["account_id"], each.get("surface"), each.get("media_id")))
             yield row(" ", f"{each['change']:<8}", clean(join("  ", (what, _differences(each.get("values") or {})))))
     elif rows:
         yield from listing(rows, _CHANGE, prose=("columns", "caption"))
@@ -128,33 +119,21 @@ def changes(
 
 
 def _describe_state(item: Record, events: Sequence[Record]) -> str:
-    """Return sentences about whether an item is present, missing or removed, and by which scans."""
+    """Return a sentence about whether an item is present, missing or removed, and by which scans."""
     # Scans are those of the last event that has some.
     scans = next((event["scans"] for event in reversed(events) if event.get("scans")), ())
-    ended = f"the scan that ended {moment(item['removed_at'] or item['missing_since'])} UTC"
+    since = item["removed_at"] or item["missing_since"]
     by = " and ".join(f"the {scan} UTC scan" for scan in scans)
-    if item["removal"] == "expired":
-        return f"Expired: not listed by {by or ended}, after its lifetime."
-    if item["removed_at"] is not None:
-        return f"Removed: not listed by {by or f'two scans; the first is {ended}'}. The row is kept."
     left, expired = (moment(item[name]) for name in ("account_removed_at", "token_expired_since"))
     # Whether the items of an account that left the catalogue still exist is unknown.
-    what = f"{'Last' if left else 'Present: last'} seen {moment(item['last_seen_at'])} UTC."
-    if item["missing_since"] is not None:
-        what = f"Missing: not listed by {by or ended}. It is not removed before another scan confirms that."
-    why = left and f"Its account left the catalogue {left} UTC."
-    return join(" ", (what, why or (expired and f"The token of its account expired {expired} UTC.")))
-
-
-def _find(opened: Snapshot, what: str) -> list[Record]:
-    """Return the ids of each account and item that is called so. Raises SettingsError if there is none."""
-    if not (found := _read(opened, "found", what.strip(), as_name(what))):
-        names = [str(row["ig_username"]) for row in opened.query("SELECT ig_username FROM accounts")]
-        raise SettingsError(
-            f"The snapshot has no item or account {what!r}. {nearest(as_name(what), names)}"
-            "Fix: `gramhouse accounts` lists the accounts."
-        )
-    return found
+    state = item["removal"] or ("missing" if since else "unknown" if left else "present")
+    parts = (
+        f"{state.capitalize()}: last seen {moment(item['last_seen_at'])} UTC",
+        since and f"not listed by {by or f'the scan that ended {moment(since)} UTC'}",
+        left and f"its account left the catalogue {left} UTC",
+        expired and f"the token of its account expired {expired} UTC",
+    )
+    return f"{join('; ', parts)}."
 
 
 def _read(opened: Snapshot, name: str, *parameters: object) -> list[Record]:
@@ -179,7 +158,8 @@ def _explain_item(opened: Snapshot, found: Record, *, with_raw: bool) -> Record:
     key = found["account_id"], found["surface"], found["media_id"]
     [item], events = _read(opened, "item", *key), _read(opened, "received", *key) if with_raw else []
     events += [event | {"changes": json.loads(event["changes"] or "{}")} for event in _read(opened, "events", *key)]
-    events.sort(key=lambda event: (event["at"], _ORDER.index(event["event"])))
+    # What was received comes first of what has the same time.
+    events.sort(key=itemgetter("at"))
     return {"state": _describe_state(item, events), "item": item, "events": events}
 
 
@@ -229,10 +209,13 @@ def explain(
     """
     settings = load(snapshot=snapshot)
     with open_snapshot(current_snapshot(settings), with_raw=raw) as opened:
+        if not (named := _read(opened, "found", what.strip(), as_name(what))):
+            # Raises SelectionError, with a name that is like it.
+            find_accounts(opened.db, [what])
         found = [
             _explain_account(opened, each["account_id"], settings)
             if each["media_id"] is None
             else _explain_item(opened, each, with_raw=raw)
-            for each in _find(opened, what)
+            for each in named
         ]
     return Answer({"found": found}, chain.from_iterable(map(_describe, found)))

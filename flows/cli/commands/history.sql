@@ -68,6 +68,7 @@ WHERE m.account_id = $1 AND m.surface = $2 AND m.media_id = $3
 -- name: events
 SELECT changed_at AS "at", event, run_seq, run_id, changes, scans FROM item_events
 WHERE account_id = $1 AND surface = $2 AND media_id = $3
+ORDER BY changed_at, event NOT IN ('new', 'returned'), event
 
 -- name: received
 SELECT r.seen_at AS "at", 'received' AS event, s.seq AS run_seq, r.run_id, r.correlation_id, r.payload

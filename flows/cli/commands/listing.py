@@ -18,17 +18,16 @@ from flows.config.settings import load
 from flows.reporting.progress import notices
 from flows.reporting.words import count, join, moment
 from models.feeds import SURFACES
-from models.text import one_line
 
 _SQL = statements(__name__)
 
-# The number of records of the quarantine that are listed, and the characters shown of each.
-_SHOWN, _BEGINNING = 20, 74
+# The number of records of the quarantine that are listed.
+_SHOWN = 20
 
 _NEXT = """
 To import media items, set the path of their id in gramhouse.toml (media_id), then run `gramhouse rebuild`.
 Accounts recover by themselves: each sync reads them again and imports them once the API corrects them.
-`gramhouse quarantine --json` shows full payloads. Give the correlation id to the API's support."""
+Give the correlation id to the API's support."""
 
 _SURFACES = sorted(SURFACES)
 _COUNTS = ", ".join(f"count(*) FILTER (m.surface = '{each}') AS {each}" for each in _SURFACES)
@@ -115,11 +114,8 @@ def _list_quarantine(rows: Sequence[Record], reasons: Sequence[Record]) -> Itera
     yield f"{WARN} {count(total, 'record')} rejected:"
     yield from (row(" ", f"{each['records']:,}: {clean(each['reason'])}") for each in reasons)
     yield ""
-    for each in rows:
-        whose = join(", ", (each["ig_username"] or each["account_id"] or "the catalogue", each["surface"]))
-        place = f"{whose}, position {each['position']}, correlation id {each['correlation_id'] or 'unknown'}"
-        yield row(f"{moment(each['seen_at'])} UTC", clean(place))
-        yield row("   ", f"[dim]{clean(one_line(each['payload'], _BEGINNING))}[/]")
+    columns = ("seen_at", "ig_username", "correlation_id", "payload", "surface", "position")
+    yield from listing(rows, columns, prose=["payload"])
     if len(rows) < total:
         yield f"The newest {len(rows):,} of {total:,}. List all with `gramhouse quarantine --limit {total}`."
     yield _NEXT

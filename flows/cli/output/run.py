@@ -13,7 +13,7 @@ from rich.text import Text
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, finding_line, row
 from flows.clock import SystemClock
 from flows.reporting.findings import list_findings
-from flows.reporting.message import describe_landed, describe_outcomes, how_found
+from flows.reporting.message import describe_outcomes, describe_resumed, how_found
 from flows.reporting.progress import Progress, notices
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, moment, per_second, span
@@ -85,7 +85,7 @@ async def watch(progress: Progress, *, on_terminal: bool) -> AsyncIterator[None]
 
 def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     for run in report.resumed:
-        yield "earlier", f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}): {describe_landed(run)}"
+        yield "earlier", describe_resumed(run)
     if report.accounts:
         yield how_found(report), count(report.accounts, "account")
     if report.state is not RunState.COMPLETE:

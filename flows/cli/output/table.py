@@ -12,9 +12,13 @@ from rich.text import Text
 
 from flows.cli.output.terminal import clean, out, without_control_characters
 from flows.reporting.words import count, moment, span
+from models.text import one_line
 
 # Prose is cut to this width if there is no more room, and to that of its title at least.
 _LEAST = 10
+
+# The characters shown of a text, also where there is room.
+_LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +87,8 @@ def listing(
     columns = [
         Column(name, name in prose, any(isinstance(row.get(name), int | timedelta) for row in rows)) for name in filled
     ]
-    return table(
-        columns, [[Text(_text(row.get(name)), styles.get(str(row.get(name)), "")) for name in filled] for row in rows]
-    )
+    texts = [[_text(row.get(name)) for name in filled] for row in rows]
+    return table(columns, [[Text(text, styles.get(text, "")) for text in each] for each in texts])
 
 
 def _text(value: object) -> str:
@@ -93,4 +96,7 @@ def _text(value: object) -> str:
         return moment(value)
     if isinstance(value, timedelta):
         return span(value.total_seconds())
-    return f"{value:,}" if isinstance(value, int) else without_control_characters("" if value is None else value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    text = ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else value
+    return one_line(without_control_characters(text), _LONGEST)

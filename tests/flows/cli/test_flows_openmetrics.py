@@ -8,8 +8,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
-from flows.cli.commands.status import read_status
-from flows.cli.output.openmetrics import metrics
+from flows.cli.commands.status import metrics, read_status
 from flows.config.settings import load
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse

@@ -62,9 +62,9 @@ def test_rejected_records_are_listed_with_their_requests_and_imported_once_they_
     lines = out.splitlines()
     assert lines[:2] == ["! 4 records rejected:", f"  3: {NO_ID}"]
     assert lines[2].startswith(f"  1: {REASON}")
-    assert lines[4] == "2026-03-01 03:02 UTC anna, posts, position 0, correlation id p-2"
-    assert lines[5].startswith('    {"uuid": "a", "caption": "')
-    assert lines[10] == "2026-03-01 02:01 UTC the catalogue, position 1, correlation id c-1"
+    assert lines[4].split() == ["seen_at", "ig_username", "correlation_id", "payload", "surface", "position"]
+    assert lines[5].split()[:5] == ["2026-03-01", "03:02", "anna", "p-2", '{"uuid":']
+    assert lines[8].startswith("2026-03-01 02:01               c-1")
     rows = run_cli("quarantine", "--json").json()["records"]
     assert len(rows) == 4
     assert json.loads(rows[0].pop("payload")) == post("a", EVIL + "y" * 1000)

@@ -11,7 +11,6 @@ import pytest
 from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import ApiError
 from connectors.state.identity import mark_forgotten, unmark_forgotten
-from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport
 from models.runs import RunState
@@ -116,13 +115,13 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
     service.asked()
     report = await on_day(tmp_path, service, day=1)
     assert (report.state, report.accounts, report.accounts_removed) == (RunState.COMPLETE, 2, 0)
-    assert (first.media.added, report.media) == (4, MergeStats())
+    assert (first.media["added"], any(report.media.values())) == (4, False)
     assert {*stored(tmp_path, "SELECT account_id FROM core.media")} == {(lower(uuid(each)),) for each in (one, two)}
     # Requests use the API's spelling, because it may compare ids as text.
     assert ["4ABC" in request.account_id for request in service.asked() if request.account_id] == [True] * 4
     chosen = Selection(accounts=(lower(uuid(one)).upper(),), surfaces=("posts",))
     backfilled = await on_day(tmp_path, service, day=1.1, selection=chosen)
-    assert (backfilled.state, backfilled.media) == (RunState.COMPLETE, MergeStats())
+    assert (backfilled.state, any(backfilled.media.values())) == (RunState.COMPLETE, False)
     assert ["4ABC" in (request.account_id or "") for request in service.asked()] == [True]
 
 
@@ -141,7 +140,7 @@ async def test_a_forgotten_account_that_is_listed_leaves_no_trace(
         assert await resources.warehouse.write_state(unmark_forgotten, uuid(2).upper())
         assert not await resources.warehouse.write_state(unmark_forgotten, uuid(2))
     service.malformed = ()
-    assert (await on_day(tmp_path, service, day=1)).media.added == 1
+    assert (await on_day(tmp_path, service, day=1)).media["added"] == 1
 
 
 async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_path: Path) -> None:

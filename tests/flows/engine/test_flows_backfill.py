@@ -95,7 +95,7 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
     assert (await synced(tmp_path, service)).resumed_runs == ()
     service.asked()
     report = await synced(tmp_path, service, surfaces=("stories",))
-    assert (report.selected, report.outcomes.total) == ("stories", 4)
+    assert (report.selection, report.outcomes.total) == ("stories", 4)
     assert {surface for _, surface, _ in service.asked()} == {"", "stories"}
     assert stored(tmp_path, "SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
     with open_snapshot(report.snapshot) as snapshot:

@@ -65,7 +65,7 @@ async def test_runs_after_one_from_the_future_and_a_repair_decide_removals(tmp_p
     for removed in (0, 4):
         clock.days(1)
         report = await synced(tmp_path, service(clock, posts=4))
-        assert (end(report), report.media.removed) == (COMPLETE, removed)
+        assert (end(report), report.media["removed"]) == (COMPLETE, removed)
 
 
 # What must hold for each row of the snapshot.

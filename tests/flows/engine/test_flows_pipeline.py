@@ -123,7 +123,7 @@ async def test_records_leave_quarantine(tmp_path: Path) -> None:
     service = ListedApi(change_posts=lambda items: [items[0], {"caption": "x"}])
     async with open_run_resources(tmp_path, service) as resources:
         report = await run_sync(request(tmp_path), resources)
-        assert report.media.quarantined == 3
+        assert report.media["quarantined"] == 3
         for days in (1, 0):
             await delete_old(timedelta(days=days), resources.warehouse, now=START + timedelta(hours=23))
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]

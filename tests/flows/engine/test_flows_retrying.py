@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.source.errors import Disposition, Failure
-from connectors.warehouse.queries.outcomes import Example, FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, repeat
 from flows.orchestration.flow_run import final_state
 from flows.reporting.run_report import RunReport
@@ -22,7 +22,7 @@ GOOD = replace(FAILED, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMP
 
 
 def group(code: str, scans: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, surface: str = "posts") -> FailureGroup:
-    return FailureGroup(kind, code, scans, scans, None, "No.", (Example("anna", surface, None, "a"),))
+    return FailureGroup(kind, code, scans, scans, None, "No.", (reports.example("anna", surface),))
 
 
 def ended(*groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by: Failure | None = None) -> RunReport:

@@ -5,15 +5,18 @@ from dataclasses import asdict
 
 from markdown_it import MarkdownIt
 
-from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
 from flows.reporting.for_prefect import list_events, markdown
 from flows.reporting.words import code, plain
 from models.findings import Finding, Severity
 from models.runs import OutcomeKind, RunState
 from tests.clocks import START
+from tests.flows import reports
 from tests.flows.reports import HOSTILE, failure, fields, hostile, report, stale, tokens
 
-RESUMED = RunCounts("run-0", "sync", RunState.INTERRUPTED, START, 30, 1200, 0, MergeStats(added=1000, changed=3))
+RESUMED = {
+    "run_id": "run-0", "kind": "sync", "state": RunState.INTERRUPTED, "started_at": START, "pages": 30, "items": 1200,
+    "media": {**reports.NO_CHANGES, "added": 1000, "changed": 3},
+}  # fmt: skip
 
 
 def _heads(text: str) -> list[str]:
@@ -32,7 +35,7 @@ def test_a_page_has_findings_by_severity_with_their_fix_and_the_runs_before() ->
         report(
             {"outcomes": scans, "expired": many, "renewed": tokens("carl"), **stale("anna", "ben")},
             kind="backfill",
-            selected="anna: posts",
+            selection="anna: posts",
             reason="they asked",
             state=RunState.PARTIAL,
             resumed=(RESUMED,),
@@ -50,7 +53,7 @@ def test_a_page_has_findings_by_severity_with_their_fix_and_the_runs_before() ->
     assert "`user_19` and 98,980 more\n  - Fix: `the owner" in waits
     assert "1 scan deferred (rate_limited" in waits
     assert "`carl`" in rest
-    assert "- sync 2026-03-01 02:15 UTC (interrupted): 30 pages, 1,200 records landed; media: 1,000 new, 3" in rest
+    assert "- sync of 2026-03-01 02:15 UTC (interrupted): 30 pages, 1,200 records landed; media: 1,000 new, 3" in rest
     assert "Scanned: `anna: posts`, because `they asked`\n\n| scans" in rest
     assert "| account catalogue | 1 | 0 | 0 |\n| posts | 0 | 1 | 3 |" in rest
 

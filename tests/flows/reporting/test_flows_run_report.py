@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.queries.outcomes import Example, FailureGroup
+from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import Record
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.run_report import Data, RunReport, read_data
@@ -85,7 +85,10 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
     traces = {number: asked.correlation_id for asked in service.requests for number in (1, 2) if asked.is_posts(number)}
     denied, deferred = report.failure_groups
     text = "This credential is not authorized for the request."
-    examples = tuple(Example(f"user_{number}", "posts", traces[number], uuid(number)) for number in (1, 2))
+    examples = tuple(
+        {"ig_username": f"user_{n}", "surface": "posts", "correlation_id": traces[n], "account_id": uuid(n)}
+        for n in (1, 2)
+    )
     cause = (OutcomeKind.DENIED, "api_forbidden", 2, 2, None, text)
     assert denied == FailureGroup(*cause, examples, ("user_1", "user_2"))
     assert (deferred.outcome, deferred.usernames) == (OutcomeKind.DEFERRED, ("user_3",))
