@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.engine.accounts import fail_fast_group, list_accounts, scan_batch
-from flows.engine.batches import Batch
+from flows.engine.choosing import Batch
 from flows.engine.closing import close_run, complete_report
 from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.run import Run, RunResources, open_run

@@ -14,7 +14,7 @@ from prefect.states import Completed, Failed
 
 from connectors.warehouse.merge.run_counts import read_counts
 from flows.config.options import SyncOptions
-from flows.engine.batches import Batch
+from flows.engine.choosing import Batch
 from flows.engine.run import Run
 from flows.orchestration.flow_run import run_in_flow, run_name
 from flows.pipeline import DIRECT, Steps

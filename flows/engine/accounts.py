@@ -15,7 +15,7 @@ from connectors.warehouse.queries.progress import (
     read_statuses,
 )
 from connectors.warehouse.storage.errors import WarehouseError
-from flows.engine.batches import Batch
+from flows.engine.choosing import Batch
 from flows.engine.pages import begin_scan, is_too_old, scan_account, scan_partition
 from flows.engine.requests import RequestsEnded
 from flows.engine.run import Run

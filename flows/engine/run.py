@@ -20,8 +20,7 @@ from connectors.state.identity import bind_service, read_forgotten, read_service
 from connectors.state.progress import read_cooldowns
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
-from flows.engine.batches import AccountBatcher, Batch
-from flows.engine.choosing import Choice, choose_scans
+from flows.engine.choosing import AccountBatcher, Batch, Choice, choose_scans
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
