@@ -21,7 +21,7 @@ from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import LEAST, Current, Record, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, Answer, finding_line, out, write_utf8
+from flows.cli.output.terminal import DONE, Answer, finding_line, out
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -247,10 +247,8 @@ def status(
     failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
     cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or snapshot.
     """
-    if form == "openmetrics":
-        if as_json:
-            raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
-        write_utf8()
+    if form == "openmetrics" and as_json:
+        raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
     try:
         return report(load(warehouse=warehouse, snapshot=snapshot), SystemClock().now(), form)
     except (SettingsError, WarehouseError, BucketError, OSError):
