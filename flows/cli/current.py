@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.holder import Holder, holder
+from connectors.warehouse.storage.holder import UNKNOWN, holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
 from models.errors import WarehouseUnusable
@@ -16,7 +16,7 @@ from models.runs import RunState
 Record = dict[str, Any]
 
 LEAST = 100
-"""The fewest of the last runs that are read: one of them was published."""
+"""The fewest of the last runs that are read."""
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 
@@ -54,15 +54,14 @@ class Current:
 
     runs: Sequence[Record] = ()
     command: Record | None = None
-    writing: Holder | None = None
+    writing: str | None = None
     problem: str | None = None
     is_erasing: bool = False
 
     def of(self, snapshot: Snapshot) -> "Current":
-        """Return this, or nothing if the snapshot lacks the last published run: it is another warehouse's, or old."""
-        published = next((run["run_id"] for run in self.runs if run["published_at"] is not None), None)
-        is_ours = published is None or snapshot.query("SELECT seq FROM runs WHERE run_id = ?", [published])
-        return self if is_ours else Current()
+        """Return this, or nothing if it and the snapshot have no run in common: that is another warehouse's."""
+        known, published = ({run["run_id"] for run in runs} for runs in (self.runs, snapshot.query(_RUNS, [LEAST])))
+        return self if not known or not published or known & published else Current()
 
     def list_runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
         """Return the last runs, newest first: those of the snapshot, and what the state says of them since."""
@@ -102,7 +101,8 @@ def current(settings: Settings, limit: int = LEAST) -> Current:
     except WarehouseUnusable as error:
         return Current(writing=writing, problem=str(error))
     for row in (*runs, *([last] if last else [])):
-        if row["state"] == RunState.RUNNING and (writing is None or writing.pid not in (0, row["pid"])):
+        is_writing = writing == UNKNOWN or f"(process {row['pid']}," in (writing or "")
+        if row["state"] == RunState.RUNNING and not is_writing:
             row |= {"state": RunState.INTERRUPTED.value, "detail": KILLED}
     command = last if last is not None and last["run_id"] is None else None
     problem = lost if is_empty and has_warehouse and writing is None else None
