@@ -200,7 +200,7 @@ class Scanner(ABC):
         how it continues, it lands without a checkpoint.
         """
         page, outcome, error = response.page, None, None
-        received = self._receive(scan, page.received, response.correlation_id, scan.checkpoint.scan_id)
+        received = self._receive(scan, page.body, response.correlation_id, scan.checkpoint.scan_id)
         posts = read_posts(page.records, self.mapping) if scan.account is not None else ()
         scan.pages += 1
         scan.items += len(page.records)

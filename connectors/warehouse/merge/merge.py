@@ -19,7 +19,6 @@ from connectors.warehouse.merge.reading import Rejected, pick, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
-from models.api import DEFAULT_PATHS, PagePaths
 from models.checkpoint import PROOFS, PROOFS_AGAIN, Checkpoint, ScanState
 from models.feeds import LIFETIMES
 from models.item import CONTENT_RULE
@@ -49,15 +48,13 @@ _FIGURES = {
 }
 
 
-def merge_batch(
-    db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path, paths: PagePaths = DEFAULT_PATHS
-) -> None:
+def merge_batch(db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path) -> None:
     """Merge a batch that `cut_batch` returned, in the open transaction.
 
     `raw` is the folder of the raw store. The resulting rows do not depend on how landings are divided into batches.
     Raises duckdb.Error and OSError.
     """
-    records = read_records(batch, paths)
+    records = read_records(batch)
     items = merge_items(db, records, mapping, raw)
     counted = records.counted + items.counted
     findings = [_finding(page, "same_id", media_id) for page, media_id in items.shared_ids]
