@@ -16,7 +16,7 @@ from models.runs import RunState
 Record = dict[str, Any]
 
 LEAST = 100
-"""The fewest of the last runs that are read: one of them was published."""
+"""The fewest of the last runs that are read."""
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 
@@ -59,10 +59,9 @@ class Current:
     is_erasing: bool = False
 
     def of(self, snapshot: Snapshot) -> "Current":
-        """Return this, or nothing if the snapshot lacks the last published run: it is another warehouse's, or old."""
-        published = next((run["run_id"] for run in self.runs if run["published_at"] is not None), None)
-        is_ours = published is None or snapshot.query("SELECT seq FROM runs WHERE run_id = ?", [published])
-        return self if is_ours else Current()
+        """Return this, or nothing if it and the snapshot have no run in common: that is another warehouse's."""
+        known, published = ({run["run_id"] for run in runs} for runs in (self.runs, snapshot.query(_RUNS, [LEAST])))
+        return self if not known or not published or known & published else Current()
 
     def list_runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
         """Return the last runs, newest first: those of the snapshot, and what the state says of them since."""

@@ -267,7 +267,9 @@ class Promises:
         if any(map(_stops, session.received)):
             expected_state = "failed"
         elif not kinds & _UNFINISHED:
-            expected_state = "partial" if self.warehouse.lacks_many else "complete"
+            # A backfill that skipped all that it was to scan has done nothing.
+            is_partial = self.warehouse.lacks_many or kinds == {"skipped"}
+            expected_state = "partial" if is_partial else "complete"
         else:
             # The records of a scan that rejected most of them are kept.
             has_landed = any((code or "").endswith("_rejected") for _, code, *_ in outcomes.values())
@@ -284,8 +286,8 @@ def _check_cause(partition: Partition, outcome: Outcome, answer: Exchange) -> No
     """Check that an outcome has the kind, error code and status of the answer that is said to be its cause."""
     kind, code, _, status = outcome
     if (answer.status or 0) >= 400 and b'"error"' in answer.body:
-        # Also another error may ask to wait for longer than the run does.
-        is_deferred = kind == "deferred" and _retry_after(answer)
+        # Also another error may ask to wait for longer than the run does, and a 503 be a limit of the whole key.
+        is_deferred = kind == "deferred" and (answer.status == 503 or _retry_after(answer))
         expected = "deferred" if is_deferred else _KINDS.get(answer.status or 0, "failed")
         right = (expected, json.loads(answer.body)["error"]["code"], answer.status)
         require((kind, code, status) == right, f"{partition} is {outcome}, and should be {right}")

@@ -1,14 +1,14 @@
 """Scenarios: days as data, generated from one seed before anything runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from random import Random
 from typing import Any, Literal, get_args
 
 from connectors.sandbox.contract import ERRORS
-from connectors.sandbox.settings import RateLimit
-from tests.api.faults import Action, Kind, Rule, change_page, refuse
+from connectors.sandbox.settings import RateLimit, SandboxSettings
+from tests.api.faults import Action, Rule, change_page, refuse
 from tests.api.feeds import ORDERS, PLAIN_FEED, FeedSettings
 from tests.api.shapes import SHAPES
 from tests.harness.points import Crash
@@ -21,7 +21,7 @@ _STOPS = (
     "api_body_too_large",
     "api_unsupported_media_type",
 )
-_OTHERS = tuple(code for code in ERRORS if code not in _STOPS)
+_STATUSES = (204, 307, 400, 402, 404, 408, 409, 413, 418, 422, 425, 429, 500, 502, 503, 504, 599)
 _DATE = "Sun, 02 Mar 2025 07:28:00 GMT"
 _WAITS: tuple[int | str | Literal[False], ...] = (False, 1, 1, 5, 30, 30, 400, 4000, 90_000, _DATE, "soon", 0)
 _HOURS = (0.01, 0.5, 3.0, 13.0, 24.0, 24.0, 24.0, 24.0, 60.0)
@@ -34,11 +34,7 @@ Restored = Literal["together", "warehouse", "state", "raw"]
 class World:
     """The size and kind of the API's data."""
 
-    seed: int
-    accounts: int
-    posts: int
-    stories: int
-    change_every: int
+    settings: SandboxSettings
     shape: str
     feed: FeedSettings = PLAIN_FEED
 
@@ -106,24 +102,6 @@ def _shown(value: object) -> str:
     return f"{type(value).__name__}({', '.join(f'{name}={_shown(inner)}' for name, inner in pairs)})"
 
 
-def _error(random: Random) -> Action:
-    code = random.choice(_STOPS) if random.random() < 0.06 else random.choice((*_OTHERS, *["rate_limited"] * 6))
-    wait = random.choice(_WAITS) if code == "rate_limited" or random.random() < 0.2 else None
-    return refuse(code, wait, correlated=random.random() < 0.9)
-
-
-def _unknown_error(random: Random) -> Action:
-    status = random.choice((402, 404, 408, 409, 418, 422, 425, 429, 500, 502, 503, 504, 599))
-    return refuse("api_new_thing", random.choice((False, False, 2)), status=status)
-
-
-def _from_proxy(random: Random) -> Action:
-    """Return an answer that the service has not written."""
-    headers, status = {"Content-Type": "text/html"}, random.choice((200, 204, 307, 400, 404, 413, 415, 429, 503))
-    body = random.choice((b"<h1>Not now</h1>", b"<h1>Not now</h1>", b""))
-    return Action("raw", status=status, body=body, headers=headers, correlated=False)
-
-
 def _change(old: bytes, new: bytes, page: bytes) -> bytes:
     return page.replace(old, new, 1)
 
@@ -183,32 +161,32 @@ _PAGES = (
 )  # fmt: skip
 
 
-def _changed_page(*actions: Action) -> Callable[[Random], Action]:
-    return lambda random: random.choice(actions)
+def _from_proxy(status: int, body: bytes) -> Action:
+    """Return an answer that the service has not written."""
+    return Action("raw", status=status, body=body, headers={"Content-Type": "text/html"}, correlated=False)
 
 
-def _simple(kind: Kind) -> Callable[[Random], Action]:
-    return lambda _: Action(kind)
-
-
-# How often each fault is chosen. Pages past the limit of a body, and so large that the run merges before its end.
-FAULTS: tuple[tuple[int, Callable[[Random], Action]], ...] = (
-    (12, _error),
-    (3, _unknown_error),
-    (2, _from_proxy),
-    (9, _changed_page(*_PAGES)),
-    (3, _changed_page(*(Action("page", change=partial(_add, record)) for record in (*_HOSTILE, *_ODD)))),
-    (1, _changed_page(*(Action("page", change=partial(_pad, size << 20)) for size in (70, 6, 6)))),
-    (1, lambda random: Action("delay", seconds=random.choice((0.5, 20.0, 110.0, 130.0)))),
-    *((2, _simple(kind)) for kind in ("cut", "reset", "refuse_cursor", "forget_cursors")),
-    *((1, _simple(kind)) for kind in ("empty_page", "repeat_cursor")),
+# How often each kind of fault is chosen, and those of the kind.
+FAULTS: tuple[tuple[int, Sequence[Action]], ...] = (
+    (5, [refuse("rate_limited", wait) for wait in _WAITS]),
+    (5, [refuse(code) for code in ERRORS if code not in _STOPS]),
+    (1, [refuse(code, wait, correlated=False) for code in ERRORS if code not in _STOPS for wait in _WAITS]),
+    (1, [refuse(code) for code in _STOPS]),
+    (3, [refuse("api_new_thing", wait, status=status) for status in _STATUSES for wait in (False, False, 2)]),
+    (2, [_from_proxy(status, body) for status in _STATUSES for body in (b"<h1>Not now</h1>", b"")]),
+    (9, _PAGES),
+    (3, [Action("page", change=partial(_add, record)) for record in (*_HOSTILE, *_ODD)]),
+    # Past the limit of a body, and so large that the run merges before its end.
+    (1, [Action("page", change=partial(_pad, size << 20)) for size in (70, 6, 6)]),
+    (1, [Action("delay", seconds=seconds) for seconds in (0.5, 20.0, 110.0, 130.0)]),
+    (8, [Action("cut"), Action("reset"), Action("refuse_cursor"), Action("forget_cursors")]),
+    (2, [Action("empty_page"), Action("repeat_cursor")]),
 )
-_WEIGHTS, _ACTIONS = zip(*FAULTS, strict=True)
 
 
 def _rule(random: Random) -> Rule:
-    [choose] = random.choices(_ACTIONS, _WEIGHTS)
-    action = choose(random)
+    [actions] = random.choices([actions for _, actions in FAULTS], [weight for weight, _ in FAULTS])
+    action = random.choice(actions)
     operation: Literal["accounts", "media", "any"] = random.choice(("accounts", "media", "media", "any"))
     return Rule(
         action,
@@ -284,15 +262,15 @@ def generate(seed: int, days: int = 8) -> Scenario:
     """Generate the scenario of a seed. Odd seeds have incremental days; every fifth a limit of the whole key."""
     random, recent = Random(f"gramhouse harness {seed}"), seed % 2 == 1
     accounts = random.randint(1, 2 if recent else 4)
-    world = World(
+    settings = SandboxSettings(
         seed=random.randrange(1 << 20),
         accounts=accounts,
         posts=random.choice((50, 70) if recent else (0, 2, 4, 4, 8)),
         stories=random.choice((0, 1, 1, 2)),
         change_every=random.choice((0, 0, 2) if recent else (0, accounts, max(2, accounts))),
-        # Some shapes have items without a time, which break the order of a feed.
-        shape=random.choice(("graph", "mixed", "camel", *SHAPES) if recent else (*SHAPES, "graph", "mixed")),
-        feed=_feed(random) if recent else PLAIN_FEED,
     )
+    # Some shapes have items without a time, which break the order of a feed.
+    shape = random.choice(("graph", "mixed", "camel", *SHAPES) if recent else (*SHAPES, "graph", "mixed"))
+    world = World(settings, shape, _feed(random) if recent else PLAIN_FEED)
     each_day = (_day(random, number, recent=recent, limited=seed % 5 == 4) for number in range(days))
     return Scenario(seed, world, tuple(each_day))

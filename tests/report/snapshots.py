@@ -63,8 +63,9 @@ def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyCon
         db.execute("DETACH old")
         change(db)
         db.execute("CREATE SCHEMA core")
-        for name in ("accounts", "media"):
+        for name in ("accounts", "media", "runs", "run_outcomes", "run_warnings"):
             db.execute(f"CREATE VIEW core.{name} AS FROM main.{name}")
+        db.execute("CREATE VIEW core.run_counts AS FROM main.runs")
         for view in computed:
             db.execute(f"CREATE VIEW {view.name} AS {view.select}")
     return target

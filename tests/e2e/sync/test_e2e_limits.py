@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Literal
 
 import pytest
 
@@ -45,25 +44,3 @@ def test_a_wait_over_the_budget_defers_the_scan_to_the_next_run(operator: Operat
     operator.sync(code=3)
     assert not [entry for entry in service.requests if entry.account_id == one]
     assert operator.run("status", "--json").json()["failures"][0]["outcome"] == "deferred"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("limited", ["accounts", "media"])
-def test_only_a_person_shortens_a_wait_of_more_than_a_day(
-    operator: Operator, service: Api, limited: Literal["accounts", "media"]
-) -> None:
-    service.script.replace([Rule(refuse("rate_limited", 1_767_323_045), limited, nth=2)])
-    page, hint = operator.folder / "report.html", "`gramhouse doctor --repair --yes`"
-    report = operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_REPORT=str(page))
-    assert [hint in group["hint"] for group in report["failure_groups"]] == [True]
-    # On the page, what is between backticks is code.
-    assert (hint.strip("`") in page.read_text(), "No action required" in page.read_text()) == (True, False)
-    service.script.replace()
-    operator.sync(code=3)
-    assert operator.run("status", "--json", code=3).json()["attention"] == ["long_cooldown"]
-    assert hint in operator.run("status", code=3).stdout
-    assert hint in operator.run("doctor", code=1).stdout
-    operator.run("doctor", "--repair", "--yes")
-    assert operator.run("status", "--json").json()["attention"] == []
-    operator.sync()
-    assert_matches_api(operator.ask, service)

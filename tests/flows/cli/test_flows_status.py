@@ -9,6 +9,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as text_format
 from starlette.responses import Response
 
 from connectors.sandbox.http.replies import PageRequest
@@ -16,7 +18,7 @@ from connectors.state.database import open_state, state_path
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
-from flows.cli.commands.status import report
+from flows.cli.commands.status import metrics, read_status, report
 from flows.cli.output.terminal import out
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
@@ -214,8 +216,6 @@ def _sync(folder: Path) -> None:
 # What is wrong when a run starts: the command, settings (or the file with these contents), and a part of the message.
 CAUSES = {
     "no key": ("sync", {"GRAMHOUSE_API_KEY": ""}, "No API key"),
-    "another service": ("sync", {"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "was filled from"),
-    "snapshot is a folder": ("sync", {"GRAMHOUSE_SNAPSHOT": "folder"}, "folder"),
     "not TOML": ("sync", {"gramhouse.toml": "keep = ["}, "is not valid TOML"),
 }
 
@@ -224,7 +224,6 @@ CAUSES = {
 def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_begins(
     healthy: Path, tmp_path: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("folder").mkdir()
     assert Status().attention == []
     for name, (command, wrong, text) in CAUSES.items():
         with monkeypatch.context() as settings:
@@ -249,7 +248,7 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
         shutil.copytree(healthy, tmp_path, dirs_exist_ok=True)
 
 
-async def test_the_state_is_shown_only_beside_the_last_snapshot_of_its_warehouse(tmp_path: Path, run_cli: Cli) -> None:
+async def test_the_state_is_not_shown_beside_a_snapshot_of_another_warehouse(tmp_path: Path, run_cli: Cli) -> None:
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
         await synced(tmp_path / name, ListedApi())
@@ -306,3 +305,51 @@ async def test_before_anything_is_published_an_interrupted_run_is_shown(tmp_path
     status = Status()
     assert (status.attention, status.found["totals"]) == (["interrupted"], None)
     assert "Last run: sync: interrupted (Stopped)" in status.text
+
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def parsed(text: str) -> Samples:
+    """Return the samples of an exposition; node_exporter reads the older text format, which knows fewer types."""
+    samples = [[sample for family in parse(text) for sample in family.samples] for parse in (openmetrics, text_format)]
+    assert {sample.timestamp for each in samples for sample in each} == {None}, "node_exporter refuses timestamps"
+    found = [{(one.name, tuple(sorted(one.labels.items()))): one.value for one in each} for each in samples]
+    assert found[0] == found[1]
+    kinds = {line.split()[3] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert kinds == {"gauge"}
+    return found[0]
+
+
+async def test_the_status_as_metrics_for_prometheus(tmp_path: Path) -> None:
+    service = ListedApi(
+        accounts=9, expired=frozenset({9}), fault=lambda asked: refuse("api_forbidden") if asked.is_posts(2) else None
+    )
+    await synced(tmp_path, service)
+    found = parsed(metrics(read_status(load(), START + timedelta(hours=48))))
+
+    def value(name: str, **labels: str) -> float:
+        return found[f"gramhouse_{name}", tuple(sorted(labels.items()))]
+
+    assert value("snapshot_readable") == 1
+    reasons = {labels[0][1]: holds for (name, labels), holds in found.items() if name == "gramhouse_attention"}
+    assert (len(reasons), {reason for reason, holds in reasons.items() if holds}) == (10, {"failed", "stale"})
+    assert value("last_run_ended_timestamp_seconds") >= START.timestamp()
+    assert value("last_run_count", what="added") == 3 * 7
+    assert value("accounts_token_expired") == 1
+    assert value("stale_accounts", surface="posts") == 8
+    assert value("oldest_age_seconds", surface="posts") == 48 * 3600
+
+
+def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, message, err = run_cli("status", "--format", "openmetrics")
+    assert code == 1
+    assert parsed(message) == {("gramhouse_snapshot_readable", ()): 0}
+    assert "There is no snapshot" in err
+    # cron renames what was written, whatever the exit code.
+    monkeypatch.setenv("GRAMHOUSE_TYPO", "1")
+    code, message, err = run_cli("status", "--format", "openmetrics")
+    assert (code, "GRAMHOUSE_TYPO" in err) == (2, True)
+    assert parsed(message) == {("gramhouse_snapshot_readable", ()): 0}
