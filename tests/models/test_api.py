@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_a_page_lands_with_its_records_and_the_names_of_its_other_members() -> N
     read = read_media_page(body, PagePaths(("/result/media",)), hide=lambda text: text.replace(b"key", b"***"))
     assert read.body == b'{"items":[{"id": "key"},1e0],"next_cursor":null,"a ***":null,"result":null}'
     again = read_media_page(read.body)
-    assert (again.records, again.unknown_fields) == (read.records, {"a ***", "result"})
+    assert again == replace(read, next_cursor=None)
 
 
 ITEM = '{"id": "1",  "x": [1.50, "\\u00e9"]}'
