@@ -129,8 +129,6 @@ def up(
     except KeyboardInterrupt:
         pass
     except WarehouseBusy:
-        other = holder(settings.prefect_home / "up")
-        hint = f"kill {other.pid}" if other and other.pid else "end that process"
-        notices.error(f"Already running: {other}. Stop it first: {hint}.")
+        notices.error(f"Already running: {holder(settings.prefect_home / 'up')}. Fix: end that process first.")
         raise SystemExit(ExitCode.BUSY) from None
     notices.info("Stopped.")

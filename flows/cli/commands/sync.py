@@ -63,7 +63,7 @@ def sync(
 def _plan(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
     from flows.engine.plan import make_plan
 
-    settings = load(**options.expert.model_dump(), **run.addresses)
+    settings = load(**run.settings(options.expert))
     made = make_plan(RunRequest(settings, options), now=SystemClock().now())
     return Answer(made.document(), _describe_plan(made))
 
@@ -119,7 +119,7 @@ async def _attempt_tracked(
     async def work() -> "RunReport":
         # Prefect has replaced the signal handlers.
         take_signals()
-        return await make_run(options, {**options.expert.model_dump(), **run.addresses}, TRACKED, progress)
+        return await make_run(options, run.settings(options.expert), TRACKED, progress)
 
     return await track(options, work)
 
@@ -181,7 +181,7 @@ def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
 
     # The failure of a run is recorded even if it does not begin: schedules start it.
     with record_failed_start(options.kind, options.expert.warehouse):
-        settings = load(**options.expert.model_dump(), **run.addresses)
+        settings = load(**run.settings(options.expert))
         api = _begin(options.kind, settings, run)
         name_run(progress)
         try:
@@ -193,4 +193,4 @@ def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
             return Answer(document, [clean(nothing)])
     if not is_text:
         _log_end(report)
-    return Answer(to_document(report), describe_report(report), EXIT_OF[report.state], is_done=True)
+    return Answer(to_document(report), describe_report(report), EXIT_OF[report.state])
