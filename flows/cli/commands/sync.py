@@ -113,13 +113,16 @@ async def _attempt_tracked(
 
     # The terminal has its own report; Prefect's log lines are only sent to its server.
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
-    from flows.orchestration.flow_run import make_run, track
+    from flows.orchestration.credentials import load_with_credentials
+    from flows.orchestration.flow_run import track
+    from flows.scale import run_with_workers
     from flows.sync import TRACKED
 
     async def work() -> "RunReport":
         # Prefect has replaced the signal handlers.
         take_signals()
-        return await make_run(options, run.settings(options.expert), TRACKED, progress)
+        settings = await load_with_credentials(run.settings(options.expert))
+        return await run_with_workers(RunRequest(settings, options), TRACKED, progress)
 
     return await track(options, work)
 
