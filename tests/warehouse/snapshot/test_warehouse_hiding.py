@@ -7,7 +7,7 @@ import pytest
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.reporting.page.write import write_page
+from flows.reporting.page.page import write_page
 from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.partition import media
 from models.runs import Outcome, OutcomeKind, RunState
