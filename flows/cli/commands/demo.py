@@ -26,7 +26,7 @@ from flows.config.settings import load
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
-from models.feeds import FEEDS
+from models.partition import FEEDS
 from models.runs import RunState
 
 if TYPE_CHECKING:

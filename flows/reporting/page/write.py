@@ -11,7 +11,7 @@ from flows.config.errors import SettingsError
 from flows.reporting.page.page import MARK, Page, make_page
 from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS
-from models.feeds import SURFACES
+from models.partition import SURFACES
 
 
 def is_report(path: Path) -> bool:
