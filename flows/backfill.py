@@ -21,8 +21,9 @@ async def backfill(options: BackfillOptions) -> State[Any]:
     if not options.dry_run:
         return await run_in_flow(options, TRACKED)
 
-    async def plan() -> str:
+    async def plan() -> State[Any]:
         settings = await load_with_credentials(options.expert.model_dump())
-        return describe_plan(make_plan(RunRequest(settings, options), now=SystemClock().now()))
+        made = make_plan(RunRequest(settings, options), now=SystemClock().now())
+        return Completed(message=describe_plan(made))
 
-    return await end_in_state(plan(), lambda text: Completed(message=text))
+    return await end_in_state(plan())

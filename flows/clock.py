@@ -48,22 +48,16 @@ class SteadyClock:
 
 
 class ContinuedClock:
-    """A clock that shows `at` and `monotonic` when it is created, and goes on with another one's monotonic time."""
+    """A clock that shows `at` when it is created, and goes on with the monotonic time of another one."""
 
-    def __init__(self, clock: Clock, at: datetime, monotonic: float) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, at: datetime) -> None:
         self._at = at
-        self._ahead = monotonic - clock.monotonic()
-        self._began = monotonic
-        self.sleep = clock.sleep
+        self._began = clock.monotonic()
+        self.monotonic, self.sleep = clock.monotonic, clock.sleep
 
     def now(self) -> datetime:
         """Return the time of day, UTC."""
         return self._at + timedelta(seconds=self.monotonic() - self._began)
-
-    def monotonic(self) -> float:
-        """Return monotonic seconds."""
-        return self._clock.monotonic() + self._ahead
 
 
 def new_id() -> str:

@@ -31,10 +31,10 @@ async def publish(options: PublishOptions | None = None) -> State[Any]:
     """Merge landed pages and publish a new snapshot, without API requests."""
     chosen = (options or PublishOptions()).model_dump()
 
-    async def work() -> str:
+    async def work() -> State[Any]:
         with record_failed_start("publish", chosen["warehouse"]):
             settings = load(**chosen)
         size = await publish_now(settings)
-        return f"Published {settings.snapshot} ({naturalsize(size)})."
+        return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).")
 
-    return await end_in_state(work(), lambda text: Completed(message=text))
+    return await end_in_state(work())

@@ -1,8 +1,7 @@
-"""Scans on Dask workers: they fetch pages in bounded pieces, and the run lands what they return.
+"""Requests by Dask workers: they ask the API, and the run does all else as without them.
 
-`open_workers` gives a run its `scan_elsewhere`; all else is the same with workers and without. Only the run lands and
-merges, because one process may write the warehouse. No clock of a worker is stored: a piece continues the clock of the
-run by the seconds since it was sent.
+A task is some requests, and its result their answers. So the run knows each answer at once: it keeps the rate limits,
+counts, lands and merges, and no clock of a worker is used.
 """
 
 import asyncio
@@ -11,143 +10,38 @@ import logging
 import pickle
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from datetime import datetime
-from random import SystemRandom
 from typing import Any
 
 from connectors.source.client import ApiClient
-from connectors.source.errors import Failure
-from connectors.source.request_rate import RequestRate
-from connectors.source.retry import Send
+from connectors.source.endpoints import ApiRequest
+from connectors.source.responses import Response
 from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
-from flows.engine.pages import Scanner
-from flows.engine.requests import Land, Requests, StopRun
 from flows.engine.resources import make_client, open_resources
-from flows.engine.run import Run, ScanElsewhere
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import AccountScan
 from flows.pipeline import DIRECT, Steps, run_sync
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from models import release
-from models.landing import PageCommit
-from models.mapping import Mapping as MediaMapping
-
-# The bounds of a piece: bytes of pages, and seconds. It leaves sleeps of more than MOST_SLEEP seconds to the run.
-MOST_BYTES = 16 * 1024 * 1024
-MOST_SECONDS = 60.0
-MOST_SLEEP = 1.0
-
-# Accounts of a piece for each of its requests in flight, so that one with short scans lasts.
-_ACCOUNTS_PER_REQUEST = 8
 
 # Seconds within which a scheduler must answer, and without any worker after which a run gives up.
 _ANSWER = 10.0
 NO_WORKERS = 60.0
 
-_RESUME = (
-    "Saved pages are kept. Fix: start the scheduler and its workers, and run the same command to resume; if they fail"
-    " again, run it without workers"
-)
-
 # The settings that a worker has from its own environment.
 _OF_THE_WORKER = ("base_url", "api_key", "api_key_file")
 
+Answer = Response | BaseException
+"""What a request got: a page, or an ApiError."""
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What a worker scans, and how. `sent_at` and `monotonic` are the run's clock. It has no API key."""
-
-    request: RunRequest
-    run_id: str
-    resumed: tuple[str, ...]
-    mapping: MediaMapping
-    sent_at: datetime
-    monotonic: float
-    rate: RequestRate
-    accounts: Sequence[AccountScan]
-
-
-@dataclass(frozen=True, slots=True)
-class Scanned:
-    """What a worker returns of a piece: what the run lands, in order, and the state of its accounts in theirs."""
-
-    accounts: Sequence[AccountScan]
-    commits: list[PageCommit]
-    progress: Progress
-    rate: RequestRate
-    stopped_by: Failure | None = None
-
-
-class Leave(Exception):  # noqa: N818 - not an error
-    """A scan ends between two requests, and continues in another piece after `seconds`."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-
-class PieceRequests(Requests):
-    """The requests of a piece: none begins beyond its bounds, and long sleeps are left to the run."""
-
-    def __init__(self, piece: Piece, ask: Send, clock: ContinuedClock, land: Land) -> None:
-        """Let `ask` make a request, and `land` take what lands."""
-        super().__init__(piece.request, ask, piece.rate, clock, SystemRandom().random, land, Progress())
-        self.left_bytes = MOST_BYTES
-        self._ends_at = piece.monotonic + MOST_SECONDS
-
-    def check(self) -> None:
-        """Raise Leave if the piece has all that it may have."""
-        if self.left_bytes <= 0 or self.clock.monotonic() >= self._ends_at:
-            raise Leave(0.0)
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep before the next request. Raises Leave if that takes long."""
-        if seconds > MOST_SLEEP:
-            raise Leave(seconds)
-        await super().sleep(seconds)
-
-
-class PieceScanner(Scanner):
-    """Scans a piece. The run makes durable what it lands."""
-
-    def __init__(self, piece: Piece, ask: Send, clock: ContinuedClock) -> None:
-        """Let `ask` make a request."""
-        self.commits: list[PageCommit] = []
-        self.requests: PieceRequests = PieceRequests(piece, ask, clock, self.land)
-        super().__init__(piece.request, piece.run_id, piece.resumed, piece.mapping, self.requests, new_id)
-
-    async def land(self, commit: PageCommit) -> None:
-        """Keep a commit."""
-        self.commits.append(commit)
-        self.requests.left_bytes -= len(commit.page.body) if commit.page else 0
-
-
-async def scan_piece(piece: Piece, client: ApiClient, clock: ContinuedClock) -> Scanned:
-    """Scan the accounts of a piece until it has MOST_BYTES of pages, for MOST_SECONDS, or until all of them wait."""
-    scanner = PieceScanner(piece, client.send, clock)
-    stopped_by: Failure | None = None
-
-    async def scan(account: AccountScan) -> None:
-        nonlocal stopped_by
-        try:
-            await scanner.scan_account(account)
-        except Leave as leave:
-            account.pause = max(leave.seconds, account.budget.due(clock.monotonic()))
-        except StopRun as stop:
-            stopped_by = stop.failure
-            # The requests of the others would fail, too.
-            scanner.requests.left_bytes = 0
-
-    await asyncio.gather(*map(scan, piece.accounts))
-    return Scanned(piece.accounts, scanner.commits, scanner.progress, scanner.requests.rate, stopped_by)
+# The clients of this process, if it is a worker, by all that they depend on: connections outlive a task.
+_clients: dict[object, ApiClient] = {}
 
 
 def describe_terms(settings: Settings, salt: str) -> str:
@@ -158,36 +52,37 @@ def describe_terms(settings: Settings, salt: str) -> str:
     return f"{what}, an API key with the fingerprint {key}"
 
 
-def run_piece(terms: str, salt: str, packed: bytes) -> bytes:
-    """Scan a piece on a worker, with the address and the key of its own environment; no clock of it is stored.
+def ask(terms: str, salt: str, settings: Settings, now: datetime, requests: Sequence[ApiRequest]) -> list[Answer]:
+    """Make requests at the same time on a worker, with the address and the key of its own environment.
 
-    Raises SettingsError if the worker differs from the run.
+    `now` is the time of the run. Raises SettingsError if the worker differs from the run.
     """
     from distributed import get_worker  # noqa: PLC0415 - a part of an extra
 
-    name = f"the worker {get_worker().address}"
+    worker = get_worker()
     try:
-        settings = load()
-        own = describe_terms(settings, salt)
+        own = load()
+        has = describe_terms(own, salt)
     except SettingsError as error:
-        raise SettingsError(f"{name}: {error}") from None
-    if own != terms:
+        raise SettingsError(f"the worker {worker.address}: {error}") from None
+    if has != terms:
         fix = "start the workers with the installation and the settings of the run"
-        raise SettingsError(f"{name} has {own}; the run has {terms}. Fix: {fix}.")
-    # After the check: another version may not be able to read it.
-    piece: Piece = pickle.loads(packed)  # noqa: S301 - the scheduler's clients can run any code here
-    clock = ContinuedClock(SystemClock(), piece.sent_at, piece.monotonic)
-    own_ones = {name: getattr(settings, name) for name in _OF_THE_WORKER}
+        raise SettingsError(f"the worker {worker.address} has {has}; the run has {terms}. Fix: {fix}.")
+    settings = settings.model_copy(update={name: getattr(own, name) for name in _OF_THE_WORKER})
 
-    async def scan() -> Scanned:
-        async with make_client(piece.request.settings.model_copy(update=own_ones), clock) as client:
-            return await scan_piece(piece, client, clock)
+    async def send_all() -> list[Answer]:
+        used = settings.address(), settings.key(), settings.page_paths(), settings.concurrency
+        if used not in _clients:
+            clock = ContinuedClock(SystemClock(), now)
+            _clients[used] = await make_client(settings, clock).__aenter__()
+        return await asyncio.gather(*map(_clients[used].send, requests), return_exceptions=True)
 
-    return pickle.dumps(asyncio.run(scan()))
+    # In the event loop of the worker, which lasts as long as its connections.
+    return asyncio.run_coroutine_threadsafe(send_all(), worker.loop.asyncio_loop).result()  # type: ignore[attr-defined]
 
 
 class _Call:
-    """A call of `run_piece`, made where it is unpickled.
+    """A call of `ask`, made where it is unpickled.
 
     A worker that cannot import a submitted function ends without an error. Every worker can import `pickle.loads`.
     """
@@ -196,107 +91,71 @@ class _Call:
         self._arguments = arguments
 
     def __reduce__(self) -> tuple[object, ...]:
-        return run_piece, self._arguments
+        return ask, self._arguments
 
 
 class Workers:
-    """Scans the accounts of a run in pieces. For each thread of a worker one piece runs, and one is next."""
+    """Sends requests to workers: to each of their threads as many at once as the settings allow."""
 
     def __init__(self, client: Any, threads: int, settings: Settings) -> None:  # noqa: ANN401 - distributed has no types
         """Use a connected client, whose workers have some threads."""
         self._client = client
         self._threads = threads
-        self._pieces = asyncio.Semaphore(2 * threads)
-        self._most_accounts = _ACCOUNTS_PER_REQUEST * settings.concurrency
+        # One task of each thread runs, and one is next.
+        self.tasks = 2 * threads
+        self._most = settings.concurrency
         self._salt = new_id()
         self._terms = describe_terms(settings, self._salt)
-        self._rate: RequestRate | None = None
-        self._waiting: list[tuple[AccountScan, asyncio.Future[None]]] = []
+        self._settings = settings.model_copy(update=dict.fromkeys(_OF_THE_WORKER))
+        self._waiting: asyncio.Queue[tuple[ApiRequest, asyncio.Future[Response]]] = asyncio.Queue()
 
-    async def scan_elsewhere(self, run: Run, account: AccountScan) -> None:
-        """Scan what is left of an account in as many pieces as it takes; see `Scanner.scan_account`.
+    async def send(self, request: ApiRequest) -> Response:
+        """Make a request as `ApiClient.send` does. Raises also ClusterLost, and SettingsError of a worker."""
+        answered: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._waiting.put_nowait((request, answered))
+        return await answered
 
-        Raises StopRun, ClusterLost, and SettingsError of a worker.
-        """
-        while account.left:
-            await self._scan_with_others(run, account)
-            if account.pause:
-                began = run.clock.monotonic()
-                await run.requests.sleep(account.pause)
-                account.budget.waited += run.clock.monotonic() - began
-                account.pause = 0.0
+    async def serve(self) -> None:
+        """Submit one task of waiting requests after another, until this is cancelled."""
+        while True:
+            some = [await self._waiting.get()]
+            share = -(-self._waiting.qsize() // self._threads)
+            some += [self._waiting.get_nowait() for _ in range(min(share, self._most - 1))]
+            # That of a scan that was cancelled is done.
+            some = [(request, answered) for request, answered in some if not answered.done()]
+            try:
+                answers = await self._submit([request for request, _ in some]) if some else []
+            except Exception as error:  # noqa: BLE001 - each scan raises it
+                answers = [error] * len(some)
+            for (_, answered), answer in zip(some, answers, strict=True):
+                if answered.done():
+                    continue
+                if isinstance(answer, BaseException):
+                    answered.set_exception(answer)
+                else:
+                    answered.set_result(answer)
 
-    async def _scan_with_others(self, run: Run, account: AccountScan) -> None:
-        """Wait until a piece has scanned the account.
-
-        Each account that waits sends one piece of those that wait. If that raises, all others are cancelled.
-        """
-        scanned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((account, scanned))
-        # After others that come at the same time.
-        await asyncio.sleep(0)
-        async with self._pieces:
-            most = min(self._most_accounts, -(-len(self._waiting) // self._threads))
-            taken, self._waiting = self._waiting[:most], self._waiting[most:]
-            if taken:
-                await self._scan_piece(run, [each for each, _ in taken])
-            for _, waiting in taken:
-                if not waiting.done():
-                    waiting.set_result(None)
-        await scanned
-
-    async def _scan_piece(self, run: Run, accounts: list[AccountScan]) -> None:
-        """Let a worker scan accounts until it returns them, land what it did, and update them."""
-        settings = run.request.settings.model_copy(update=dict.fromkeys(_OF_THE_WORKER))
-        if (rate := self._rate) is None:
-            rate = run.resources.rate
-            rate = replace(rate, fixed=rate.fixed and rate.fixed / self._threads)
-        piece = Piece(
-            replace(run.request, settings=settings),
-            run.run_id,
-            run.resumed,
-            run.resources.warehouse.files.mapping,
-            run.clock.now(),
-            run.clock.monotonic(),
-            rate,
-            accounts,
-        )
-        call = pickle.dumps(_Call(self._terms, self._salt, pickle.dumps(piece)))
+    async def _submit(self, requests: Sequence[ApiRequest]) -> Sequence[Answer]:
+        call = pickle.dumps(_Call(self._terms, self._salt, self._settings, SystemClock().now(), requests))
         future = self._client.submit(pickle.loads, call, pure=False)
+        result = asyncio.ensure_future(future.result())
         try:
-            scanned: Scanned = pickle.loads(await self._result(future))  # noqa: S301 - from our own worker
-        finally:
-            # Otherwise its bytes stay on the worker, and are computed again if that dies.
-            future.release()
-        await asyncio.gather(*map(run.land, scanned.commits))
-        self._rate = scanned.rate
-        for name in ("pages", "items", "requests", "retries", "restarted", "refused"):
-            setattr(run.progress, name, getattr(run.progress, name) + getattr(scanned.progress, name))
-        run.progress.cooldowns.update(scanned.progress.cooldowns)
-        for account, found in zip(accounts, scanned.accounts, strict=True):
-            for each in fields(AccountScan):
-                setattr(account, each.name, getattr(found, each.name))
-        if scanned.stopped_by is not None:
-            raise StopRun(scanned.stopped_by)
-
-    async def _result(self, future: Any) -> bytes:  # noqa: ANN401
-        waiting = asyncio.ensure_future(future.result())
-        try:
-            while not waiting.done():
-                await asyncio.wait((waiting,), timeout=NO_WORKERS)
-                if not waiting.done() and not await self._client.nthreads():
-                    raise TimeoutError(f"no Dask worker was available for {NO_WORKERS:.0f} s")  # noqa: TRY301
-            return await waiting  # type: ignore[no-any-return]
+            while not result.done():
+                await self._client.wait_for_workers(1, timeout=NO_WORKERS)
+                await asyncio.wait((result,), timeout=NO_WORKERS)
+            return await result  # type: ignore[no-any-return]
         except SettingsError:
             raise
-        except (ImportError, AttributeError) as error:
-            # Of a worker that has no `run_piece`: it does not name itself.
-            what = f"a worker cannot scan for gramhouse {release()} ({error})"
-            raise SettingsError(f"{what}. Fix: install it on all workers.") from error
         except Exception as error:
-            raise ClusterLost(f"the Dask scheduler, or a worker, failed ({error!r}). {_RESUME}.") from error
+            raise ClusterLost(
+                f"a Dask worker, or the scheduler, failed ({type(error).__name__}: {error}). Saved pages are kept."
+                f" Fix: start them, with gramhouse {release()} on all, and run the same command to resume; if it fails"
+                " again, run it without workers."
+            ) from error
         finally:
-            waiting.cancel()
+            result.cancel()
+            # Otherwise its bytes stay on the worker, and are computed again if that dies.
+            future.release()
 
 
 async def _start_workers(stack: AsyncExitStack, settings: Settings) -> Any:  # noqa: ANN401
@@ -309,39 +168,34 @@ async def _start_workers(stack: AsyncExitStack, settings: Settings) -> Any:  # n
         # Dask's statistical profiler takes 2 % of the time of a worker.
         "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
     }
-    cluster = LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=settings.workers,
-        threads_per_worker=1,
-        env=environment,
-        asynchronous=True,
-        dashboard_address=None,
-        silence_logs=logging.CRITICAL,
-        # Temporary credentials: no other user of this machine can reach the workers, which have the API key.
-        security=True,
-        # A worker that hangs is replaced after this time.
-        scheduler_kwargs={"worker_ttl": "60 s"},
-    )
     # They ignore Ctrl-C, which a terminal sends to them, too.
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
+        cluster = LocalCluster(  # type: ignore[no-untyped-call]
+            n_workers=settings.workers,
+            threads_per_worker=1,
+            env=environment,
+            asynchronous=True,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+            # Temporary credentials: no other user of this machine can reach the workers, which have the API key.
+            security=True,
+            # A worker that hangs is replaced after this time.
+            scheduler_kwargs={"worker_ttl": "60 s"},
+        )
         return await stack.enter_async_context(cluster)
-    except (OSError, RuntimeError, TimeoutError) as error:
-        raise ClusterLost(f"workers on this machine do not start ({error}). Fix: lower GRAMHOUSE_WORKERS.") from error
     finally:
-        if is_main:
-            signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)
 
 
 @asynccontextmanager
-async def open_workers(request: RunRequest) -> AsyncIterator[ScanElsewhere | None]:
-    """Connect to the scheduler of the settings, or start workers here; yield what scans an account there.
+async def open_workers(request: RunRequest) -> AsyncIterator[Workers | None]:
+    """Connect to the scheduler of the settings, or start workers here; None if the settings want neither.
 
-    None if the settings want neither, and if the number of requests is limited: only this process can count them.
     Raises SettingsError and ClusterLost.
     """
     settings = request.settings
-    if request.is_limited or (settings.scheduler is None and not settings.workers):
+    if settings.scheduler is None and not settings.workers:
         yield None
         return
     try:
@@ -352,10 +206,13 @@ async def open_workers(request: RunRequest) -> AsyncIterator[ScanElsewhere | Non
     # Each has a level of its own.
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    tls = "Fix: start it, or correct GRAMHOUSE_SCHEDULER or DASK_DISTRIBUTED__COMM__TLS (docs/scale.md)."
+    place = f"The Dask scheduler {settings.scheduler}"
+    fix = "start it, or correct GRAMHOUSE_SCHEDULER or DASK_DISTRIBUTED__COMM__TLS (docs/scale.md)"
+    if settings.scheduler is None:
+        place, fix = "This machine", "lower GRAMHOUSE_WORKERS"
     async with AsyncExitStack() as stack:
-        target = settings.scheduler or await _start_workers(stack, settings)
         try:
+            target = settings.scheduler or await _start_workers(stack, settings)
             connecting = Client(target, asynchronous=True, set_as_default=False, timeout=_ANSWER)  # type: ignore[no-untyped-call]
             # One that cannot connect is closed as well.
             stack.push_async_exit(connecting)
@@ -364,13 +221,21 @@ async def open_workers(request: RunRequest) -> AsyncIterator[ScanElsewhere | Non
         except (OSError, TimeoutError, TypeError, RuntimeError) as error:
             # Dask begins the reason with the object of its own that could not connect.
             reason = str(error.__cause__ or error).rpartition(">: ")[2]
-            raise ClusterLost(f"the Dask scheduler {target} has no workers for this run ({reason}). {tls}") from error
-        threads = sum((await client.nthreads()).values())
-        yield Workers(client, threads, settings).scan_elsewhere
+            raise ClusterLost(f"{place} has no workers for this run ({reason}). Fix: {fix}.") from error
+        workers = Workers(client, sum((await client.nthreads()).values()), settings)
+        serving = [asyncio.create_task(workers.serve()) for _ in range(workers.tasks)]
+        try:
+            yield workers
+        finally:
+            for each in serving:
+                each.cancel()
 
 
 async def run_with_workers(request: RunRequest, steps: Steps = DIRECT, progress: Progress | None = None) -> RunReport:
     """Open the resources of a run, and workers if the settings want them; make the run, as `run_sync` does."""
     activity = f"gramhouse {request.options.kind}"
     async with open_resources(request.settings, activity, progress) as resources, open_workers(request) as workers:
-        return await run_sync(request, replace(resources, scan_elsewhere=workers), steps)
+        if workers is None:
+            return await run_sync(request, resources, steps)
+        settings = request.settings.model_copy(update={"concurrency": workers.tasks * request.settings.concurrency})
+        return await run_sync(replace(request, settings=settings), replace(resources, send=workers.send), steps)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind
@@ -99,6 +100,22 @@ class ApiError(Exception):
         )
         self.retry_after = retry_after
         super().__init__(self.failure)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how it is made again in another process: workers make requests for a run."""
+        about = self.failure
+        again = partial(
+            ApiError,
+            about.operation,
+            about.code,
+            about.message,
+            status=about.status,
+            correlation_id=about.correlation_id,
+            body=about.body,
+            rule=Rule(about.disposition, about.hint, outcome=about.outcome),
+            retry_after=self.retry_after,
+        )
+        return again, ()
 
     @property
     def is_limit(self) -> bool:

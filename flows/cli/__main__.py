@@ -23,10 +23,11 @@ class _Forgiving(io.FileIO):
             return len(memoryview(data))  # type: ignore[arg-type]
 
 
-def _text(file: io.FileIO, before: TextIO | None, *, is_immediate: bool) -> io.TextIOWrapper:
-    encoding = "utf-8" if before is None else before.encoding
-    # What the encoding lacks is written with a backslash.
-    return io.TextIOWrapper(io.BufferedWriter(file), encoding, "backslashreplace", line_buffering=is_immediate)
+def _text(file: io.FileIO, before: TextIO | None) -> io.TextIOWrapper:
+    """Return a stream: in UTF-8, but in a terminal's own encoding. What that lacks is written with a backslash."""
+    is_terminal = before is not None and file.isatty()
+    encoding = before.encoding if before is not None and is_terminal else "utf-8"
+    return io.TextIOWrapper(io.BufferedWriter(file), encoding, "backslashreplace", line_buffering=is_terminal)
 
 
 def _prepare_streams() -> None:
@@ -38,8 +39,8 @@ def _prepare_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - the signature is os's
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 - a descriptor
-    sys.stdout = _text(io.FileIO(1, "wb", closefd=False), sys.stdout, is_immediate=os.isatty(1))
-    sys.stderr = _text(_Forgiving(2, "wb", closefd=False), sys.stderr, is_immediate=True)
+    sys.stdout = _text(io.FileIO(1, "wb", closefd=False), sys.stdout)
+    sys.stderr = _text(_Forgiving(2, "wb", closefd=False), sys.stderr)
 
 
 def run() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.holder import Holder, holder
+from connectors.warehouse.storage.holder import UNKNOWN, holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
 from models.files import WarehouseUnusable
@@ -54,7 +54,7 @@ class Current:
 
     runs: Sequence[Record] = ()
     command: Record | None = None
-    writing: Holder | None = None
+    writing: str | None = None
     problem: str | None = None
     is_erasing: bool = False
 
@@ -101,7 +101,8 @@ def current(settings: Settings, limit: int = LEAST) -> Current:
     except WarehouseUnusable as error:
         return Current(writing=writing, problem=str(error))
     for row in (*runs, *([last] if last else [])):
-        if row["state"] == RunState.RUNNING and (writing is None or writing.pid not in (0, row["pid"])):
+        is_writing = writing == UNKNOWN or f"(process {row['pid']}," in (writing or "")
+        if row["state"] == RunState.RUNNING and not is_writing:
             row |= {"state": RunState.INTERRUPTED.value, "detail": KILLED}
     command = last if last is not None and last["run_id"] is None else None
     problem = lost if is_empty and has_warehouse and writing is None else None

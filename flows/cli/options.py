@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from connectors.warehouse.storage.paths import local
 from flows.config.errors import SettingsError
-from flows.config.options import ADVANCED, Surface, describe_setting, to_time
+from flows.config.options import ADVANCED, ExpertOptions, Surface, describe_setting, to_time
 from flows.config.setting_sources import refuse
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -20,12 +20,12 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 def number(text: str, least: int = 1, most: int = 1_000_000_000) -> Parameter:
     """Return the option of a whole number in a range; `text` is its help."""
-    return Parameter(validator=Number(gte=least, lte=most), help=text, metavar="NUMBER")
+    return Parameter(validator=Number(gte=least, lte=most), help=text)
 
 
-def of_setting(name: str, word: str) -> Parameter:
-    """Return the option that overrides a setting; its help names the setting. `word` stands for its value."""
-    return Parameter(help=describe_setting(name), metavar=word, group=ADVANCED)
+def of_setting(name: str) -> Parameter:
+    """Return the option that overrides a setting; its help names the setting."""
+    return Parameter(help=describe_setting(name), group=ADVANCED)
 
 
 def to_path(name: str, text: str, check: Callable[[Path], Path] = local) -> Path:
@@ -50,9 +50,9 @@ def since_time(name: str, text: str, now: datetime) -> datetime:
 
 AsJson = Annotated[bool, Parameter("--json", help="Print one JSON document to standard output.")]
 # Paths are strings here: Path would turn s3://bucket into s3:/bucket, and messages would show that.
-WarehouseFile = Annotated[str | None, of_setting("warehouse", "PATH")]
-SnapshotFile = Annotated[str | None, of_setting("snapshot", "PATH")]
-BusyWait = Annotated[float | None, of_setting("busy_wait", "SECONDS")]
+WarehouseFile = Annotated[str | None, of_setting("warehouse")]
+SnapshotFile = Annotated[str | None, of_setting("snapshot")]
+BusyWait = Annotated[float | None, of_setting("busy_wait")]
 SurfaceNames = Annotated[
     list[Surface] | None, Parameter("--surface", metavar="SURFACE", help="Only this surface; may be repeated.")
 ]
@@ -77,10 +77,9 @@ class RunArguments:
     verbose: Annotated[bool, Parameter(("--verbose", "-v"), help="Log every retry and wait.")] = False
     log_format: LogFormat = "text"
     retries: Annotated[int, number(_RETRIES, 0)] = 0
-    base_url: Annotated[str | None, of_setting("base_url", "URL")] = None
-    scheduler: Annotated[str | None, of_setting("scheduler", "ADDRESS")] = None
+    base_url: Annotated[str | None, of_setting("base_url")] = None
+    scheduler: Annotated[str | None, of_setting("scheduler")] = None
 
-    @property
-    def addresses(self) -> dict[str, str | None]:
-        """The settings that can only be changed on the command line: they are not parameters of a flow."""
-        return {"base_url": self.base_url, "scheduler": self.scheduler}
+    def settings(self, expert: ExpertOptions) -> dict[str, object]:
+        """Return the settings that the command line changes: those of the flow, and its own."""
+        return {**expert.model_dump(), "base_url": self.base_url, "scheduler": self.scheduler}

@@ -20,10 +20,7 @@ else:
 # The list of options in a command's help that override settings.
 ADVANCED = Group("Advanced", sort_key=9)
 
-_Number, _Seconds = Parameter(metavar="NUMBER"), Parameter(metavar="SECONDS")
 _Surface = Parameter("--surface", metavar="SURFACE")
-# Not a Path, which would turn s3://bucket into s3:/bucket.
-_Path = Parameter(metavar="PATH")
 
 
 def describe_setting(name: str) -> str:
@@ -71,15 +68,16 @@ class ExpertOptions(_Options):
 
     model_config = ConfigDict(title="Expert options")
 
-    credentials: Annotated[str | None, Parameter(metavar="BLOCK")] = setting("credentials")
-    warehouse: Annotated[str | None, _Path] = setting("warehouse")
-    snapshot: Annotated[str | None, _Path] = setting("snapshot")
-    concurrency: Annotated[int | None, _Number] = setting("concurrency")
-    requests_per_second: Annotated[float | None, _Number] = setting("requests_per_second")
-    page_size: Annotated[int | None, _Number] = setting("page_size")
-    max_wait: Annotated[float | None, _Seconds] = setting("max_wait")
-    busy_wait: Annotated[float | None, _Seconds] = setting("busy_wait")
-    workers: Annotated[int | None, _Number] = setting("workers")
+    credentials: str | None = setting("credentials")
+    # Not paths, which would turn s3://bucket into s3:/bucket.
+    warehouse: str | None = setting("warehouse")
+    snapshot: str | None = setting("snapshot")
+    concurrency: int | None = setting("concurrency")
+    requests_per_second: float | None = setting("requests_per_second")
+    page_size: int | None = setting("page_size")
+    max_wait: float | None = setting("max_wait")
+    busy_wait: float | None = setting("busy_wait")
+    workers: int | None = setting("workers")
 
 
 _EXPERT: Any = Field(ExpertOptions(), title="Expert options")
@@ -98,7 +96,7 @@ class SyncOptions(_Options):
     mode: Annotated[SyncMode | None, Parameter(parse=False)] = setting("sync_mode")
     due: bool = False
     """Scan only what is due, by GRAMHOUSE_FRESH_WITHIN and how often each account has something new."""
-    max_requests: Annotated[int | None, _Number] = Field(None, ge=1, le=1_000_000_000)
+    max_requests: int | None = Field(None, ge=1, le=1_000_000_000)
     """Maximum number of requests; remaining scans are deferred."""
     accept_removals: bool = False
     """Mark as removed accounts that the catalogue no longer lists, and media that two scans missed, however many."""
@@ -128,7 +126,7 @@ class BackfillOptions(_Options):
     surfaces: Annotated[list[Surface], _Surface] = _SURFACES
     expired_since: Annotated[Annotated[datetime, BeforeValidator(to_time)] | None, Parameter(parse=False)] = None
     """Accounts whose token was expired at any time since this date (UTC)."""
-    reason: Annotated[str | None, Parameter(metavar="TEXT")] = Field(None, max_length=500)
+    reason: str | None = Field(None, max_length=500)
     """Reason, stored with the run."""
     everything: Annotated[bool, Parameter("--all")] = False
     """All accounts in the catalogue."""

@@ -105,9 +105,9 @@ class Settings(BaseModel):
     full_refresh_every: int = Field(FULL_REFRESH_EVERY.days, ge=1, le=366)
     """Days after which an incremental sync fetches all posts of an account again."""
     scheduler: SchedulerAddress | None = None
-    """Address of a Dask scheduler, such as tls://host:8786, whose workers scan."""
+    """Address of a Dask scheduler, such as tls://host:8786, whose workers make the requests."""
     workers: int = Field(0, ge=0, le=256)
-    """Worker processes that scan, which a run starts on this machine; 0: the process of the run scans."""
+    """Worker processes that make the requests, which a run starts on this machine; 0: none."""
     keep_runs: Days = 400
     """Days for which runs, their outcomes and quarantined records are kept; repeated outcomes are deleted earlier."""
     keep_raw: int | None = Field(None, ge=1, le=MOST_DAYS)

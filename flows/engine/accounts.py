@@ -98,9 +98,8 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
 
 
 async def _scan(run: Run, account: AccountScan, done: Counter[str]) -> None:
-    elsewhere = run.resources.scan_elsewhere
     with suppress(RequestsSpent):
-        await (elsewhere(run, account) if elsewhere else run.scan_account(account))
+        await run.scan_account(account)
         done.update(account.done)
         run.progress.accounts_done += 1
 

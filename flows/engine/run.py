@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ from flows.engine.pages import Scanner
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import AccountScan, describe_failure
+from flows.engine.scan import describe_failure
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
@@ -49,8 +49,7 @@ _SETTLED_AT_ONCE = 1_000
 class RunResources:
     """The resources of a run, including time, randomness and ids.
 
-    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it. With
-    `scan_elsewhere` accounts are scanned by workers (flows/scale.py), otherwise in this process.
+    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it.
     """
 
     send: Send
@@ -60,7 +59,6 @@ class RunResources:
     new_id: Callable[[], str]
     rate: RequestRate = field(default_factory=RequestRate)
     progress: Progress = field(default_factory=Progress)
-    scan_elsewhere: "ScanElsewhere | None" = None
 
 
 class Run(Scanner):
@@ -149,9 +147,6 @@ class Run(Scanner):
         done = {name: getattr(self.progress, name) for name in ("accounts", "requests", "pages", "items")}
         warehouse, now = self.resources.warehouse, self.clock.now()
         await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
-
-
-ScanElsewhere = Callable[[Run, AccountScan], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager

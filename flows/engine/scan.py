@@ -30,7 +30,7 @@ MOST_EMPTY = 1_000
 
 @dataclass(slots=True)
 class Scan:
-    """A scan between two pages: all that the next page needs. Another process can continue it.
+    """A scan between two pages: all that the next page needs.
 
     Of the catalogue it has no `account`. `fresh` is its checkpoint before the first page, `checkpoint` that after the
     last one. It may stop at `known` posts, which the scan that the landing `fresh.known_seq` closed had seen.
@@ -157,13 +157,12 @@ class Scan:
 class AccountScan:
     """The scans of an account that are `left`. They share a wait `budget`.
 
-    `done` counts its outcomes by kind, and their pages. A worker leaves it for so many seconds of `pause`.
+    `done` counts its outcomes by kind, and their pages.
     """
 
     budget: RateLimitBudget
     left: list[Scan]
     done: Counter[str] = field(default_factory=Counter)
-    pause: float = 0.0
 
 
 def describe_failure(failure: Failure) -> dict[str, Any]:

@@ -1,14 +1,17 @@
-"""A run as a Prefect flow run: its settings, its retries, and the state in which it ends."""
+"""A run as a Prefect flow run: its settings, its retries, what it sends to Prefect, and the state in which it ends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from random import SystemRandom
-from typing import Any, TypeVar
+from typing import Any
 
 from prefect import flow
+from prefect.artifacts import acreate_markdown_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.events import emit_event
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
@@ -19,15 +22,16 @@ from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.prefect_environment import prefect_api_url
+from flows.config.settings import load
 from flows.engine.retrying import DELAYS, Retry, repeat
 from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
-from flows.orchestration.notify import notify, notify_failure
 from flows.orchestration.processes import end_with_parent
 from flows.pipeline import Steps
 from flows.process import prepare_process
-from flows.reporting.message import to_message
-from flows.reporting.progress import Progress, notices
+from flows.reporting.for_prefect import failure_event, list_events, markdown
+from flows.reporting.message import title, to_message
+from flows.reporting.progress import notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
 from flows.scale import run_with_workers
@@ -36,7 +40,13 @@ from models.selection import NothingChosen, SelectionError
 
 Options = SyncOptions | BackfillOptions
 
-Result = TypeVar("Result")
+PAGE = "gramhouse-run"
+
+# Prefect's client retries for minutes if its server is down; a run that has ended does not wait that long.
+_PATIENCE = 30.0
+
+# Errors of one line that a user can fix.
+_OF_USERS = (SelectionError, SettingsError, WarehouseError, BucketError, ClusterLost, OSError)
 
 
 async def check_tracker() -> None:
@@ -54,31 +64,24 @@ async def check_tracker() -> None:
         ) from error
 
 
-async def make_run(
-    options: Options, chosen: Mapping[str, object], steps: Steps, progress: Progress | None = None
-) -> RunReport:
-    """Make a run with the settings `chosen`, and address and key of their credentials block, if they name one."""
-    return await run_with_workers(RunRequest(await load_with_credentials(chosen), options), steps, progress)
-
-
-async def run_in_flow(options: Options, steps: Steps) -> State[RunReport]:
+async def run_in_flow(options: Options, steps: Steps) -> State[Any]:
     """Run a sync or backfill in its flow run, and again if it failed for a passing reason; return the final state.
 
     The process waits for the retry: an interruption meanwhile is a crash, and the next run resumes what is saved.
     """
     if deployment.id:
-        # pyarrow is imported already: the variables for it come from the process of `up`.
+        # pyarrow is imported already: the variables for it come from the process of `up`, and work pools have none.
         prepare_process()
         end_with_parent()
-
     chosen = options.expert.model_dump()
 
     async def attempt() -> RunReport:
         with record_failed_start(options.kind, options.expert.warehouse):
-            return await make_run(options, chosen, steps)
+            settings = await load_with_credentials(chosen)
+            return await run_with_workers(RunRequest(settings, options), steps)
 
     # Without a deployment, a person waits for the end.
-    return await end_in_state(_repeat(attempt, len(DELAYS) if deployment.id else 0), final_state)
+    return await end_in_state(_make(attempt, len(DELAYS) if deployment.id else 0))
 
 
 async def track(options: Options, work: Callable[[], Awaitable[RunReport]]) -> RunReport:
@@ -90,10 +93,11 @@ async def track(options: Options, work: Callable[[], Awaitable[RunReport]]) -> R
     await check_tracker()
     begun: list[asyncio.Future[RunReport]] = []
 
+    # Not the flow of flows/sync.py: a deployment must not have the options that only a command has.
     @flow(name=options.kind, flow_run_name=run_name, persist_result=False)
-    async def tracked(options: Options) -> State[RunReport]:  # noqa: ARG001 - the parameter that Prefect shows
-        begun.append(asyncio.ensure_future(_repeat(work, 0)))
-        return await end_in_state(begun[0], final_state)
+    async def tracked(options: Options) -> State[Any]:  # noqa: ARG001 - the parameter that Prefect shows
+        begun.append(asyncio.ensure_future(work()))
+        return await end_in_state(_make(lambda: begun[0], 0))
 
     try:
         await tracked(options, return_state=True)
@@ -106,13 +110,10 @@ async def track(options: Options, work: Callable[[], Awaitable[RunReport]]) -> R
     return await begun[0]
 
 
-def _repeat(attempt: Callable[[], Awaitable[RunReport]], limit: int) -> Awaitable[RunReport]:
-    return repeat(attempt, limit, sleep=SystemClock().sleep, random=SystemRandom().random, announce=_announce)
-
-
-async def _announce(report: RunReport, retry: Retry | None) -> None:
-    get_run_logger().info("%s", f"{retry}. {to_message(report)}" if retry else to_message(report))
-    await notify(report, retry)
+async def _make(attempt: Callable[[], Awaitable[RunReport]], retries: int) -> State[RunReport]:
+    """Make a run, and so many retries of it if they may help; return the state of the last one."""
+    random = SystemRandom().random
+    return final_state(await repeat(attempt, retries, sleep=SystemClock().sleep, random=random, announce=announce))
 
 
 def final_state(report: RunReport) -> State[RunReport]:
@@ -124,21 +125,46 @@ def final_state(report: RunReport) -> State[RunReport]:
     return (Failed if lost else Completed)(message=to_message(report), data=report)
 
 
-async def end_in_state(work: Awaitable[Result], to_state: Callable[[Result], State[Any]]) -> State[Any]:
-    """Await the work of a flow run; return its final state. Raises an error that a user cannot fix."""
+async def end_in_state(work: Awaitable[State[Any]]) -> State[Any]:
+    """Await the work of a flow run; return its final state, also for an error. Raises one that a user cannot fix."""
     try:
-        return to_state(await work)
+        return await work
     except NothingChosen as nothing:
         return Completed(message=str(nothing))
     except WarehouseBusy as busy:
         # Not a failure: another run is in progress.
         return Cancelled(message=str(busy))
-    except (SelectionError, SettingsError, WarehouseError, BucketError, ClusterLost, OSError) as error:
-        await notify_failure(error_line(error))
-        return Failed(message=error_line(error))
     except Exception as error:
-        await notify_failure(f"{type(error).__name__}: {error}")
-        raise
+        is_bug = not isinstance(error, _OF_USERS)
+        text = f"{type(error).__name__}: {error}" if is_bug else error_line(error)
+        async with _tolerated("the failure event"):
+            emit_event(**failure_event(text))
+        if is_bug:
+            raise
+        return Failed(message=text)
+
+
+async def announce(report: RunReport, retry: Retry | None = None) -> None:
+    """Log the end of a run in its flow run, and send Prefect its events, and its page if it is not retried."""
+    get_run_logger().info("%s", f"{retry}. {to_message(report)}" if retry else to_message(report))
+    async with _tolerated("the run's page"):
+        # The events first: they are only queued, and cause the notifications.
+        for event in list_events(report, str(retry) if retry else None):
+            emit_event(**event)
+        if retry is None:
+            page = markdown(report, load().report_url)
+            await acreate_markdown_artifact(page, key=PAGE, description=title(report))
+
+
+@asynccontextmanager
+async def _tolerated(what: str) -> AsyncIterator[None]:
+    """Limit the time of the block, and say an error in it instead of raising it: none of Prefect may fail the run."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            yield
+    except Exception as error:  # noqa: BLE001 - whatever Prefect raises
+        why = first_line(error)
+        notices.warning(f"Prefect did not receive {what} ({why}); the run is recorded in the warehouse.")
 
 
 def run_name() -> str:

@@ -115,3 +115,4 @@ def prefect_server(listening: socket.socket, report: Path) -> Iterator[None]:
         logging.disable(logging.CRITICAL)
         server.should_exit = True
         thread.join()
+        logging.disable(logging.NOTSET)

@@ -1,7 +1,6 @@
 """The work of `gramhouse up`: serves the deployments of prefect.yaml, and creates the alerts of automations.yaml."""
 
 import asyncio
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import resources
@@ -108,11 +107,13 @@ async def create_alerts(client: PrefectClient, notify: Sequence[str]) -> list[st
     return created
 
 
-async def serve(settings: Settings, ready: Callable[[Sequence[RunnerDeployment], list[str]], None]) -> None:
-    """Serve the deployments until a signal arrives; runs that are under way then crash, and an automation repeats them.
+async def serve(
+    settings: Settings, ready: Callable[[Sequence[str], Sequence[str]], None], take_signals: Callable[[], None]
+) -> None:
+    """Serve the deployments until this is cancelled; runs under way then crash, and an automation repeats them.
 
-    `ready` is called with the deployments, and with warnings for the user. Raises what Prefect's runner raises after
-    its server did not answer for a few polls.
+    `ready` is called with the names of the deployments, and with warnings for the user; `take_signals` when Prefect has
+    set its own signal handler. Raises what Prefect's runner raises after its server did not answer for a few polls.
     """
     notes = []
     # Schedules stay active when this ends: a run that was missed starts late, once.
@@ -129,13 +130,9 @@ async def serve(settings: Settings, ready: Callable[[Sequence[RunnerDeployment],
         for each in served:
             await _pause_as_left(client, each)
             await runner.aadd_deployment(each)
-    ready(served, notes)
+    ready([each.name for each in served], notes)
     serving = asyncio.create_task(runner.start())
-    # Until it has set its own signal handler, which would cancel the runs: nothing starts a cancelled run again.
+    # Until it has set its own handler, which would cancel the runs: nothing starts a cancelled run again.
     await asyncio.sleep(0)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # With nohup, this must survive the end of its terminal.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
-    with suppress(asyncio.CancelledError):
-        await serving
+    take_signals()
+    await serving

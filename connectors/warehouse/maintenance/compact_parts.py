@@ -16,15 +16,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.stored import find_places
-from connectors.warehouse.raw.parts import (
-    find_parts,
-    number_of,
-    oldest_row,
-    part_numbers,
-    part_path,
-    read_part,
-    write_part,
-)
+from connectors.warehouse.raw.parts import find_parts, number_of, part_numbers, part_path, read_part, write_part
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
@@ -63,9 +55,9 @@ def compact_parts(
     find_places(db)
     parts = find_parts(raw, merged_seq=merged_seq)
     sizes = [part.stat().st_size for part in parts]
-    is_old = [before is not None and (oldest_row(part) or before) < before for part in parts]
     deleted = 0
-    for group in groups(sizes, is_old, small=small, large=large):
+    # Large ones may have superseded rows, too.
+    for group in groups(sizes, small=small if before is None else inf, large=large):
         rows = kept = pa.concat_tables([read_part(parts[n]) for n in group])
         if before is not None:
             db.register("part", rows)
@@ -81,15 +73,14 @@ def compact_parts(
     return CompactedParts(len(parts), len(after), sum(sizes), sum(part.stat().st_size for part in after), deleted)
 
 
-def groups(sizes: Sequence[int], is_old: Sequence[bool], *, small: int, large: int) -> Iterator[Sequence[int]]:
+def groups(sizes: Sequence[int], *, small: float, large: int) -> Iterator[Sequence[int]]:
     """Yield the numbers of adjacent parts that become one part; parts that are large enough are left out."""
     group: list[int] = []
-    for number, (size, old) in enumerate(zip(sizes, is_old, strict=True)):
-        is_left_out = size >= small and not old
-        if group and (is_left_out or sum(sizes[one] for one in group) + size > large):
+    for number, size in enumerate(sizes):
+        if group and (size >= small or sum(sizes[one] for one in group) + size > large):
             yield group
             group = []
-        if not is_left_out:
+        if size < small:
             group.append(number)
     if group:
         yield group

@@ -4,7 +4,7 @@ Columns, versions and current counts are what the mapping says. Sightings, event
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 
@@ -14,14 +14,21 @@ from duckdb import DuckDBPyConnection
 from xxhash import xxh3_64_intdigest
 
 from connectors.warehouse.maintenance.stored import Quarantine, import_quarantine, read_quarantine, read_stored
-from connectors.warehouse.merge.columns import Column, alter_columns, fields_of, item_columns, sql_lists, table_of
-from connectors.warehouse.merge.items import read_registry, table_of_fields
+from connectors.warehouse.merge.columns import (
+    Column,
+    alter_columns,
+    fields_of,
+    item_columns,
+    list_changed_counts,
+    table_of,
+)
+from connectors.warehouse.merge.items import read_registry, write_fields
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.checkpoint import PROOFS
-from models.fields import FieldType, Registry, child_table, register
+from models.fields import Registry, register
 from models.item import CONTENT_RULE, Items
 from models.mapping import BUILT_IN, to_keys
 from models.mapping import Mapping as MediaMapping
@@ -91,7 +98,7 @@ def recompute_hashes(db: DuckDBPyConnection, raw: Path) -> None:
 def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> PathCounts:
     """Return how many items have a value at each path of the mapping, without a change. Raises as `rebuild` does."""
     paths = _no_paths(mapping)
-    for rows, _, items in read_stored(db, raw, mapping):
+    for rows, items in read_stored(db, raw, mapping):
         paths.add(rows, items)
     return paths
 
@@ -130,15 +137,28 @@ def _read_again(
     present = {name: (kind, is_own) for name, kind, is_own in db.execute(_SQL["present"]).fetchall()}
     own = own_columns(MEDIA) | {name for name, (_, is_own) in present.items() if is_own}
     own |= {column.column for column in mapping.columns}
-    registry = known if before == mapping else _keep_fields(known, mapping, own)
-    registry, paths = _stage(db, raw, mapping, registry, own)
-    registry = register(registry, fields_of(quarantine.records, quarantine.items, registry, mapping), own)
+    mapped = {path for column in mapping.columns for path in column.paths}
+    # A field keeps its column, unless its path or its column is mapped now. What lists have is found again.
+    registry: Registry = {
+        key: one
+        for key, one in known.items()
+        if not one.kinds or (one.resource == MEDIA and one.path not in mapped and one.column_name not in own)
+    }
+    paths = _no_paths(mapping)
+    db.execute(_SQL["items"])
+    for rows, items in read_stored(db, raw, mapping):
+        paths.add(rows, items)
+        registry = register(registry, fields_of(items, rows["seen_at"].to_pylist().__getitem__, registry, mapping), own)
+        _stage(db, rows, items, item_columns(mapping, registry))
+    times = [row["seen_at"] for row in quarantine.rows]
+    registry = register(registry, fields_of(quarantine.items, times.__getitem__, registry, mapping), own)
     columns = item_columns(mapping, registry)
     _add_columns(db, "temp.items", columns)
     if not force:
         _refuse_empty(db, mapping, present, paths)
+    changed_counts = list_changed_counts(columns, item_columns(before, known))
+    db.execute(_SQL["recounted"].format(changed_counts=changed_counts))
     # All columns are there before the first row is written: DuckDB can replay only that after a kill.
-    _recount(db, columns, item_columns(before, known))
     wanted = {column.name: column.type for column in columns}
     for name, (kind, is_own) in present.items():
         if not is_own and wanted.get(name) != kind:
@@ -149,58 +169,30 @@ def _read_again(
     db.execute(_SQL["new_items"])
     # Rows that a transaction inserts have higher numbers than all others.
     db.execute("DELETE FROM core.media WHERE rowid <= ?", [last])
-    db.register("registered", table_of_fields(list(registry.values())))
-    for name in ("versions", "new_versions", "fields", "done"):
+    db.execute("DELETE FROM core.fields")
+    write_fields(db, {}, registry)
+    for name in ("versions", "done"):
         db.execute(_SQL[name])
     db.execute(_SQL["in_force"], [mapping.to_json(), CONTENT_RULE])
-    db.unregister("registered")
     return paths
 
 
-def _keep_fields(known: Registry, mapping: MediaMapping, own: set[str]) -> Registry:
-    """Return the fields that another mapping leaves fields, with their columns, and the members of their lists.
-
-    The others, whose path or column is mapped now, are found again if items have them still.
-    """
-    mapped = {path for column in mapping.columns for path in column.paths}
-    fields = [
-        one for one in known.values() if one.resource == MEDIA and one.path not in mapped and one.column_name not in own
-    ]
-    lists = {child_table(one.path, mapping) for one in fields if FieldType.LIST in one.kinds}
-    others = [
-        one
-        for one in known.values()
-        if one.resource != MEDIA
-        and (one.resource in lists or one.resource == "media_page" or not one.resource.startswith(f"{MEDIA}_"))
-    ]
-    kept = [*(replace(one, ordinal=ordinal) for ordinal, one in enumerate(fields)), *others]
-    return {(one.resource, one.path): one for one in kept}
-
-
-def _stage(
-    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, registry: Registry, own: set[str]
-) -> tuple[Registry, PathCounts]:
-    """Write items and versions to temp.items; return the registry with all their fields, and their paths."""
-    db.execute(_SQL["items"])
-    paths = _no_paths(mapping)
-    for rows, records, items in read_stored(db, raw, mapping):
-        paths.add(rows, items)
-        registry = register(registry, fields_of(records, items, registry, mapping), own)
-        columns = item_columns(mapping, registry)
-        _add_columns(db, "temp.items", columns)
-        is_version = rows["is_version"].to_pylist()
-        contents = [item.content.decode() if is_version[n] else None for n, item in items.read.items()]
-        batch = (
-            table_of(items, columns)
-            .append_column("landed", rows["landed"])
-            .append_column("position", rows["position"])
-            .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, records.raws), pa.uint64()))
-            .append_column("content", pa.array(contents, pa.string()))
-        )
-        db.register("batch", batch)
-        db.execute(_SQL["more_items"])
-        db.unregister("batch")
-    return registry, paths
+def _stage(db: DuckDBPyConnection, rows: pa.Table, items: Items, columns: Sequence[Column]) -> None:
+    """Write items and versions to temp.items."""
+    _add_columns(db, "temp.items", columns)
+    is_version = rows["is_version"].to_pylist()
+    contents = [item.content.decode() if is_version[n] else None for n, item in items.read.items()]
+    hashes = map(xxh3_64_intdigest, rows["payload"].to_pylist())
+    batch = (
+        table_of(items, columns)
+        .append_column("landed", rows["landed"])
+        .append_column("position", rows["position"])
+        .append_column("payload_hash", pa.array(hashes, pa.uint64()))
+        .append_column("content", pa.array(contents, pa.string()))
+    )
+    db.register("batch", batch)
+    db.execute(_SQL["more_items"])
+    db.unregister("batch")
 
 
 def _refuse_empty(
@@ -216,15 +208,6 @@ def _refuse_empty(
             f"With this mapping the column {column.column} would become empty: of {paths.items:,} items {have}."
             " Nothing was changed. Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
         )
-
-
-def _recount(db: DuckDBPyConnection, columns: Sequence[Column], columns_before: Sequence[Column]) -> None:
-    """Write the counts that differ from those of the stored rows to temp.recounted."""
-    known = {column.name for column in columns_before if column.is_count}
-    names = [column.name for column in columns if column.is_count]
-    before = ", ".join(f"'{name}': {f'stored.{quoted(name)}' if name in known else 'NULL::BIGINT'}" for name in names)
-    lists = {**sql_lists(columns), "stored_counts": sql_lists(columns_before)["stored_counts"], "before": before}
-    db.execute(_SQL["recounted"].format(**lists))
 
 
 def _add_columns(db: DuckDBPyConnection, table: str, columns: Sequence[Column]) -> None:

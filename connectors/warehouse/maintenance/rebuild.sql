@@ -25,16 +25,8 @@ FROM core.media AS m JOIN items AS i ON i.landed = m.raw_landed AND i.position =
 CREATE OR REPLACE TEMP TABLE recounted AS
 SELECT account_id, surface, media_id, one.metric, one.value, changed_at AS observed_at, run_seq
 FROM (
-    SELECT account_id, surface, media_id, changed_at, run_seq, unnest([{metrics}]) AS one
-    FROM (
-        SELECT *, {{{before}}} AS before
-        FROM (
-            SELECT
-                m.account_id, m.surface, m.media_id, m.changed_at, m.run_seq,
-                {{{stored_counts}}} AS stored, {{{counts}}} AS counts
-            FROM core.media AS m JOIN items AS b ON b.landed = m.raw_landed AND b.position = m.raw_position
-        )
-    )
+    SELECT m.account_id, m.surface, m.media_id, m.changed_at, m.run_seq, unnest([{changed_counts}]) AS one
+    FROM core.media AS m JOIN items AS b ON b.landed = m.raw_landed AND b.position = m.raw_position
 )
 WHERE one IS NOT NULL
 
@@ -57,6 +49,7 @@ ORDER BY m.account_id, m.surface, i.published_at DESC
 
 -- name: versions
 -- The versions with the content that they have now, and the names and paths of what differs in the next version.
+-- Writes core.media_versions.
 CREATE OR REPLACE TEMP TABLE rewritten_versions AS
 WITH told AS (
     SELECT * EXCLUDE (content, changed), true AS is_version FROM core.media_versions
@@ -80,17 +73,9 @@ SELECT
         list_distinct(map_keys(members) || map_keys(next)), lambda one: members[one] IS DISTINCT FROM next[one]
     )) AS changed
 FROM compared
-WHERE is_version
-
--- name: new_versions
--- Writes core.media_versions.
+WHERE is_version;
 DELETE FROM core.media_versions;
 INSERT INTO core.media_versions BY NAME FROM rewritten_versions
-
--- name: fields
--- Writes core.fields.
-DELETE FROM core.fields;
-INSERT INTO core.fields BY NAME FROM registered
 
 -- name: order
 -- The next scan of each feed in order is a full one. Writes core.closed_scans.

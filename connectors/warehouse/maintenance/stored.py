@@ -1,4 +1,4 @@
-"""What a rebuild reads: the stored bytes of items and of their versions, and the items in quarantine, as records.
+"""What a rebuild reads: the stored bytes of items and of their versions, and the items in quarantine.
 
 Rejected accounts are not read again, because every sync lists all accounts.
 """
@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.merge import merge_batch
-from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
+from connectors.warehouse.merge.reading import digest_rejected
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
-from models.item import Items
+from models.item import Items, read_items
 from models.landing import Landing, cut_batch
 from models.mapping import Mapping
 from models.partition import media
@@ -36,11 +35,10 @@ def find_places(db: DuckDBPyConnection) -> int:
     return int(places)
 
 
-def read_stored(db: DuckDBPyConnection, raw: Path, mapping: Mapping) -> Iterator[tuple[pa.Table, Records, Items]]:
-    """Yield the items and versions, as they are with this mapping, some at a time in the order of their landings.
+def read_stored(db: DuckDBPyConnection, raw: Path, mapping: Mapping) -> Iterator[tuple[pa.Table, Items]]:
+    """Yield rows of the raw store with `is_item` and `is_version`, some at a time in order, and the items they are now.
 
-    The table has rows of the raw store, with `is_item` and `is_version`. Raises WarehouseUnusable if a part of the raw
-    store is damaged or lacks one, or if one cannot be read.
+    Raises WarehouseUnusable if a part of the raw store is damaged or lacks one, or if one cannot be read.
     """
     missing = find_places(db)
     for part in read_parts(raw, merged_seq=read_warehouse(db).merged_seq):
@@ -49,15 +47,16 @@ def read_stored(db: DuckDBPyConnection, raw: Path, mapping: Mapping) -> Iterator
         missing -= found.num_rows
         for begin in range(0, found.num_rows, _AT_ONCE):
             rows = found.slice(begin, _AT_ONCE)
-            records = _records_of(rows)
-            items, rejected = read_batch_items(records, range(rows.num_rows), mapping)
-            if rejected:
+            payloads = rows["payload"].to_pylist()
+            items = read_items(enumerate(payloads), mapping)
+            if items.rejected:
+                first, reason = min(items.rejected.items())
                 raise WarehouseUnusable(
-                    f"With this mapping {len(rejected):,} of {rows.num_rows:,} stored items cannot be read, such as"
-                    f" {rejected[0].payload[:80]}: {rejected[0].reason} Nothing was changed."
+                    f"With this mapping {len(items.rejected):,} of {rows.num_rows:,} stored items cannot be read, such"
+                    f" as {payloads[first][:80].decode(errors='replace')}: {reason} Nothing was changed."
                     " Fix: correct [mapping] in gramhouse.toml."
                 )
-            yield rows, records, items
+            yield rows, items
     if missing:
         raise WarehouseUnusable(
             f"The raw store {raw} lacks {missing:,} payloads that the warehouse refers to. Fix: restore it from the"
@@ -65,37 +64,17 @@ def read_stored(db: DuckDBPyConnection, raw: Path, mapping: Mapping) -> Iterator
         )
 
 
-def _records_of(rows: pa.Table) -> Records:
-    """Return rows of the raw store, or of the quarantine with the same columns, as the merge reads them."""
-    firsts = rows.group_by("landed", use_threads=False).aggregate(
-        [("account_id", "first"), ("surface", "first"), ("seen_at", "first")]
-    )
-    pages = [
-        Landing(landed, 0, "", media(account_id, surface), "", landed, 0, seen_at, None, b"")
-        for landed, account_id, surface, seen_at in zip(*map(pa.ChunkedArray.to_pylist, firsts.columns), strict=True)
-    ]
-    return Records(
-        pages,
-        raws=rows["payload"].to_pylist(),
-        page_of=pc.index_in(rows["landed"], firsts["landed"].combine_chunks()).to_pylist(),
-        position=rows["position"].to_pylist(),
-    )
-
-
 class Quarantine(NamedTuple):
-    """The items in quarantine, in the order in which they were received: rows, records, and what can be read now."""
+    """The items in quarantine, in the order in which they were received: rows, and what can be read now, by number."""
 
     rows: Sequence[dict[str, Any]]
-    records: Records
     items: Items
-    rejected: Sequence[Rejected]
 
 
 def read_quarantine(db: DuckDBPyConnection, mapping: Mapping) -> Quarantine:
     """Return the items in quarantine. Raises duckdb.Error."""
-    table = db.execute(_SQL["quarantined"]).to_arrow_table()
-    records = _records_of(table)
-    return Quarantine(table.to_pylist(), records, *read_batch_items(records, range(table.num_rows), mapping))
+    rows = db.execute(_SQL["quarantined"]).to_arrow_table().to_pylist()
+    return Quarantine(rows, read_items(((n, row["payload"]) for n, row in enumerate(rows)), mapping))
 
 
 def import_quarantine(
@@ -106,21 +85,21 @@ def import_quarantine(
     They are merged as if they had been received now, in their order; an item whose record was received again later was
     last seen then.
     """
-    rows, read = quarantine.rows, quarantine.items.read
-    # The number of a record is that of its landing.
+    rows, items = quarantine
     unreadable = [
-        {"row": rows[one.page.seq]["row"], "digest": one.digest, "reason": one.reason} for one in quarantine.rejected
+        {"row": rows[n]["row"], "digest": digest_rejected(rows[n]["payload"], error, mapping), "reason": str(error)}
+        for n, error in items.rejected.items()
     ]
     db.register("unreadable", pa.Table.from_pylist(unreadable, _UNREADABLE))
     db.execute(_SQL["digests"])
-    if not read:
+    if not items.read:
         return 0, 0
-    readable = [{"row": rows[n]["row"], "media_id": item.media_id} for n, item in read.items()]
+    readable = [{"row": rows[n]["row"], "media_id": item.media_id} for n, item in items.read.items()]
     db.register("readable", pa.Table.from_pylist(readable))
     outdated = {row for (row,) in db.execute(_SQL["outdated"]).fetchall()}
     db.execute(_SQL["released"])
-    imported = [row for row in map(rows.__getitem__, read) if row["row"] not in outdated]
-    listings = sorted((at, row["landed"]) for row in imported for at in {row["seen_at"], row["last_seen_at"]})
+    imported = [n for n in items.read if rows[n]["row"] not in outdated]
+    listings = sorted((at, n) for n in imported for at in {rows[n]["seen_at"], rows[n]["last_seen_at"]})
     inbox = []
     for seq, (at, n) in enumerate(listings, take(len(listings)) + 1):
         # A page with only this record, which no scan asked for.

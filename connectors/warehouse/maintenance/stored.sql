@@ -22,14 +22,13 @@ JOIN places AS p ON p.landed = r.landed AND p.position = r.position
 ORDER BY r.landed, r.position
 
 -- name: quarantined
--- The items in quarantine, in the order in which they were received, as rows of the raw store. Writes nothing.
+-- The items in quarantine, in the order in which they were received. Writes nothing.
 SELECT
-    row_number() OVER (ORDER BY q.seen_at, q.page, q.position) - 1 AS landed, q.position, q.account_id, q.surface,
-    q.seen_at, encode(q.payload) AS payload,
-    q.rowid AS row, q.run_id, coalesce(c.run_seq, 0) AS run_seq, q.page, q.correlation_id, q.last_seen_at
+    q.rowid AS row, q.account_id, q.surface, q.page, q.run_id, coalesce(c.run_seq, 0) AS run_seq, q.correlation_id,
+    q.seen_at, q.last_seen_at, encode(q.payload) AS payload
 FROM core.quarantine AS q LEFT JOIN core.run_counts AS c ON c.run_id = q.run_id
 WHERE q.resource = 'media' AND q.position IS NOT NULL
-ORDER BY landed
+ORDER BY q.seen_at, q.page, q.position
 
 -- name: digests
 -- Writes core.quarantine: the hash by which records that stay are recognized.

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from connectors.warehouse.merge.reading import Records
 from models.fields import Field, FieldType, Registry, child_table
 from models.item import Item, Items, is_ignored
 from models.mapping import READING_TYPES, Reading
@@ -66,13 +66,18 @@ def alter_columns(columns: Iterable[Column], present: Mapping[str, str], table: 
             yield f'ALTER TABLE {table} ALTER COLUMN "{column.name}" TYPE {column.type}'
 
 
-def fields_of(records: Records, items: Items, known: Registry, mapping: MediaMapping) -> Iterator[Field]:
-    """Yield what items say about fields: the first value of each type that `known` does not have."""
+def fields_of(
+    items: Items, received_at: Callable[[int], datetime], known: Registry, mapping: MediaMapping
+) -> Iterator[Field]:
+    """Yield what items say about fields: the first value of each type that `known` does not have.
+
+    `received_at` returns when the item with a number was received.
+    """
     for (path, member, kind, is_count), n in items.kinds.items():
         key = (child_table(path, mapping), member) if member else (MEDIA, path)
         field = known.get(key)
         if field is None or kind not in field.kinds or is_count > field.is_count:
-            yield Field(*key, frozenset({kind}), is_count, records.page(n).received_at)
+            yield Field(*key, frozenset({kind}), is_count, received_at(n))
 
 
 def table_of(items: Items, columns: Sequence[Column]) -> pa.Table:
@@ -110,28 +115,25 @@ def _overflow(item: Item, in_columns: AbstractSet[str]) -> str | None:
     return _encode({key: values[key] for key in values.keys() - in_columns}).decode()
 
 
-def sql_lists(columns: Sequence[Column]) -> Mapping[str, str]:
-    """Return the lists of columns that stand in braces in the statements."""
-    counts = [column for column in columns if column.is_count]
+def list_changed_counts(columns: Sequence[Column], stored: Sequence[Column]) -> str:
+    """Return the SQL list of the counts of an item `b` that differ from those of its row `m`, and NULL for the others.
 
-    def each(format_one: Callable[[Column], str], of: Sequence[Column]) -> str:
-        return ", ".join(map(format_one, of))
+    `stored` are the columns that `m` has.
+    """
+    before = {column.name: _count("m", column) for column in stored if column.is_count}
+    counts = [
+        f"if({_count('b', one)} IS DISTINCT FROM {before.get(one.name, 'NULL')},"
+        f" {{metric: '{one.name}', value: {_count('b', one)}}}, NULL)"
+        for one in columns
+        if one.is_count
+    ]
+    return ", ".join(["NULL::STRUCT(metric VARCHAR, value BIGINT)", *counts])
 
-    return {
-        "counts": each(lambda c: f"'{c.name}': {_count('b', c)}", counts),
-        "stored_counts": each(lambda c: f"'{c.name}': {_count('m', c)}", counts),
-        "metrics": each(
-            lambda c: (
-                f'CASE WHEN counts."{c.name}" IS DISTINCT FROM before."{c.name}"'
-                f" THEN {{metric: '{c.name}', value: counts.\"{c.name}\"}} END"
-            ),
-            counts,
-        ),
-        "differing": each(
-            lambda c: f'CASE WHEN bool_or(b."{c.name}" IS DISTINCT FROM m."{c.name}") THEN \'{c.name}\' END',
-            [Column("overflow", "VARCHAR", "", is_count=False), *columns],
-        ),
-    }
+
+def list_changed_columns(columns: Sequence[Column]) -> str:
+    """Return the SQL list of the names of columns that differ between any `b` and `m`, and NULL for the others."""
+    names = ["overflow", *(column.name for column in columns)]
+    return ", ".join(f'if(bool_or(b."{name}" IS DISTINCT FROM m."{name}"), \'{name}\', NULL)' for name in names)
 
 
 def _count(table: str, column: Column) -> str:

@@ -3,23 +3,31 @@
 An item that a batch lists several times is merged as often: each listing is compared with what the one before left.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.columns import Column, alter_columns, fields_of, item_columns, sql_lists, table_of
-from connectors.warehouse.merge.reading import Records, Rejected, read_batch_items
-from connectors.warehouse.merge.run_counts import Counted
+from connectors.warehouse.merge.columns import (
+    Column,
+    alter_columns,
+    fields_of,
+    item_columns,
+    list_changed_columns,
+    list_changed_counts,
+    table_of,
+)
+from connectors.warehouse.merge.reading import Records, digest_rejected
 from connectors.warehouse.merge.versions import superseded_versions
 from connectors.warehouse.raw.parts import SCHEMA, write_part
 from connectors.warehouse.storage.statements import statements
 from models.fields import Field, FieldType, Registry, register
-from models.landing import Landing
+from models.item import read_items
 from models.mapping import Mapping as MediaMapping
+from models.values import RejectedItem
 from models.views import own_columns
 
 _SQL = statements(__name__)
@@ -37,72 +45,60 @@ _RAW = (
 _CHANGED = {"new": "added", "content": "changed", "counts": "changed"}
 
 
-class Merged(NamedTuple):
-    """What was found in the items of a batch.
-
-    `shared_ids` are ids that one scan has of items with different times or permalinks, with their pages. `raw_seq` is
-    the number of the part of the raw store with their bytes; None without one.
-    """
-
-    counted: Counted
-    rejected: Sequence[Rejected]
-    shared_ids: Sequence[tuple[Landing, str]]
-    raw_seq: int | None
-
-
-def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping, raw: Path) -> Merged:
+def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping, raw: Path) -> int | None:
     """Compare the items of a batch with the stored ones, and write what became of them, in the open transaction.
 
     Items whose bytes are stored are not read. Alters core.media for new fields and types, before anything is written.
-    Raises duckdb.Error and OSError.
+    Adds to what is counted, rejected and found in the records. Returns the number of the part of the raw store that has
+    the bytes of what changed; None without one. Raises duckdb.Error and OSError.
     """
     if records.unknown_fields:
         known = read_registry(db)
-        _write_fields(db, known, register(known, records.unknown_fields, ()))
-    arrived, counted = records.arrived(), Counted()
-    found, rejected = list[pa.Table](), list[Rejected]()
+        write_fields(db, known, register(known, records.unknown_fields, ()))
     if not records.raws:
-        return Merged(counted, (), (), None)
+        return None
+    arrived = records.arrived()
     db.register("arrived", arrived)
     known = db.execute(_SQL["known"]).to_arrow_table()
     unread: Sequence[int] = sorted({*range(len(records.raws))}.difference(known["n"].to_pylist()))
+    found = list[pa.Table]()
     while known.num_rows or unread:
-        listed, unreadable, unread = _merge_listings(db, records, known, unread, mapping)
+        listed, unread = _merge_listings(db, records, known, unread, mapping)
         found.append(listed)
-        rejected += unreadable
         # Those that follow are few, and are all read.
         known = known.slice(0, 0)
     listed = pa.concat_tables(found).sort_by("n")
     of_runs = listed.group_by(["run_seq", "found"]).aggregate([("n", "count"), ("is_removed", "sum")])
     for row in of_runs.to_pylist():
         if row["found"] in _CHANGED:
-            counted[row["run_seq"], _CHANGED[row["found"]]] += row["n_count"]
-        counted[row["run_seq"], "returned"] += row["is_removed_sum"]
+            records.counted[row["run_seq"], _CHANGED[row["found"]]] += row["n_count"]
+        records.counted[row["run_seq"], "returned"] += row["is_removed_sum"]
     shared = listed.filter(listed["is_same_id"])
-    shared_ids = zip(map(records.page, shared["n"].to_pylist()), shared["media_id"].to_pylist(), strict=True)
+    for n, media_id in zip(shared["n"].to_pylist(), shared["media_id"].to_pylist(), strict=True):
+        records.findings.append((records.page(n), "same_id", media_id))
     changed = listed.filter(pc.is_in(listed["found"], pa.array(_CHANGED)))
-    return Merged(counted, rejected, [*shared_ids], _write_raw(raw, records, arrived, changed))
+    return _write_raw(raw, records, arrived, changed)
 
 
 def _merge_listings(
     db: DuckDBPyConnection, records: Records, known: pa.Table, unread: Sequence[int], mapping: MediaMapping
-) -> tuple[pa.Table, Sequence[Rejected], Sequence[int]]:
-    """Merge the first of these listings of each item; return what it found, the rejected ones, and those that follow.
+) -> tuple[pa.Table, Sequence[int]]:
+    """Merge the first of these listings of each item; return what was found, and the numbers of those that follow.
 
     A statement costs a millisecond, so those without work are left out.
     """
     found, batch = known, pa.table({})
-    rejected: Sequence[Rejected] = ()
     columns: Sequence[Column] = ()
     if unread:
-        batch, columns, rejected = _read_items(db, records, unread, mapping)
+        batch, columns = _read_items(db, records, unread, mapping)
         db.register("known", known)
         db.register("batch", batch)
-        found = db.execute(_SQL["listed"].format(**sql_lists(columns))).to_arrow_table()
+        query = _SQL["listed"].format(changed_counts=list_changed_counts(columns, columns))
+        found = db.execute(query).to_arrow_table()
     is_later = pc.greater(found["turn"], 1)
     later, listed = found["n"].filter(is_later), found.filter(pc.invert(is_later))
     db.register("listed", listed)
-    kinds, lists = {*pc.unique(listed["found"]).to_pylist()}, dict(sql_lists(columns))
+    kinds, assignments = {*pc.unique(listed["found"]).to_pylist()}, ""
     if "content" in kinds:
         before = db.execute(_SQL["superseded"]).to_arrow_table()
         after = batch.filter(pc.is_in(batch["n"], before["n"]))
@@ -110,8 +106,9 @@ def _merge_listings(
         db.register("versions", pa.Table.from_pylist(versions))
         db.execute(_SQL["versions"])
     if "same" in kinds:
-        [(differing,)] = db.execute(_SQL["differing"].format(**lists)).fetchall()
-        lists["assignments"] = "".join(f'"{name}" = b."{name}", ' for name in differing)
+        query = _SQL["differing"].format(changed_columns=list_changed_columns(columns))
+        [(differing,)] = db.execute(query).fetchall()
+        assignments = "".join(f'"{name}" = b."{name}", ' for name in differing)
     steps = {
         "addresses": "same" in kinds,
         "counts": not kinds.isdisjoint(_CHANGED),
@@ -122,17 +119,17 @@ def _merge_listings(
         "returned": pc.any(listed["is_missed"]).as_py(),
     }
     for name in [name for name, is_needed in steps.items() if is_needed]:
-        db.execute(_SQL[name].format(**lists))
+        db.execute(_SQL[name].format(assignments=assignments))
     # So that its memory is free before the next batch is read.
     db.unregister("batch")
     told = listed.select(["n", "run_seq", "media_id", "found", "is_removed", "is_same_id"])
-    return told, rejected, sorted(later.to_pylist())
+    return told, sorted(later.to_pylist())
 
 
 def _read_items(
     db: DuckDBPyConnection, records: Records, numbers: Sequence[int], mapping: MediaMapping
-) -> tuple[pa.Table, Sequence[Column], Sequence[Rejected]]:
-    """Return items as a table, the columns that they fill, and the rejected ones.
+) -> tuple[pa.Table, Sequence[Column]]:
+    """Return items as a table, and the columns that they fill. Adds to what is rejected.
 
     Registers the fields of the items; core.media has all the columns then.
     """
@@ -140,22 +137,26 @@ def _read_items(
     own = {*own_columns("media"), *present, *(column.column for column in mapping.columns)}
     registry: Registry = known
     columns: Sequence[Column] = ()
-    tables, rejected = list[pa.Table](), list[Rejected]()
+    tables, rejected = list[pa.Table](), dict[int, RejectedItem]()
     # From the beginning when there is a new field or type: tables that are joined have the same columns. They need a
     # third of the memory of items.
     while (needed := item_columns(mapping, registry)) != columns:
-        columns, tables, rejected = needed, [], []
+        columns, tables, rejected = needed, [], {}
         for first in range(0, len(numbers), _ITEMS):
-            items, more = read_batch_items(records, numbers[first : first + _ITEMS], mapping)
-            registry = register(registry, fields_of(records, items, registry, mapping), own)
+            items = read_items(((n, records.raws[n]) for n in numbers[first : first + _ITEMS]), mapping)
+            fields = fields_of(items, lambda n: records.page(n).received_at, registry, mapping)
+            registry = register(registry, fields, own)
             if item_columns(mapping, registry) != columns:
                 break
-            rejected += more
+            rejected |= items.rejected
             tables.append(table_of(items, columns))
     for statement in alter_columns(columns, present):
         db.execute(statement)
-    _write_fields(db, known, registry)
-    return pa.concat_tables(tables), columns, rejected
+    write_fields(db, known, registry)
+    for n, error in rejected.items():
+        raw, position = records.raws[n], records.position[n]
+        records.reject(records.page(n), position, str(error), raw.decode(), digest_rejected(raw, error, mapping))
+    return pa.concat_tables(tables), columns
 
 
 def read_registry(db: DuckDBPyConnection) -> Registry:
@@ -167,29 +168,16 @@ def read_registry(db: DuckDBPyConnection) -> Registry:
     return {(one.resource, one.path): one for one in fields}
 
 
-def _write_fields(db: DuckDBPyConnection, known: Registry, registry: Registry) -> None:
-    """Write what differs in the registry."""
-    if changed := [one for key, one in registry.items() if one != known.get(key)]:
-        db.register("registered", table_of_fields(changed))
+def write_fields(db: DuckDBPyConnection, known: Registry, registry: Registry) -> None:
+    """Write what differs in the registry from what is `known`, in the open transaction. Raises duckdb.Error."""
+    rows = [
+        {**asdict(one), "kinds": sorted(one.kinds), "column_type": one.type if one.column_name else None}
+        for key, one in registry.items()
+        if one != known.get(key)
+    ]
+    if rows:
+        db.register("registered", pa.Table.from_pylist(rows))
         db.execute(_SQL["registered"])
-
-
-def table_of_fields(fields: Collection[Field]) -> pa.Table:
-    """Return fields as rows of core.fields."""
-    times = pa.timestamp("us", tz="UTC")
-    return pa.table(
-        {
-            "resource": [one.resource for one in fields],
-            "path": [one.path for one in fields],
-            "column_name": pa.array([one.column_name for one in fields], pa.string()),
-            "column_type": pa.array([one.type if one.column_name else None for one in fields], pa.string()),
-            "kinds": pa.array([sorted(one.kinds) for one in fields], pa.list_(pa.string())),
-            "is_count": [one.is_count for one in fields],
-            "ordinal": [one.ordinal for one in fields],
-            "first_seen_at": pa.array([one.first_seen_at for one in fields], times),
-            "last_type_change_at": pa.array([one.last_type_change_at for one in fields], times),
-        }
-    )
 
 
 def _write_raw(folder: Path, records: Records, arrived: pa.Table, changed: pa.Table) -> int | None:

@@ -28,7 +28,8 @@ WHEN MATCHED THEN UPDATE BY NAME
 WHEN NOT MATCHED THEN INSERT BY NAME
 
 -- name: listed
--- All listings, also those that are known: what they found, and what is stored of the item. Writes nothing.
+-- All listings, also those that are known: what they found, and what is stored of the item. `counts` are those that
+-- changed. Writes nothing.
 --
 -- `is_same_id`: the scan has listed this id before, with another time or permalink.
 SELECT
@@ -43,11 +44,11 @@ FROM (
         b.n, b.media_id, a.account_id, a.surface, a.run_seq,
         m.rowid AS row, m.present_seq, m.first_seen_at, m.first_run_seq, m.content_changed_at,
         m.missed_at IS NOT NULL AS is_missed, m.removed_at IS NOT NULL AS is_removed,
-        {{{counts}}} AS counts, {{{stored_counts}}} AS before,
+        list_filter([{changed_counts}], lambda each: each IS NOT NULL) AS counts,
         CASE
             WHEN m.rowid IS NULL THEN 'new'
             WHEN m.content_hash <> b.content_hash THEN 'content'
-            WHEN before IS DISTINCT FROM counts THEN 'counts'
+            WHEN len(counts) > 0 THEN 'counts'
             ELSE 'same'
         END AS found,
         coalesce(m.seen_seq >= a.began_seq, false)
@@ -77,9 +78,7 @@ INSERT INTO core.media_versions BY NAME FROM versions
 -- Writes core.media_counts: each count that differs from the one before; NULL if it is no longer sent.
 INSERT INTO core.media_counts
 SELECT a.account_id, a.surface, l.media_id, l.one.metric, l.one.value, a.received_at, a.run_seq
-FROM (SELECT n, media_id, unnest([{metrics}]) AS one FROM listed WHERE found IN ('new', 'content', 'counts')) AS l
-JOIN arrived AS a ON a.n = l.n
-WHERE l.one IS NOT NULL
+FROM (SELECT n, media_id, unnest(counts) AS one FROM listed) AS l JOIN arrived AS a ON a.n = l.n
 
 -- name: returned_events
 -- Writes core.events: items that were removed and are listed again.
@@ -93,7 +92,7 @@ ORDER BY a.n
 
 -- name: differing
 -- The columns that differ in items that did not change: addresses, and what the mapping ignores. Writes nothing.
-SELECT list_filter([{differing}], lambda each: each IS NOT NULL)
+SELECT list_filter([{changed_columns}], lambda each: each IS NOT NULL)
 FROM listed AS l JOIN batch AS b ON b.n = l.n JOIN core.media AS m ON m.rowid = l.row
 WHERE l.found = 'same'
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.items import merge_items
-from connectors.warehouse.merge.reading import Rejected, pick, read_records
+from connectors.warehouse.merge.reading import Records, pick, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
@@ -31,7 +31,7 @@ Row = dict[str, object]
 
 _LISTED_ACCOUNTS = pa.schema(
     {
-        **dict.fromkeys(("n", "seq", "began_seq", "run_seq"), pa.int64()),
+        **dict.fromkeys(("seq", "began_seq", "run_seq"), pa.int64()),
         **dict.fromkeys(("scan_id", "account_id"), pa.string()),
         "received_at": pa.timestamp("us", tz="UTC"),
         "said": pa.struct(dict.fromkeys(("listed_as", "ig_username", "public_id", "status"), pa.string())),
@@ -54,26 +54,33 @@ def merge_batch(db: DuckDBPyConnection, batch: Sequence[Landing], mapping: Media
     Raises duckdb.Error and OSError.
     """
     records = read_records(batch)
-    items = merge_items(db, records, mapping, raw)
-    counted = records.counted + items.counted
-    findings = [_finding(page, "same_id", media_id) for page, media_id in items.shared_ids]
-    if records.accounts:
-        rows = [{"n": n, **one} for n, one in enumerate(records.accounts)]
+    raw_seq, counted = merge_items(db, records, mapping, raw), records.counted
+    for rows in _list_in_turn(records.accounts):
         db.register("listed_accounts", pa.Table.from_pylist(rows, _LISTED_ACCOUNTS))
         for name in ("account_listings", "accounts", "periods", "listed_twice"):
             db.execute(_SQL[name])
-    if rejected := sorted([*records.rejected, *items.rejected], key=lambda one: (one.page.seq, one.position or 0)):
-        findings.extend(_finding(one.page, "rejected", None) for one in rejected if one.hides_an_id)
-        counted.update(_write_quarantine(db, rejected))
-    if findings:
-        db.register("findings", pa.Table.from_pylist(findings))
+    if records.rejected:
+        counted.update(_write_quarantine(db, records))
+    if records.findings:
+        db.register("findings", pa.Table.from_pylist([_finding(*one) for one in records.findings]))
         db.execute(_SQL["findings"])
     if any(page.outcomes for page in batch):
         _write_outcomes(db, batch)
     if any(page.end for page in batch):
         counted.update(_close_scans(db, batch))
-    db.execute(_SQL["merged"], [batch[-1].seq, items.raw_seq, mapping.to_json(), CONTENT_RULE])
+    db.execute(_SQL["merged"], [batch[-1].seq, raw_seq, mapping.to_json(), CONTENT_RULE])
     add_counts(db, counted, {page.run_seq: page.run_id for page in batch})
+
+
+def _list_in_turn(accounts: Sequence[Row]) -> Sequence[list[Row]]:
+    """Return the first listings of accounts, then the second ones, and so on: each is compared with the one before."""
+    turns, counted = list[list[Row]](), Counter[object]()
+    for row in accounts:
+        if (turn := counted[row["account_id"]]) == len(turns):
+            turns.append([])
+        turns[turn].append(row)
+        counted[row["account_id"]] += 1
+    return turns
 
 
 def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
@@ -81,21 +88,9 @@ def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
     return {**partition, "scan_id": page.scan_id, "finding": finding, "record_id": record_id, "seq": page.seq}
 
 
-def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected]) -> Counted:
-    rows = [
-        {
-            **asdict(one.page.partition),
-            **pick(one.page, ("page", "run_id", "correlation_id")),
-            **pick(one, ("reason", "position", "payload")),
-            # An unsigned one of 64 bits.
-            "digest": str(one.digest),
-            "n": n,
-            "seen_at": one.page.received_at,
-        }
-        for n, one in enumerate(rejected)
-    ]
-    db.register("quarantined", pa.Table.from_pylist(rows))
-    run_seqs = {one.page.run_id: one.page.run_seq for one in rejected}
+def _write_quarantine(db: DuckDBPyConnection, records: Records) -> Counted:
+    db.register("quarantined", pa.Table.from_pylist(records.rejected))
+    run_seqs = {page.run_id: page.run_seq for page in records.pages}
     written = db.execute(_SQL["quarantine"]).fetchall()
     return Counter((run_seqs[run_id], "quarantined") for action, run_id in written if action == "INSERT")
 

@@ -1,57 +1,34 @@
 -- name: account_listings
--- Each time that the batch lists an account, with what is `known` of it from then on, and `before`. Writes nothing.
+-- The listings of accounts, with what is `known` of them from then on, and `before`. Writes nothing.
 --
 -- Of the records that one catalogue has of an account the first one counts. A malformed one has `said` nothing: the
--- account is listed, if there is any other record of it.
+-- account is listed, if it is known.
 CREATE OR REPLACE TEMP TABLE account_listings AS
-WITH listed AS (
+SELECT *, is_returned OR known.status IS DISTINCT FROM before.status AS begins_status
+FROM (
     SELECT
-        l.*, a.first_seen_at, a.status_since, a.present_seq, a.seen_seq, a.removed_at,
+        l.*, a.first_seen_at, a.status_since, a.present_seq, a.removed_at IS NOT NULL AS is_returned,
         if(a.account_id IS NULL, NULL, struct_pack(
             listed_as := a.listed_as, ig_username := a.ig_username, public_id := a.public_id, status := a.status
-        )) AS stored
+        )) AS before,
+        coalesce(a.seen_seq >= l.began_seq, false) AS is_repeated,
+        if(is_repeated OR l.said IS NULL, before, l.said) AS known
     FROM listed_accounts AS l
     LEFT JOIN core.accounts AS a ON a.account_id = l.account_id
-    QUALIFY stored IS NOT NULL OR count(said) OVER (PARTITION BY l.account_id ORDER BY l.n) > 0
-),
-numbered AS (
-    SELECT
-        *, lag(n) OVER account IS NULL AS is_first,
-        coalesce(lag(seq) OVER account, seen_seq, 0) >= began_seq AS is_repeated
-    FROM listed
-    WINDOW account AS (PARTITION BY account_id ORDER BY n)
-),
-told AS (
-    SELECT *, coalesce(last_value(if(is_repeated, NULL, said) IGNORE NULLS) OVER account, stored) AS known
-    FROM numbered
-    WINDOW account AS (PARTITION BY account_id ORDER BY n)
-),
-compared AS (
-    SELECT
-        *, coalesce(lag(known) OVER (PARTITION BY account_id ORDER BY n), stored) AS before,
-        is_first AND removed_at IS NOT NULL AS is_returned
-    FROM told
+    WHERE a.account_id IS NOT NULL OR l.said IS NOT NULL
 )
-SELECT *, is_returned OR known.status IS DISTINCT FROM before.status AS begins_status FROM compared
 
 -- name: accounts
 -- Writes core.accounts.
 MERGE INTO core.accounts AS a
 USING (
-    SELECT * EXCLUDE (known), unnest(known)
-    FROM (
-        SELECT
-            account_id, arg_max(known, n) AS known,
-            coalesce(arg_max(received_at, n) FILTER (begins_status), any_value(status_since)) AS status_since,
-            coalesce(any_value(first_seen_at), arg_min(received_at, n)) AS first_seen_at,
-            arg_max(run_seq, n) AS run_seq, max(seq) AS seen_seq,
-            coalesce(min(seq) FILTER (is_first AND (stored IS NULL OR is_returned)), any_value(present_seq))
-                AS present_seq,
-            arg_max(received_at, n) AS last_seen_at, NULL AS missed_at, NULL AS confirmed_by, NULL AS removed_at,
-            NULL AS removal
-        FROM account_listings
-        GROUP BY account_id
-    )
+    SELECT
+        account_id, known.listed_as, known.ig_username, known.public_id, known.status,
+        if(begins_status, received_at, status_since) AS status_since,
+        coalesce(first_seen_at, received_at) AS first_seen_at, run_seq, seq AS seen_seq,
+        if(before IS NULL OR is_returned, seq, present_seq) AS present_seq, received_at AS last_seen_at,
+        NULL AS missed_at, NULL AS confirmed_by, NULL AS removed_at, NULL AS removal
+    FROM account_listings
 ) AS l
 ON a.account_id = l.account_id
 WHEN MATCHED THEN UPDATE BY NAME
@@ -67,11 +44,10 @@ UNION ALL
 SELECT account_id, 'ig_username', known.ig_username, received_at, seq, run_seq
 FROM account_listings
 WHERE known.ig_username IS DISTINCT FROM before.ig_username;
-UPDATE core.account_periods AS p SET valid_to = b.valid_to
-FROM (SELECT account_id, attribute, arg_min(valid_from, seq) AS valid_to FROM begun GROUP BY ALL) AS b
+UPDATE core.account_periods AS p SET valid_to = b.valid_from
+FROM begun AS b
 WHERE p.account_id = b.account_id AND p.attribute = b.attribute AND p.valid_to IS NULL;
-INSERT INTO core.account_periods BY NAME
-SELECT *, lead(valid_from) OVER (PARTITION BY account_id, attribute ORDER BY seq) AS valid_to FROM begun ORDER BY seq
+INSERT INTO core.account_periods BY NAME FROM begun ORDER BY seq
 
 -- name: listed_twice
 -- Writes core.scan_findings: accounts of which one catalogue has records that differ.
@@ -87,10 +63,10 @@ WHERE is_repeated AND (said.ig_username <> before.ig_username OR said.status <> 
 -- ones in the batch the first counts.
 MERGE INTO core.quarantine AS q
 USING (
-    SELECT * EXCLUDE (n) REPLACE (digest::UBIGINT AS digest), max(seen_at) OVER same AS last_seen_at
+    SELECT * EXCLUDE (seq) REPLACE (digest::UBIGINT AS digest), max(seen_at) OVER same AS last_seen_at
     FROM quarantined
     WINDOW same AS (PARTITION BY resource, account_id, surface, reason, digest)
-    QUALIFY row_number() OVER (same ORDER BY n) = 1
+    QUALIFY row_number() OVER (same ORDER BY seq, position) = 1
 ) AS r
 ON q.digest = r.digest AND q.reason = r.reason AND q.resource = r.resource AND q.account_id = r.account_id
     AND q.surface = r.surface

@@ -1,20 +1,19 @@
 """Splits landed pages into their records: items with hashes of their bytes, accounts, and rejected ones. No IO."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from operator import attrgetter
-from typing import NamedTuple
 
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from models.api import Page, Unreadable, read_account_page, read_media_page
 from models.fields import Field
-from models.item import Items, read_item, read_items
+from models.item import read_item
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
-from models.values import decode_record
+from models.values import RejectedItem, decode_record
 
 _OF_PAGE = (
     ("partition.account_id", pa.string()), ("partition.surface", pa.string()), ("seq", pa.int64()),
@@ -22,28 +21,15 @@ _OF_PAGE = (
 )  # fmt: skip
 
 
-class Rejected(NamedTuple):
-    """A record that goes to quarantine; `position` is None if it is the whole page. `digest` tells equal ones.
-
-    `hides_an_id`: its id cannot be read, so that any record that the scan seems to miss may be this one.
-    """
-
-    page: Landing
-    position: int | None
-    reason: str
-    payload: str
-    digest: int
-    hides_an_id: bool
-
-
 @dataclass(slots=True)
 class Records:
     """The records of a batch, in the order in which they were listed. An item's number is its place in `raws`.
 
     `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page.
-    `unknown_fields` are those of accounts and pages that the API's contract does not define. `counted` are numbers of
-    pages and of records, by run. `accounts` are rows of a catalogue with their page: the id in lower case, because ids
-    are case-insensitive (API 2), and what the record `said`; None if it is malformed.
+    `unknown_fields` are those of accounts and pages that the API's contract does not define. `accounts` are rows of a
+    catalogue with their page: the id in lower case, because ids are case-insensitive (API 2), and what the record
+    `said`; None if it is malformed. `rejected` are rows of core.quarantine with the landing of their page. `findings`
+    are pages, and what core.scan_findings has of them. `counted` are numbers by run, and column of core.run_counts.
     """
 
     pages: Sequence[Landing]
@@ -51,8 +37,9 @@ class Records:
     page_of: list[int] = field(default_factory=list)
     position: list[int] = field(default_factory=list)
     accounts: list[dict[str, object]] = field(default_factory=list)
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[dict[str, object]] = field(default_factory=list)
     unknown_fields: list[Field] = field(default_factory=list)
+    findings: list[tuple[Landing, str, str | None]] = field(default_factory=list)
     counted: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     def page(self, number: int) -> Landing:
@@ -70,6 +57,25 @@ class Records:
             .append_column("position", pa.array(self.position, pa.int32()))
             .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64()))
         )
+
+    def reject(
+        self, page: Landing, position: int | None, reason: str, payload: str, digest: int, *, has_id: bool = False
+    ) -> None:
+        """Add a record that goes to quarantine, or a whole page without a position. `digest` tells equal ones.
+
+        Unless it `has_id`, any record that the scan seems to miss may be this one, which is a finding.
+        """
+        about = {**asdict(page.partition), **pick(page, ("seq", "page", "run_id", "correlation_id"))}
+        # An unsigned one of 64 bits.
+        told = {"position": position, "reason": reason, "payload": payload, "digest": str(digest)}
+        self.rejected.append({**about, **told, "seen_at": page.received_at})
+        if not has_id:
+            self.findings.append((page, "rejected", None))
+
+
+def pick(values: object, names: Sequence[str]) -> dict[str, object]:
+    """Return these attributes of an object, by name."""
+    return {name: getattr(values, name) for name in names}
 
 
 def read_records(batch: Sequence[Landing]) -> Records:
@@ -92,7 +98,7 @@ def read_records(batch: Sequence[Landing]) -> Records:
             reason, digest = f"The page cannot be read: {error}.", xxh3_64_intdigest(page.body)
             # It may have any bytes.
             text = page.body.replace(b"\0", b"\\x00").decode(errors="backslashreplace")
-            records.rejected.append(Rejected(page, None, reason, text, digest, hides_an_id=True))
+            records.reject(page, None, reason, text, digest)
             continue
         records.counted[page.run_seq, "items"] += counts * len(read.records)
         of_page = "media_page" if page.partition.account_id else "account_page"
@@ -105,11 +111,6 @@ def read_records(batch: Sequence[Landing]) -> Records:
     return records
 
 
-def pick(values: object, names: Sequence[str]) -> dict[str, object]:
-    """Return these attributes of an object, by name."""
-    return {name: getattr(values, name) for name in names}
-
-
 def _list_accounts(records: Records, page: Landing, read: Page) -> None:
     about = pick(page, ("seq", "began_seq", "received_at", "run_seq", "scan_id"))
     for one in read.accounts:
@@ -119,25 +120,12 @@ def _list_accounts(records: Records, page: Landing, read: Page) -> None:
         if (account_id := record.account_id) is not None:
             records.accounts.append({**about, "account_id": account_id.lower(), "said": None})
         text, digest = record.payload, xxh3_64_intdigest(record.payload.encode())
-        records.rejected.append(Rejected(page, record.position, record.reason, text, digest, account_id is None))
+        records.reject(page, record.position, record.reason, text, digest, has_id=account_id is not None)
 
 
-def read_batch_items(
-    records: Records, numbers: Iterable[int], mapping: MediaMapping
-) -> tuple[Items, Sequence[Rejected]]:
-    """Return the items with these numbers, and the rejected ones."""
-    items = read_items(((number, records.raws[number]) for number in numbers), mapping)
-    rejected = []
-    for number, error in sorted(items.rejected.items()):
-        raw, position = records.raws[number], records.position[number]
-        digest = _digest(raw, error.code, mapping)
-        rejected.append(Rejected(records.page(number), position, str(error), raw.decode(), digest, hides_an_id=True))
-    return items, rejected
-
-
-def _digest(raw: bytes, code: str, mapping: MediaMapping) -> int:
+def digest_rejected(raw: bytes, error: RejectedItem, mapping: MediaMapping) -> int:
     """Return the hash by which a rejected item is recognized: that of its content if only its id is missing."""
-    if code in ("no_id", "inexact_id"):
+    if error.code in ("no_id", "inexact_id"):
         first = mapping.media_id[0].strip("/")
         if "/" not in first:
             return read_item({**decode_record(raw), first: "0"}, mapping).content_hash

@@ -25,12 +25,12 @@ _NOTHING = dict.fromkeys((*_OF_RUNS, *_OF_MEDIA, "missed"), 0)
 
 def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, str]) -> None:
     """Add numbers to core.run_counts, in the open transaction. `run_ids` are by number."""
-    of_runs: dict[int, dict[str, object]] = {}
-    for (run_seq, name), number in counted.items():
-        if number:
-            of_runs.setdefault(run_seq, {"run_seq": run_seq, "run_id": run_ids[run_seq], **_NOTHING})[name] = number
-    if of_runs:
-        db.execute(_SQL["counted"], [[*of_runs.values()]])
+    rows = [
+        {"run_seq": seq, "run_id": run_ids[seq], **{name: counted[seq, name] for name in _NOTHING}}
+        for seq in {run_seq for (run_seq, _), number in counted.items() if number}
+    ]
+    if rows:
+        db.execute(_SQL["counted"], [rows])
 
 
 def read_counts(db: DuckDBPyConnection, run_id: str) -> dict[str, Any]:

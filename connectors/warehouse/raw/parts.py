@@ -5,7 +5,6 @@ is in the last part whose name is not above it.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,13 +107,6 @@ def _last_landing(path: Path) -> int:
         raise _damaged(path, error) from error
     # Rows are sorted by landing. A part has none if all were erased.
     return 0 if not metadata.num_rows else int(metadata.row_group(metadata.num_row_groups - 1).column(0).statistics.max)
-
-
-def oldest_row(path: Path) -> datetime | None:
-    """Return when the oldest row of a part was received, in UTC; None if it has none."""
-    groups = pq.read_metadata(path)
-    times = [groups.row_group(n).column(SCHEMA.get_field_index("seen_at")) for n in range(groups.num_row_groups)]
-    return min((one.statistics.min for one in times if groups.num_rows), default=None)
 
 
 def read_parts(folder: Path, *, merged_seq: int) -> Iterator[pa.Table]:

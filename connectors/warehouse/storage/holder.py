@@ -1,32 +1,22 @@
 """The lock on the warehouse: a lock file next to it that names its holder. It is released when the process ends."""
 
 import fcntl
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
 from connectors.warehouse.storage.durable import open_without_symlinks
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, hint_for
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line, hint_for
 from connectors.warehouse.storage.paths import real
 
 _TRIES = 5
 _PAUSE = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The process that writes: its activity, and since when (ISO 8601, UTC). `pid` is 0 if its text is unreadable."""
-
-    pid: int = 0
-    activity: str = "another gramhouse"
-    since: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.activity} (process {self.pid}, since {self.since})" if self.pid else self.activity
+UNKNOWN = "another gramhouse"
+"""The holder, while it has not written yet which it is."""
 
 
 def lock_path(warehouse: Path) -> Path:
@@ -35,12 +25,9 @@ def lock_path(warehouse: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
 
-def _read(file: IO[str]) -> Holder:
+def _read(file: IO[str]) -> str:
     file.seek(0)
-    try:
-        return Holder(**json.load(file))
-    except (ValueError, TypeError):
-        return Holder()
+    return first_line(file.readline() or UNKNOWN)
 
 
 def _try_lock(file: IO[str], kind: int) -> bool:
@@ -71,7 +58,7 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
                 pause(_PAUSE)
             if is_ours:
                 file.truncate(0)
-                json.dump(asdict(Holder(os.getpid(), activity, since)), file)
+                file.write(f"{activity} (process {os.getpid()}, since {since})")
                 file.flush()
         except OSError as error:
             hint = hint_for(error, "Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder.")
@@ -82,8 +69,11 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
         yield
 
 
-def holder(warehouse: Path) -> Holder | None:
-    """Return the process that holds the warehouse's lock; None if none does, or if the file system has no locks."""
+def holder(warehouse: Path) -> str | None:
+    """Return the process that holds the warehouse's lock, such as `gramhouse sync (process 7, since 2026-03-01T...)`.
+
+    None if none does, or if the file system has no locks.
+    """
     try:
         with lock_path(warehouse).open(encoding="utf-8") as file:
             return None if _try_lock(file, fcntl.LOCK_SH) else _read(file)

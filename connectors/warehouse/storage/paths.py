@@ -18,9 +18,6 @@ _TAKEN = {
     "new_warehouse",
 }
 
-# DuckDB renames a database with one of these names, but only if the name is in lower case.
-_RENAMED = {"main", "system", "temp"}
-
 
 def local(path: Path) -> Path:
     """Return a local path with `~` expanded. Raises ValueError if the path is not local."""
@@ -44,7 +41,7 @@ def database(path: Path) -> Path:
     if "?" in str(found.absolute()):
         raise ValueError("paths with a question mark are not supported by DuckDB; choose another path")
     name = found.name.split(".")[0]
-    if name.lower() in _TAKEN or (name.lower() in _RENAMED and name != name.lower()):
+    if name.lower() in _TAKEN:
         raise ValueError(f"the name {name} is reserved in DuckDB; choose another file name")
     return found
 

@@ -36,7 +36,7 @@ def init(*, as_json: AsJson = False) -> Answer:
     CONFIG.touch(mode=0o600)
     CONFIG.write_text("\n".join(_lines()) + "\n", encoding="utf-8")
     wrote = f"{DONE} Wrote {CONFIG}. Next: set base_url and api_key_file in it, then run `gramhouse doctor`."
-    return Answer({"file": str(CONFIG)}, [wrote], is_done=True)
+    return Answer({"file": str(CONFIG)}, [wrote])
 
 
 def config(*, as_json: AsJson = False) -> Answer:

@@ -18,7 +18,7 @@ from connectors.warehouse.storage.statements import statements
 from flows.cli.options import number, to_path
 from flows.cli.output.query import print_stream
 from flows.cli.output.run import describe_report
-from flows.cli.output.terminal import DONE, clean, err, out
+from flows.cli.output.terminal import clean, err, out
 from flows.cli.signals import run_until_signalled
 from flows.clock import ContinuedClock, SystemClock
 from flows.config.errors import SettingsError
@@ -26,7 +26,6 @@ from flows.config.settings import load
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
-from models.partition import FEEDS
 from models.runs import RunState
 
 if TYPE_CHECKING:
@@ -89,26 +88,18 @@ async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime
         for day in days[:-1]:
             sandbox.day = day
             at = begins + timedelta(days=day) + _SYNCED
-            clock = ContinuedClock(resources.clock, at, resources.clock.monotonic())
+            clock = ContinuedClock(resources.clock, at)
             with err.status(f"[dim]syncing {at:%Y-%m-%d} …[/]"):
                 await run_sync(past, replace(resources, clock=clock))
-            if not err.is_terminal:
-                err.print(f"Synced {at:%Y-%m-%d}.")
         sandbox.day = days[-1]
         return await run_sync(request, resources)
 
 
 def _show(snapshot: Path) -> None:
-    """Show what the snapshot holds, the answer to a question, and commands that do not need changes of the shell."""
+    """Show the answer to a question, and commands that do not need changes of the shell."""
+    out.print("\n[bold]Which posts have the most likes?[/]")
+    out.print(_SQL["question"], markup=False)
     with open_snapshot(snapshot) as opened:
-        [contents] = opened.query(_SQL["contents"])
-        accounts, gone, runs, present = contents.values()
-        items = (count(number, FEEDS[surface].noun, surface) for surface, number in (present or {}).items())
-        kept = f", and {count(gone, 'item')} that are no longer listed and are kept" if gone else ""
-        holds = ", ".join((count(accounts, "account"), *items))
-        out.print(f"\n{DONE} The snapshot holds {holds}{kept}, after {count(runs, 'sync')}.")
-        out.print("\n[bold]Which posts have the most likes?[/]")
-        out.print(_SQL["question"], markup=False)
         print_stream(opened.user_query(_SQL["question"]), "table")
     program = clean(sys.argv[0]) if sys.argv[0].endswith("gramhouse") else "python -m flows.cli"
     here, folder = f"--snapshot {clean(snapshot)}", clean(snapshot.parent)
@@ -146,35 +137,31 @@ def demo(
 ) -> None:
     """Run everything on this machine: a sandbox API, syncs, a first look.
 
-    The sandbox's data change once a day. Each call syncs the days since the last one, up to today.
+    The sandbox's data change once a day. Each call syncs the days since the last one, and today.
     """
     load()
     snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
-    now, synced = SystemClock().now(), -1
+    now, due = SystemClock().now(), 0
     begins = first_day(snapshot.parent, days=days, now=now)
+    today = (now - _SYNCED - begins).days
     if snapshot.exists():
         with open_snapshot(snapshot) as opened:
-            [last] = opened.query("SELECT max(started_at) AS began FROM runs")
-            synced = (last["began"] - begins).days
+            [row] = opened.query("SELECT max(started_at) AS last FROM runs")
+            due = min((row["last"] - begins).days + 1, today)
     sandbox = build_sandbox(begins)
-    sandbox.day = today = (now - _SYNCED - begins).days
-    if synced < today:
-        from connectors.sandbox.http.serve import in_thread
+    sandbox.day = today
+    from connectors.sandbox.http.serve import in_thread
 
-        out.print(
-            f"[bold]gramhouse demo[/], {count(today - synced, 'day')} of a sandbox API with {_ACCOUNTS} accounts."
+    out.print(f"[bold]gramhouse demo[/], {count(today - due + 1, 'day')} of a sandbox API with {_ACCOUNTS} accounts.")
+    with in_thread(sandbox) as api:
+        report = run_until_signalled(
+            lambda _: sync_days(sandbox, api, snapshot.parent, begins, range(due, today + 1)),
+            lambda: "Fix: run `gramhouse demo` again.",
         )
-        with in_thread(sandbox) as api:
-            report = run_until_signalled(
-                lambda _: sync_days(sandbox, api, snapshot.parent, begins, range(synced + 1, today + 1)),
-                lambda: "Fix: run `gramhouse demo` again.",
-            )
-        for line in describe_report(report):
-            out.print(line)
-        if report.state is RunState.FAILED:
-            raise SystemExit(EXIT_OF[report.state])
-    else:
-        out.print("[bold]gramhouse demo[/]: today is synced already; the data of the sandbox change once a day.")
+    for line in describe_report(report):
+        out.print(line)
+    if report.state is RunState.FAILED:
+        raise SystemExit(EXIT_OF[report.state])
     _show(snapshot)
     if keep:
         _serve(sandbox)

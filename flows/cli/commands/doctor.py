@@ -285,4 +285,4 @@ def doctor(
         found += find(settings)
     failed = {each["check"] for each in found if each["verdict"] == "bad"}
     code = ExitCode.WRONG_USAGE if failed & _USAGE else ExitCode.FAILED if failed else ExitCode.COMPLETE
-    return Answer({"exit_code": code, "findings": found}, map(check_line, found), code, is_done=repair)
+    return Answer({"exit_code": code, "findings": found}, map(check_line, found), code)

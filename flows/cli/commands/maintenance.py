@@ -39,7 +39,7 @@ def publish(
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
     size = asyncio.run(publish_now(settings, may_show=show_hidden))
     lines = [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."]
-    return Answer({"snapshot": settings.snapshot, "snapshot_bytes": size}, lines, is_done=True)
+    return Answer({"snapshot": settings.snapshot, "snapshot_bytes": size}, lines)
 
 
 def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, log_format: LogFormat = "text") -> Answer:
@@ -62,7 +62,7 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, log_for
         now = f"{count(raw.parts_after, 'part')} now ({naturalsize(raw.bytes_after)})"
         lines.append(f"Raw store: {raw.parts_before:,} before, {now}{deleted}.")
     document = {"warehouse": str(settings.warehouse), "bytes_before": before, "bytes_after": after}
-    return Answer({**document, "raw": asdict(raw)}, lines, is_done=True)
+    return Answer({**document, "raw": asdict(raw)}, lines)
 
 
 def rebuild(
@@ -98,7 +98,7 @@ def rebuild(
     ]
     document = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts, **records}
     document |= {"snapshot": settings.snapshot, "snapshot_bytes": size}
-    return Answer(document, map(str, filter(None, lines)), is_done=True)
+    return Answer(document, map(str, filter(None, lines)))
 
 
 def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
@@ -149,7 +149,7 @@ def forget(
                 f"'{account}' is not the id of a forgotten account. Fix: give the account's id; its name is not kept."
             )
         again = f"{DONE} Syncs import account {clean(account.lower())} again."
-        return Answer({"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}, [again], is_done=True)
+        return Answer({"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}, [again])
     if (confirmed := account if yes else _confirm(settings, account)) is None:
         notices.error("Nothing was erased.")
         return failure(ExitCode.FAILED, "Nothing was erased.")
@@ -162,7 +162,7 @@ def forget(
         "not_reached": NOT_REACHED,
         "exit_code": ExitCode.COMPLETE,
     }
-    return Answer(document, _describe_receipt(document), is_done=True)
+    return Answer(document, _describe_receipt(document))
 
 
 def _describe_receipt(done: Mapping[str, Any]) -> Iterator[RenderableType]:

@@ -1,19 +1,19 @@
 """`gramhouse up`: the scheduled runs, with a Prefect server, until Ctrl-C."""
 
 import asyncio
-import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from connectors.warehouse.storage.errors import WarehouseBusy
 from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
 from flows.cli.output.terminal import DONE, WARN, clean, err, out
+from flows.cli.signals import Stopped, run_until_signalled
 from flows.config.errors import SettingsError
 from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import Settings, load
@@ -21,21 +21,18 @@ from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_pr
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
 
-if TYPE_CHECKING:
-    from prefect.deployments.runner import RunnerDeployment
-
 # Seconds that runs wait while another one has the warehouse, unless the setting is set.
 _BUSY_WAIT = 6 * 3600
 
 
-def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
+def _greet(settings: Settings, api: str | None, names: Sequence[str], notes: Sequence[str]) -> None:
     here = f"http://127.0.0.1:{settings.prefect_port}"
     if api is None:
         out.print(f"{DONE} Prefect's UI is at [bold]{here}[/], its API at {here}/api.")
     else:
         out.print(f"{DONE} Serving to {clean(api)}: PREFECT_API_URL is set, so no server is started here.")
     following = settings.next_runs(datetime.now(UTC))
-    for name in (each.name for each in served):
+    for name in names:
         due = following.get(name)
         when = f"next {due:%a %Y-%m-%d %H:%M} {settings.time_zone}" if due else "on request"
         out.print(clean(f"  {name:<9} {when}"))
@@ -44,6 +41,8 @@ def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployme
     report = settings.report_file()
     shown = "" if api else f", shown at {here}{REPORT_PATH}"
     out.print(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
+    if not following:
+        notes = ["Both schedules are off: nothing runs by itself. Fix: set GRAMHOUSE_NIGHTLY or GRAMHOUSE_DUE.", *notes]
     for note in notes:
         out.print(f"{WARN} {clean(note)}")
     out.print("Stop with Ctrl-C.")
@@ -79,23 +78,23 @@ def _listen(port: int) -> socket.socket:
         raise SettingsError(f"Port {port} is in use. Fix: choose another port with --port.") from None
 
 
-def _run(settings: Settings, api: str | None, *, as_json: bool) -> None:
+async def _run(settings: Settings, api: str | None, take_signals: Callable[[], None], *, as_json: bool) -> None:
     with ExitStack() as stack:
         listening = None if api else stack.enter_context(_listen(settings.prefect_port))
         import_prefect(describe_environment(settings, api, as_json=as_json))
         from flows.orchestration.flow_run import check_tracker
         from flows.orchestration.serving import serve
 
-        _check_key(settings)
+        # On a thread, because it runs an event loop of its own.
+        await asyncio.to_thread(_check_key, settings)
         if listening is None:
-            asyncio.run(check_tracker())
+            await check_tracker()
         else:
             from flows.orchestration.server import prefect_server
 
             with err.status("[dim]starting Prefect …[/]"):
                 stack.enter_context(prefect_server(listening, settings.report_file()))
-        asyncio.run(serve(settings, partial(_greet, settings, api)))
-        notices.info("Stopping.")
+        await serve(settings, partial(_greet, settings, api), take_signals)
 
 
 def up(
@@ -116,21 +115,14 @@ def up(
     api = prefect_api_url()
     where = api or f"http://127.0.0.1:{settings.prefect_port}"
     now = datetime.now(UTC).isoformat(timespec="seconds")
+    settings.prefect_home.mkdir(parents=True, exist_ok=True)
+    # Prefect's database contains secrets and the key to them.
+    settings.prefect_home.chmod(0o700)
     try:
-        settings.prefect_home.mkdir(parents=True, exist_ok=True)
-        # Prefect's database contains secrets and the key to them.
-        settings.prefect_home.chmod(0o700)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # An ignored signal remains ignored: with nohup, the command must survive the end of its terminal.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, signal.default_int_handler)
         with hold(settings.prefect_home / "up", f"gramhouse up at {where}", since=now, pause=time.sleep):
-            _run(settings, api, as_json=log_format == "json")
-    except KeyboardInterrupt:
-        pass
+            run_until_signalled(partial(_run, settings, api, as_json=log_format == "json"), lambda: "")
+    except Stopped:
+        notices.info("Stopped.")
     except WarehouseBusy:
-        other = holder(settings.prefect_home / "up")
-        hint = f"kill {other.pid}" if other and other.pid else "end that process"
-        notices.error(f"Already running: {other}. Stop it first: {hint}.")
+        notices.error(f"Already running: {holder(settings.prefect_home / 'up')}. Fix: end that process first.")
         raise SystemExit(ExitCode.BUSY) from None
-    notices.info("Stopped.")

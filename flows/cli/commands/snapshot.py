@@ -53,11 +53,7 @@ def query(
 
     settings, style = load(snapshot=snapshot), "json" if as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
-    try:
-        text = sys.stdin.buffer.read().decode() if sql == "-" else sql
-    except UnicodeDecodeError as error:
-        why = f"The query on standard input is not UTF-8 (byte {error.start + 1}). Fix: write it in UTF-8."
-        raise SettingsError(why) from None
+    text = sys.stdin.buffer.read().decode(errors="replace") if sql == "-" else sql
     with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
         stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
         with into_file(target):
@@ -135,7 +131,7 @@ def export(
     line = (
         f"{DONE} {count(len(tables), 'table')}, {size}, in {clean(folder)}: the snapshot of {moment(published_at)} UTC"
     )
-    return Answer({"folder": folder, "published_at": published_at, "tables": tables}, [line], is_done=True)
+    return Answer({"folder": folder, "published_at": published_at, "tables": tables}, [line])
 
 
 def report(
@@ -186,14 +182,14 @@ def report(
     line = f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"
     if show and not webbrowser.open(path.resolve().as_uri()):
         notices.warning(f"Could not start a browser. Fix: open {path.resolve()} manually.")
-    return Answer(document, [line], is_done=True)
+    return Answer(document, [line])
 
 
 def mcp(*, snapshot: SnapshotFile = None) -> None:
     """Serve the snapshot to an agent, by the Model Context Protocol on standard input and output.
 
     Its tools are describe, query, changes, explain and status. They only read the snapshot, and what it hides stays
-    hidden. An answer has at most 200 rows, and takes at most a minute.
+    hidden. An answer has at most 50,000 bytes, and takes at most a minute.
     """
     path = current_snapshot(load(snapshot=snapshot))
     try:

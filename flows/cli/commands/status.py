@@ -21,7 +21,7 @@ from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import LEAST, Current, Record, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, Answer, finding_line, out, write_utf8
+from flows.cli.output.terminal import DONE, Answer, finding_line, out
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -104,7 +104,7 @@ def read_status(settings: Settings, now: datetime) -> Record:
         "last_ended_run": next((run for run in runs if run["ended_at"] is not None), None),
         "last_command": command,
         "unresolved": unresolved,
-        "writing": str(state.writing) if state.writing else None,
+        "writing": state.writing,
         "failures": [asdict(replace(each, usernames=())) for each in report.failure_groups] if report else [],
         "oldest_age_seconds": max((each["age_seconds"] or 0 for each in data["freshness"]), default=None),
         **problems,
@@ -247,10 +247,8 @@ def status(
     failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
     cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or snapshot.
     """
-    if form == "openmetrics":
-        if as_json:
-            raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
-        write_utf8()
+    if form == "openmetrics" and as_json:
+        raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
     try:
         return report(load(warehouse=warehouse, snapshot=snapshot), SystemClock().now(), form)
     except (SettingsError, WarehouseError, BucketError, OSError):

@@ -63,7 +63,7 @@ def sync(
 def _plan(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
     from flows.engine.plan import make_plan
 
-    settings = load(**options.expert.model_dump(), **run.addresses)
+    settings = load(**run.settings(options.expert))
     made = make_plan(RunRequest(settings, options), now=SystemClock().now())
     return Answer(made.document(), _describe_plan(made))
 
@@ -113,13 +113,16 @@ async def _attempt_tracked(
 
     # The terminal has its own report; Prefect's log lines are only sent to its server.
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
-    from flows.orchestration.flow_run import make_run, track
+    from flows.orchestration.credentials import load_with_credentials
+    from flows.orchestration.flow_run import track
+    from flows.scale import run_with_workers
     from flows.sync import TRACKED
 
     async def work() -> "RunReport":
         # Prefect has replaced the signal handlers.
         take_signals()
-        return await make_run(options, {**options.expert.model_dump(), **run.addresses}, TRACKED, progress)
+        settings = await load_with_credentials(run.settings(options.expert))
+        return await run_with_workers(RunRequest(settings, options), TRACKED, progress)
 
     return await track(options, work)
 
@@ -181,7 +184,7 @@ def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
 
     # The failure of a run is recorded even if it does not begin: schedules start it.
     with record_failed_start(options.kind, options.expert.warehouse):
-        settings = load(**options.expert.model_dump(), **run.addresses)
+        settings = load(**run.settings(options.expert))
         api = _begin(options.kind, settings, run)
         name_run(progress)
         try:
@@ -193,4 +196,4 @@ def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
             return Answer(document, [clean(nothing)])
     if not is_text:
         _log_end(report)
-    return Answer(to_document(report), describe_report(report), EXIT_OF[report.state], is_done=True)
+    return Answer(to_document(report), describe_report(report), EXIT_OF[report.state])

@@ -28,7 +28,6 @@ from flows.cli.output.terminal import (
     out,
     row,
     without_control_characters,
-    write_utf8,
 )
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
@@ -168,8 +167,6 @@ def print_stream(stream: Stream, style: str) -> int:
             yield batch
 
     is_for_programs = style in ("csv", "json", "jsonl", "markdown")
-    if is_for_programs and style != "json":
-        write_utf8()
     for piece in _FORMATS[style](replace(stream, batches=counted())):
         if is_for_programs:
             sys.stdout.write(without_control_characters(piece, newlines=True) if sys.stdout.isatty() else str(piece))

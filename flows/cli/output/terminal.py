@@ -1,7 +1,5 @@
 """Terminal output: results on standard output, everything else on standard error."""
 
-import codecs
-import io
 import json
 import os
 import sys
@@ -64,17 +62,15 @@ _STEERING, _JOINER = {"Cc", "Cf", "Cs", "Zl", "Zp"}, "\u200d"
 class Answer:
     """What a command answers: a document for programs, and for persons lines instead, which are text with markup.
 
-    `code` is the exit code. It stays what it is if the answer cannot be written after a command that `is_done`, such as
-    a sync; None has neither a document nor lines.
+    `code` is the exit code; one without a document has neither.
     """
 
     document: object
     lines: Iterable[RenderableType] = ()
     code: int = ExitCode.COMPLETE
-    is_done: bool = False
 
     def show(self, *, as_json: bool) -> int:
-        """Print the answer; return the exit code."""
+        """Print the answer; return the exit code, which is not 0 if the answer cannot be written."""
         try:
             if as_json and self.document is not None:
                 print_json(self.document)
@@ -86,9 +82,10 @@ class Answer:
             # What is buffered goes nowhere: otherwise Python would fail to flush it, and exit with its own code.
             with suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader of a pipe may have closed it, such as `head`.
             if not isinstance(error, BrokenPipeError):
                 notices.error(f"Standard output: {error.strerror}.")
-            return self.code if self.is_done else self.code or ExitCode.FAILED
+                return self.code or ExitCode.FAILED
         return self.code
 
 
@@ -115,27 +112,15 @@ def clean(text: object, *, newlines: bool = False) -> str:
 
 
 def escape_json(text: str) -> str:
-    """Return JSON text for standard output.
-
-    Escaped are characters that could control a terminal, and on an output that is not UTF-8 all but ASCII.
-    """
-    is_utf8, is_terminal = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8", sys.stdout.isatty()
-    if is_utf8 and not is_terminal:
+    """Return JSON text for standard output: on a terminal, characters that could control it are escaped."""
+    if not sys.stdout.isatty():
         return text
-    return "".join(
-        char if char.isascii() or (is_utf8 and _is_harmless(char)) else json.dumps(char)[1:-1] for char in text
-    )
+    return "".join(char if _is_harmless(char) else json.dumps(char)[1:-1] for char in text)
 
 
 def print_json(document: object) -> None:
     """Print a JSON document for programs."""
     out.out(escape_json(json.dumps(document, default=json_value, ensure_ascii=False)))
-
-
-def write_utf8() -> None:
-    """Write standard output in UTF-8, whatever the locale: formats that cannot escape a character must not lose one."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")
 
 
 def row(*cells: str) -> Table:

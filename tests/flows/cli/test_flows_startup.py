@@ -93,14 +93,3 @@ def test_the_help_is_complete_on_a_terminal_of_80_columns(run_cli: Cli, command:
     for described in [COMMANDS[name] for name in command] or COMMANDS.values():
         assert set(described.help.split()) <= words
     assert "Usage:" in words
-
-
-def test_the_help_is_ascii_if_the_output_requires_it(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "--help"],
-        capture_output=True,
-        check=True,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        cwd=tmp_path,
-    )
-    assert "- Maintain -" in done.stdout.decode("ascii")

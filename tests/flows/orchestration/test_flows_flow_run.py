@@ -2,11 +2,10 @@
 
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from prefect import Flow
-from prefect.states import Completed
 
 from connectors.warehouse.storage.errors import OtherService, WarehouseBusy
 from flows.backfill import backfill
@@ -14,7 +13,7 @@ from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, ExpertOptions, SyncOptions
 from flows.orchestration import flow_run
 from flows.orchestration.credentials import ApiCredentials, load_with_credentials
-from flows.orchestration.flow_run import end_in_state, track
+from flows.orchestration.flow_run import announce, end_in_state, track
 from flows.publish import PublishOptions, publish
 from flows.reporting.run_report import RunReport
 from models.selection import NothingChosen
@@ -26,11 +25,11 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> AsyncMock:
-    """Called with the failures that are sent to Prefect."""
-    notify = AsyncMock()
-    monkeypatch.setattr(flow_run, "notify_failure", notify)
-    return notify
+def told(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Called with the events that are sent to Prefect."""
+    emit = Mock()
+    monkeypatch.setattr(flow_run, "emit_event", emit)
+    return emit
 
 
 @pytest.mark.parametrize(
@@ -39,25 +38,36 @@ def told(monkeypatch: pytest.MonkeyPatch) -> AsyncMock:
         (NothingChosen("Nothing to backfill."), "COMPLETED", "Nothing to backfill."),
         (WarehouseBusy("it is held"), "CANCELLED", "it is held"),
         (OtherService("another address"), "FAILED", "another address"),
-        (SettingsError("no key"), "FAILED", "no key"),
         (OSError(28, "No space left", "x"), "FAILED", "x: No space left. Fix: check path, permissions and disk."),
     ],
 )
-async def test_an_error_that_a_user_can_fix_is_a_state(
-    told: AsyncMock, error: Exception, state: str, message: str
-) -> None:
-    found: Any = await end_in_state(AsyncMock(side_effect=error)(), lambda _: Completed())
+async def test_an_error_that_a_user_can_fix_is_a_state(told: Mock, error: Exception, state: str, message: str) -> None:
+    found: Any = await end_in_state(AsyncMock(side_effect=error)())
     assert (found.type.value, found.name, found.message) == (state, state.capitalize(), message)
-    assert [call.args for call in told.call_args_list] == [(message,)] * (state == "FAILED")
+    assert told.call_count == (state == "FAILED")
 
 
-async def test_another_error_is_told_and_raised(told: AsyncMock) -> None:
+async def test_another_error_is_told_and_raised_and_errors_of_prefect_only_said(told: Mock, said: list[str]) -> None:
+    told.side_effect = TimeoutError
     with pytest.raises(KeyError):
-        await end_in_state(AsyncMock(side_effect=KeyError("x"))(), lambda _: Completed())
-    told.assert_called_once_with("KeyError: 'x'")
+        await end_in_state(AsyncMock(side_effect=KeyError("x"))())
+    assert told.call_args.kwargs["event"] == "gramhouse.run.failed"
+    assert said == ["Prefect did not receive the failure event (TimeoutError); the run is recorded in the warehouse."]
 
 
-async def test_publish_and_the_plan_of_a_backfill_say_what_they_did(told: AsyncMock, tmp_path: Path) -> None:
+async def test_an_error_of_prefect_is_said_and_the_run_goes_on(
+    told: Mock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    page = AsyncMock(side_effect=ConnectionError("away"))
+    monkeypatch.setattr(flow_run, "acreate_markdown_artifact", page)
+    monkeypatch.setattr(flow_run, "get_run_logger", Mock())
+    await announce(await synced(tmp_path, ListedApi(expired=frozenset({1}))))
+    # The events are sent before the page, which fails.
+    assert [call.kwargs["event"] for call in told.call_args_list] == ["gramhouse.run.complete", "gramhouse.tokens"]
+    assert said == ["Prefect did not receive the run's page (away); the run is recorded in the warehouse."]
+
+
+async def test_publish_and_the_plan_of_a_backfill_say_what_they_did(told: Mock, tmp_path: Path) -> None:
     places: dict[str, Any] = {"warehouse": f"{tmp_path}/warehouse.duckdb", "snapshot": f"{tmp_path}/analytics.duckdb"}
 
     async def message(made: Any) -> str:  # noqa: ANN401 - a flow's coroutine
@@ -67,7 +77,7 @@ async def test_publish_and_the_plan_of_a_backfill_say_what_they_did(told: AsyncM
     await synced(tmp_path, ListedApi())
     assert (await message(publish.fn(PublishOptions(**places)))).startswith("COMPLETED Published ")
     options = BackfillOptions(everything=True, dry_run=True, expert=ExpertOptions(**places))
-    assert (await message(backfill.fn(options))).startswith("COMPLETED 6 scans of 3 accounts would run")
+    assert (await message(backfill.fn(options))).startswith("COMPLETED 6 scans ")
     nobody = options.model_copy(update={"accounts": ["nobody"], "everything": False})
     assert (await message(backfill.fn(nobody))).startswith("FAILED There is no account 'nobody' in the warehouse")
     assert (await message(publish.fn())).startswith("FAILED There is no warehouse at data/warehouse.duckdb yet. Fix: ")

@@ -87,6 +87,5 @@ def test_a_compaction_that_broke_off_is_repeated(days: Rig, monkeypatch: pytest.
 
 
 def test_parts_that_are_large_enough_are_left_out() -> None:
-    assert list(groups([5, 5, 50, 5, 60, 5, 5], [False] * 7, small=10, large=100)) == [[0, 1], [3], [5, 6]]
-    assert list(groups([5, 5, 50, 5], [False, False, True, False], small=10, large=100)) == [[0, 1, 2, 3]]
-    assert list(groups([9, 9, 9], [False] * 3, small=10, large=20)) == [[0, 1], [2]]
+    assert list(groups([5, 5, 50, 5, 60, 5, 5], small=10, large=100)) == [[0, 1], [3], [5, 6]]
+    assert list(groups([9, 9, 9], small=10, large=20)) == [[0, 1], [2]]

@@ -8,7 +8,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.warehouse.maintenance import rebuild as module
 from connectors.warehouse.maintenance.rebuild import Rebuilt, count_paths, explain_paths, rebuild
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
@@ -76,24 +75,6 @@ def test_a_new_column_is_filled_for_everything_that_landed_and_its_field_leaves(
     assert len(rig.rows("*", "media_versions")) == 1
     again(rig)
     assert rig.rows("media_id, about__picture") == [("1", "a dog"), ("2", None), ("3", "x")]
-
-
-@pytest.mark.parametrize("found_in", ["item", "version"])
-def test_fields_and_types_that_the_registry_lacks_are_found(rig: Rig, found_in: str) -> None:
-    rig.full_scan(item("1"), item("2", mood=5))
-    rig.full_scan(item("1", frame="f"), item("2", mood="good"))
-    if found_in == "version":
-        rig.full_scan(item("1"), item("2"))
-    before = everything(rig)
-    rig.db.execute("DELETE FROM core.fields WHERE path = '/frame'")
-    rig.db.execute("UPDATE core.fields SET kinds = ['integer'], column_type = 'BIGINT' WHERE path = '/mood'")
-    again(rig)
-    after = everything(rig)
-    assert {row["path"]: row["kinds"] for row in after["fields"]} == {
-        row["path"]: row["kinds"] for row in before["fields"]
-    }
-    for table in before.keys() - {"fields"}:
-        assert after[table] == before[table], table
 
 
 def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
@@ -201,23 +182,6 @@ def test_an_item_seen_later_is_not_overwritten(rig: Rig) -> None:
     assert rig.rows("media_id, extract(day FROM last_seen_at - first_seen_at)")[2] == ("c", 1)
 
 
-def test_an_import_restores_an_item_marked_as_removed(rig: Rig) -> None:
-    items = [item(str(n)) for n in range(3)]
-    rig.full_scan(item("a", caption="old"), *items)
-    for _ in range(3):
-        rig.wait(24)
-        rig.full_scan(post("a", "new"), *items)
-        rig.end_run()
-    rig.wait(24)
-    rig.full_scan(*items)
-    rig.wait(24)
-    rig.full_scan(*items)
-    rig.end_run()
-    assert rig.rows("removed_at IS NULL")[-1] == (True,)
-    assert again(rig, WITH_UUID).imported == 1
-    assert rig.rows("media_id, caption, removed_at IS NULL")[-1] == ("a", "new", True)
-
-
 def test_an_unfinished_scan_does_not_miss_imported_items(rig: Rig) -> None:
     scan = rig.scan()
     scan.page(post("a"), item("1"))
@@ -234,15 +198,3 @@ def test_after_another_mapping_of_times_the_next_scans_are_full(rig: Rig) -> Non
     assert rig.rows("item_order, order_proofs", "closed_scans") == [("newest_first", 0)]
     again(rig, WITH_UUID, force=True)
     assert rig.rows("item_order, order_proofs > 0", "closed_scans") == [(None, True)]
-
-
-def test_a_failure_at_the_end_changes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError
-
-    rig.full_scan(item("1", like_count=1), post("a", odd=1))
-    before = contents(rig.db)
-    monkeypatch.setattr(module, "import_quarantine", fail)
-    with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
-        again(rig, WITH_UUID)
-    assert contents(rig.db) == before

@@ -7,7 +7,7 @@ from connectors.warehouse.maintenance.retention import delete_old_runs, delete_r
 from connectors.warehouse.storage.connection import transaction
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
-from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, Days, Row, account, ask, at, state_schemas
+from tests.warehouse.days import BEN, POSTS, STORIES, Days, Row, at, state_schemas
 
 CUT, GOOD = RunState.INTERRUPTED, OutcomeKind.COMPLETE
 
@@ -165,23 +165,14 @@ def test_the_counts_of_deleted_runs_are_added_up(days: Days) -> None:
     assert days.rows(sums) == before
 
 
-def test_analysts_see_the_same_of_each_partition_as_before(days: Days) -> None:
-    def freshness() -> list[Row]:
-        shown = "outcome, * EXCLUDE (outcome, stale_for, age_seconds, is_stale)"
-        return ask(days.publish(hour=99), f"SELECT {shown} FROM freshness ORDER BY ALL")
-
-    days.catalogue(0, [account(ANNA, name="anna"), account(BEN, name="ben")])
+def test_the_last_outcome_of_each_partition_stays_with_its_run(days: Days) -> None:
     ben = media(BEN, "posts")
     days.run("first", 1, dict.fromkeys((POSTS, STORIES, ben), GOOD))
     days.run("second", 24, {POSTS: GOOD, ben: GOOD})
     days.run("third", 48, {POSTS: GOOD})
-    message = freshness()
-    assert [outcome for outcome, *_ in message].count(None) == 1
-    assert len(message) == 4
     assert forget(days, 9999) == 0
     assert runs(days) == ["first", "second", "third"]
     assert outcomes(days) == [("first", "stories"), ("second", "posts"), ("third", "posts")]
-    assert freshness() == message
     days.run("fourth", 72, {POSTS: GOOD, STORIES: GOOD})
     assert forget(days, 9999) == 2
     assert runs(days) == ["second", "fourth"]
