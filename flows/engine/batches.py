@@ -9,8 +9,7 @@ from flows.engine.choosing import Choice
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
 from models.cadence import keep_due, sort_overdue
-from models.feeds import SURFACES
-from models.partition import CATALOGUE, Partition, media
+from models.partition import CATALOGUE, SURFACES, Partition, media
 from models.selection import ChosenAccount
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in

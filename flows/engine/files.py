@@ -22,7 +22,7 @@ from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings
 from flows.reporting.progress import notices
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
-from models.identity import NEW, Identity, find_mismatch
+from models.files import NEW, Identity, find_mismatch
 from models.item import CONTENT_RULE
 from models.landing import cut_batch
 from models.mapping import Mapping
