@@ -1,4 +1,4 @@
-"""File operations: durable writes, protection against links, and deletion of leftover files."""
+"""File operations: durable writes, and deletion of leftover files."""
 
 import os
 from collections.abc import Iterator
@@ -40,11 +40,6 @@ def replace_file(path: Path, data: bytes) -> None:
     sync(draft)
     draft.replace(path)
     sync(path.parent)
-
-
-def open_without_symlinks(path: str, flags: int) -> int:
-    """Open a file, as an `opener` for `open`; fail on symbolic links, which another user could point elsewhere."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def is_duckdb(file: Path) -> bool:
