@@ -55,12 +55,26 @@ class Erasure:
         return Erasure(self.accounts, {name: rows for name, rows in found.items() if rows})
 
     def redact(self, text: str) -> str:
-        """Replace ids and names, where they are whole words, in a text by the word forgotten."""
+        """Replace ids and names in a text by the word forgotten.
+
+        A name that may be a word of any text, such as `the` or `10`, counts only where a text shows that it is a name:
+        alone, in quotes, after an @, or before what was selected of it.
+        """
         for one in self.accounts:
             for word in one.words:
-                # A name may contain full stops, and be followed by one.
-                text = re.sub(rf"(?<![\w.]){re.escape(word)}(?!\w|\.\w)", FORGOTTEN, text, flags=re.IGNORECASE)
+                text = _pattern(word).sub(FORGOTTEN, text)
         return text
+
+
+def _pattern(word: str) -> re.Pattern[str]:
+    word = re.escape(word)
+    # A name may contain full stops, and be followed by one.
+    ends = r"(?!\w|\.\w)"
+    if re.search(r"[a-z]", word) and re.search(r"[^a-z]", word):
+        return re.compile(rf"(?<![\w.]){word}{ends}", re.IGNORECASE)
+    selected = rf"(?:^|(?<=, )){word}(?=(?:, [^()]*)? \([a-z, ]+\)$)"
+    shown = rf"""^{word}$|(?<=@){word}{ends}|(?<=["'`]){word}(?=["'`])"""
+    return re.compile(f"{shown}|{selected}", re.IGNORECASE)
 
 
 def to_text(erasure: Erasure) -> str:
