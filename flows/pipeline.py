@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from flows.engine.accounts import list_accounts, open_scans, scan_batch
-from flows.engine.batches import Batch
+from flows.engine.accounts import fail_fast_group, list_accounts, scan_batch
+from flows.engine.choosing import Batch
 from flows.engine.closing import close_run, complete_report
 from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.run import Run, RunResources, open_run
@@ -55,13 +55,12 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
     backfill also SelectionError.
     """
     async with open_run(request, resources) as run:
-        async with open_scans(run) as listing:
+        async with fail_fast_group() as scans:
             if run.choice.lists_catalogue:
-                listing.create_task(steps.list_accounts(run))
+                scans.create_task(steps.list_accounts(run))
             # While accounts are still being listed, unless they are known.
-            async with open_scans(run, of_media=True) as scans:
-                async for batch in run.batches():
-                    scans.create_task(steps.scan_batch(run, batch))
+            async for batch in run.batches():
+                scans.create_task(steps.scan_batch(run, batch))
         await run.settle_rest()
         await steps.merge(run)
         report = await close_run(run)

@@ -14,8 +14,7 @@ from prefect.states import Completed, Failed
 
 from connectors.warehouse.merge.run_counts import read_counts
 from flows.config.options import SyncOptions
-from flows.engine.batches import Batch
-from flows.engine.requests import StopRun
+from flows.engine.choosing import Batch
 from flows.engine.run import Run
 from flows.orchestration.flow_run import run_in_flow, run_name
 from flows.pipeline import DIRECT, Steps
@@ -27,12 +26,10 @@ from models.runs import DONE, OutcomeKind
 @task(task_run_name="account catalogue", cache_policy=NO_CACHE, persist_result=False)
 async def list_accounts(run: Run) -> State[Any]:
     """List the accounts of the key."""
-    try:
-        outcome = await DIRECT.list_accounts(run)
-    except StopRun as stop:
-        return Failed(message=str(stop), data=stop)
+    outcome = await DIRECT.list_accounts(run)
     if outcome is None:
-        return Completed(message="No requests are left.")
+        stopped_by = run.requests.stopped_by
+        return Completed(message="No requests are left.") if stopped_by is None else Failed(message=str(stopped_by))
     why = f": {outcome.detail}" if outcome.detail else ""
     text = f"{outcome.kind}: {count(outcome.pages, 'page')}, {count(outcome.items, 'account')}{why}"
     return (Failed if outcome.kind is OutcomeKind.FAILED else Completed)(message=text, data=outcome)
@@ -41,10 +38,9 @@ async def list_accounts(run: Run) -> State[Any]:
 @task(task_run_name="{batch}", cache_policy=NO_CACHE, persist_result=False)
 async def scan_batch(run: Run, batch: Batch) -> State[Any]:
     """Scan the posts and stories of a batch of accounts."""
-    try:
-        done = await DIRECT.scan_batch(run, batch)
-    except StopRun as stop:
-        return Failed(message=str(stop), data=stop)
+    done = await DIRECT.scan_batch(run, batch)
+    if (stopped_by := run.requests.stopped_by) is not None:
+        return Failed(message=str(stopped_by), data=done)
     text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in done.items())
     lost = done[OutcomeKind.FAILED] and not any(done[kind] for kind in (*DONE, OutcomeKind.DEFERRED))
     return (Failed if lost else Completed)(message=text, data=done)

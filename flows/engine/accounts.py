@@ -15,18 +15,17 @@ from connectors.warehouse.queries.progress import (
     read_statuses,
 )
 from connectors.warehouse.storage.errors import WarehouseError
-from flows.engine.batches import Batch
-from flows.engine.requests import RequestsSpent, StopRun
+from flows.engine.choosing import Batch
+from flows.engine.pages import begin_scan, is_too_old, scan_account, scan_partition
+from flows.engine.requests import RequestsEnded
 from flows.engine.run import Run
-from flows.engine.scan import AccountScan
+from flows.engine.scan import Scan
 from flows.engine.warehouse import Warehouse
 from models.api import Page, RejectedRecord
 from models.checkpoint import FullReason, why_full
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 from models.selection import ChosenAccount
-
-SCOPE_DENIED = "api_scope_denied"
 
 # Accounts whose progress and known items are read at once. Those of later accounts would only take memory.
 _AT_ONCE = 50
@@ -35,16 +34,15 @@ _AT_ONCE = 50
 async def list_accounts(run: Run) -> Outcome | None:
     """Page through the account catalogue, with a cursor checkpoint for each page; note accounts whose token expired.
 
-    The accounts of a page go into batches at once. Return the outcome, or None if the run has made as many requests as
-    it may.
+    The accounts of a page go into batches at once. Return the outcome, or None if the run may make no more requests.
     """
     warehouse, surfaces = run.resources.warehouse, run.request.surfaces
     last = (await warehouse.read_state(read_checkpoints, [""])).get(CATALOGUE)
     if run.request.options.accept_removals:
         # The user confirms the present catalogue, not what an interrupted run listed of it.
         last = None
-    scan = run.begin_scan(CATALOGUE, last, await run.seen(last))
-    if scan.checkpoint.pages and not run.is_too_old(scan):
+    scan = await begin_scan(run, CATALOGUE, last, run.budget(CATALOGUE_SCOPE))
+    if scan.checkpoint.pages and not is_too_old(run, scan):
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await warehouse.read(find_listed_accounts, scan.checkpoint)
         run.batcher.add(ChosenAccount(listed_as, status, surfaces) for listed_as, status in found)
@@ -55,8 +53,8 @@ async def list_accounts(run: Run) -> Outcome | None:
         rejected.extend(page.rejected)
 
     scan.on_page = add
-    with suppress(RequestsSpent):
-        outcome = await run.scan_partition(scan, run.budget(CATALOGUE_SCOPE))
+    with suppress(RequestsEnded):
+        outcome = await scan_partition(run, scan)
     run.batcher.add(await _known(warehouse, rejected, surfaces))
     run.batcher.close()
     return outcome
@@ -89,18 +87,17 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
         await run.settle(partitions, kind=kind, error_code=code, detail=detail)
         done[kind] += len(partitions)
     async with fail_fast_group() as group:
-        async for account_scan in _begin_scans(run, due):
+        async for scans in _begin_scans(run, due):
             # Acquired before the task is created, so that waiting accounts cost no memory.
             await run.requests.open_accounts.acquire()
-            scanning = group.create_task(_scan(run, account_scan, done))
+            scanning = group.create_task(_scan(run, scans, done))
             scanning.add_done_callback(lambda _: run.requests.open_accounts.release())
     return done
 
 
-async def _scan(run: Run, account: AccountScan, done: Counter[str]) -> None:
-    with suppress(RequestsSpent):
-        await run.scan_account(account)
-        done.update(account.done)
+async def _scan(run: Run, scans: Sequence[Scan], done: Counter[str]) -> None:
+    with suppress(RequestsEnded):
+        done.update(await scan_account(run, scans))
         run.progress.accounts_done += 1
 
 
@@ -116,11 +113,11 @@ def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeK
     return None
 
 
-async def _begin_scans(run: Run, due: Sequence[ChosenAccount]) -> AsyncIterator[AccountScan]:
-    """Yield the scans of accounts, which depend on what is known of each feed."""
+async def _begin_scans(run: Run, due: Sequence[ChosenAccount]) -> AsyncIterator[Sequence[Scan]]:
+    """Yield the scans of each account, which depend on what is known of each feed."""
     warehouse = run.resources.warehouse
     for first in range(0, len(due), _AT_ONCE):
-        if run.requests.are_spent:
+        if run.requests.are_over:
             return
         some = due[first : first + _AT_ONCE]
         account_ids = [account.account_id for account in some]
@@ -133,11 +130,13 @@ async def _begin_scans(run: Run, due: Sequence[ChosenAccount]) -> AsyncIterator[
         older_than = run.clock.now() - run.request.lookback
         known = await warehouse.read(find_known_items, recent, older_than=older_than) if recent else {}
         for account, own in feeds.items():
-            scans = [
-                run.begin_scan(
+            budget = run.budget(account_scope(account.account_id))
+            yield [
+                await begin_scan(
+                    run,
                     each,
-                    last := checkpoints.get(each),
-                    await run.seen(last),
+                    checkpoints.get(each),
+                    budget,
                     account,
                     known=known.get(each, frozenset()),
                     known_seq=recent[each].seq if each in recent else None,
@@ -145,24 +144,6 @@ async def _begin_scans(run: Run, due: Sequence[ChosenAccount]) -> AsyncIterator[
                 )
                 for each in own
             ]
-            yield AccountScan(run.budget(account_scope(account.account_id)), scans)
-
-
-@asynccontextmanager
-async def open_scans(run: Run, *, of_media: bool = False) -> AsyncIterator[asyncio.TaskGroup]:
-    """Start steps of a run in the block as tasks, and wait for them at its end.
-
-    An error that makes all requests useless ends them, without being raised: it is what the run is stopped by. If it
-    ends the scans `of_media` that are made while accounts are listed, it is raised for them, too, unless only media is
-    denied.
-    """
-    try:
-        async with fail_fast_group() as group:
-            yield group
-    except StopRun as stop:
-        run.stopped_by = run.stopped_by or stop.failure
-        if of_media and stop.failure.code != SCOPE_DENIED:
-            raise
 
 
 @asynccontextmanager

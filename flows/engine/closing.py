@@ -44,7 +44,9 @@ async def close_run(run: Run) -> RunReport:
     await warehouse.write_state(warn, run.run_id, warnings)
     missing = sum(warning.count for warning in warnings if warning.code == ACCOUNTS_MISSING)
     # An outage ends the scans, but what they landed counts.
-    stopped_by = run.stopped_by if run.stopped_by and run.stopped_by.disposition is Disposition.STOP else None
+    stopped_by = run.requests.stopped_by
+    if stopped_by is not None and stopped_by.disposition is not Disposition.STOP:
+        stopped_by = None
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
     groups = await warehouse.read(read_run_failures, run.run_id, now=run.began_at)
     # Why it is not complete.

@@ -5,7 +5,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Any
+from functools import partial
 
 from connectors.source.errors import ApiError, Disposition, Failure
 from connectors.source.rate_limit import Outage, RateLimitBudget
@@ -29,29 +29,23 @@ _OPEN_ACCOUNTS = 2_000
 # So many pages for each request in flight may wait to land: a kill loses them.
 _PAGES_AHEAD = 2
 
+SCOPE_DENIED = "api_scope_denied"
+
 # A shorter sleep would not advance a clock.
 _LEAST_SLEEP = 1e-6
 
 
-class RequestsSpent(Exception):  # noqa: N818 - a limit that the user set, not an error
-    """The run has made as many requests as it may."""
-
-
-class StopRun(Exception):  # noqa: N818 - the error is its attribute
-    """No other request can succeed, because of `failure`: all scans end."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
+class RequestsEnded(Exception):  # noqa: N818 - the scan has no error of its own
+    """The run has made as many requests as it may, or no other one can succeed."""
 
 
 class Requests:
     """Sends the requests of scans: as many at once, and in all, as the run may, at the `rate` of the service.
 
-    In an outage one at a time asks; after the longest wait of the settings the run stops. `pages_ahead` is held for a
-    page from its request until it has landed, and `open_accounts` for each account that is scanned. If the number of
-    requests is limited, the latter are as many as requests in flight, so that those that come first are asked first,
-    however long landing takes.
+    In an outage one at a time asks; after the longest wait of the settings the run stops. `stopped_by` is the error
+    that ended all scans. `pages_ahead` is held for a page from its request until it has landed, and `open_accounts` for
+    each account that is scanned. If the number of requests is limited, the latter are as many as requests in flight, so
+    that those that come first are asked first, however long landing takes.
     """
 
     def __init__(
@@ -82,58 +76,78 @@ class Requests:
         self._probing = asyncio.Lock()
         self._sent_at = -math.inf
         self._pacing = asyncio.Lock()
-        self._asleep: set[asyncio.Task[Any] | None] = set()
+        self.stopped_by: Failure | None = None
+        self._asleep: set[asyncio.Future[None]] = set()
 
     @property
     def are_spent(self) -> bool:
         """Whether the run has made as many requests as it may."""
         return self._most is not None and self.progress.requests >= self._most
 
-    def check(self) -> None:
-        """Raise RequestsSpent if no request may be sent any more."""
-        if self.are_spent:
-            raise RequestsSpent
+    @property
+    def are_over(self) -> bool:
+        """Whether no request of media may be sent any more."""
+        return self.stopped_by is not None or self.are_spent
 
-    async def sleep(self, seconds: float) -> None:
-        """Let a scan sleep before its next request. If no request is left for it, it ends: its task is cancelled."""
-        self.check()
-        task = asyncio.current_task()
-        self._asleep.add(task)
+    def check(self, scan: Scan) -> None:
+        """Raise RequestsEnded if no request of a scan may be sent any more. The catalogue needs no grant of media."""
+        of_media_alone = self.stopped_by is not None and self.stopped_by.code == SCOPE_DENIED
+        if self.are_spent or (self.are_over and not (of_media_alone and scan.account is None)):
+            raise RequestsEnded
+
+    def stop(self, failure: Failure) -> None:
+        """End all scans, because of an error that makes their requests useless."""
+        self.stopped_by = self.stopped_by or failure
+        self._wake()
+
+    def _wake(self) -> None:
+        for sleeping in self._asleep:
+            sleeping.cancel()
+
+    async def sleep(self, scan: Scan, seconds: float) -> None:
+        """Let a scan sleep before its next request; if none is left for it, it is woken. Raises RequestsEnded."""
+        self.check(scan)
+        sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
+        self._asleep.add(sleeping)
         self.progress.waiting = len(self._asleep)
         try:
-            await self.clock.sleep(seconds)
+            await asyncio.wait([sleeping])
         finally:
-            self._asleep.discard(task)
+            sleeping.cancel()
+            self._asleep.discard(sleeping)
             self.progress.waiting = len(self._asleep)
+        self.check(scan)
 
-    async def send(self, scan: Scan, budget: RateLimitBudget) -> Response:
-        """Request the page of a scan that is due, once; `budget` is that of its scope.
+    async def wait_for_scope(self, scan: Scan) -> None:
+        """Wait for the cooldown of a scan's scope. Raises Deferred if that takes too long, and RequestsEnded."""
+        await scan.budget.wait(self.clock, partial(self.sleep, scan))
 
-        Raises ApiError, StopRun with the last error of an outage that lasts too long, and RequestsSpent. The caller
-        must not request other pages of the scope meanwhile.
+    async def send(self, scan: Scan) -> Response:
+        """Request the page of a scan that is due, once. Raises ApiError and RequestsEnded.
+
+        The caller must not request other pages of the scope meanwhile.
         """
         async with self._in_flight, self._probing if self._outage.is_on else nullcontext():
             if (wait := self._outage.next_at - self.clock.monotonic()) > 0:
-                await self.clock.sleep(wait)
+                await self.sleep(scan, wait)
             await self._keep_pace()
-            self.check()
+            self.check(scan)
             self.progress.requests += 1
             self.progress.retries += bool(scan.attempts.failures)
             if self.are_spent:
-                for sleeping in filter(None, self._asleep):
-                    sleeping.cancel()
+                self._wake()
             try:
                 response = await self._ask(scan.request)
             except ApiError as error:
-                self._observe(budget, error)
+                self._observe(scan.budget, error)
                 if self._outage.is_on and self.clock.monotonic() - self._outage.answered_at > self._max_wait:
-                    raise StopRun(error.failure) from error
+                    self.stop(error.failure)
                 raise
-        self._observe(budget, None)
+        self._observe(scan.budget, None)
         scan.attempts.failures.clear()
         return response
 
-    async def wait_after(self, error: ApiError, scan: Scan, budget: RateLimitBudget) -> None:
+    async def wait_after(self, error: ApiError, scan: Scan) -> None:
         """Return when the page of a scan may be requested again; raise the error if it is final."""
         failure = error.failure
         if self._outage.is_on and failure.disposition is Disposition.RETRY:
@@ -141,12 +155,12 @@ class Requests:
             return
         verdict = scan.attempts.decide(error, self._random, of_key=error.is_limit and self._is_limited())
         if verdict.whole_scope:
-            await self._start_cooldown(budget, verdict.delay, failure)
+            await self._start_cooldown(scan.budget, verdict.delay, failure)
         if not verdict.retries:
             raise error
         self._log_retry(scan, failure, verdict.delay)
         if not verdict.whole_scope:
-            await self.sleep(verdict.delay)
+            await self.sleep(scan, verdict.delay)
 
     async def _keep_pace(self) -> None:
         """Wait until the rate allows a request."""

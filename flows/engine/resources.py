@@ -36,7 +36,6 @@ def check_writable(settings: Settings) -> None:
     """
     # Imported here, because they import DuckDB, and most runs do not write a report.
     from connectors.warehouse.publish.replaceable import check_file  # noqa: PLC0415
-    from flows.reporting.page.write import check_place  # noqa: PLC0415
 
     snapshot, warehouse, raw = settings.snapshot_file(), settings.warehouse, settings.raw_folder()
     if real(snapshot) == real(warehouse):
@@ -46,6 +45,8 @@ def check_writable(settings: Settings) -> None:
     except WarehouseUnusable as error:
         raise SettingsError(str(error)) from None
     if settings.report is not None:
+        from flows.reporting.page.page import check_place  # noqa: PLC0415
+
         check_place(settings.report)
     for setting, what, wanted in (
         ("WAREHOUSE", f"warehouse {warehouse}", real(warehouse).parent),

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from connectors.source.endpoints import ApiRequest
-from connectors.source.errors import ApiError, Failure
+from connectors.source.errors import ApiError
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.responses import Response
@@ -19,11 +19,8 @@ from connectors.source.retry import Send
 from connectors.state.identity import bind_service, read_forgotten, read_service
 from connectors.state.progress import read_cooldowns
 from connectors.state.runs import begin_run, end_run
-from connectors.warehouse.queries.progress import find_seen_ids
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
-from flows.engine.batches import AccountBatcher, Batch
-from flows.engine.choosing import Choice, choose_scans
-from flows.engine.pages import Scanner
+from flows.engine.choosing import AccountBatcher, Batch, Choice, choose_scans
 from flows.engine.requests import Requests
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
@@ -33,13 +30,15 @@ from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
 from models import release
-from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
 from models.erasure import Forgotten, without_forgotten
 from models.identity import service_refusal
 from models.landing import PageCommit
 from models.partition import Partition
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
+
+# The most scans that are made once more: if nothing can be read, pausing for each account would take hours.
+_MOST_REPEATED = 1_000
 
 # The partitions that settle together.
 _SETTLED_AT_ONCE = 1_000
@@ -61,10 +60,11 @@ class RunResources:
     progress: Progress = field(default_factory=Progress)
 
 
-class Run(Scanner):
+class Run:
     """A run in progress: what was asked for, what its scans share, and its accounts.
 
-    `stopped_by` is the error that ended all scans. Not a dataclass: Prefect would copy the fields of one for each task.
+    `repeats_left` are the scans that may be made once more. Not a dataclass: Prefect would copy the fields of one for
+    each task.
     """
 
     def __init__(
@@ -82,13 +82,18 @@ class Run(Scanner):
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
         ask = _leave_out(forgotten, resources.send) if forgotten.marks else resources.send
         progress, random = resources.progress, resources.random
-        requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, choice.limit)
-        super().__init__(request, run_id, resumed, resources.warehouse.files.mapping, requests, resources.new_id)
+        self.requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, choice.limit)
+        self.request = request
         self.resources = resources
+        self.run_id = run_id
+        self.resumed = resumed
+        self.clock = clock
+        self.progress = progress
+        self.mapping = resources.warehouse.files.mapping
         self.began_at = clock.now()
         self.choice = choice
+        self.repeats_left = _MOST_REPEATED
         self.batcher = AccountBatcher(request, choice, progress, now=self.began_at)
-        self.stopped_by: Failure | None = None
         self._cooldowns = cooldowns
 
     async def land(self, commit: PageCommit) -> None:
@@ -106,20 +111,9 @@ class Run(Scanner):
         now, monotonic, most = self.clock.now(), self.clock.monotonic(), self.request.settings.max_wait
         return RateLimitBudget.seeded(scope, most, resume_after, now=now, monotonic=monotonic)
 
-    async def seen(self, last: Checkpoint | None) -> frozenset[str]:
-        """Return the ids that a scan has received, if it is unfinished."""
-        if last is None or last.state is not ScanState.SCANNING or not last.pages:
-            return frozenset()
-        return frozenset(await self.resources.warehouse.read(find_seen_ids, last))
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether an error, or the limit of requests, has ended all scans."""
-        return self.stopped_by is not None or self.requests.are_spent
-
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield the accounts while they are being listed, until something ends all scans."""
-        while (batch := await self.batcher.batches.get()) is not None and not self.is_ending:
+        while (batch := await self.batcher.batches.get()) is not None and not self.requests.are_over:
             yield batch
 
     async def settle(self, partitions: Iterable[Partition], **about: Any) -> None:  # noqa: ANN401 - fields of an outcome
@@ -130,15 +124,15 @@ class Run(Scanner):
 
     async def settle_rest(self) -> None:
         """Give every listed partition that has no outcome the outcome of what ended the scans."""
-        if self.stopped_by is not None:
-            about = describe_failure(self.stopped_by)
+        if self.requests.stopped_by is not None:
+            about = describe_failure(self.requests.stopped_by)
         else:
             most = count(self.choice.limit or 0, "request")
             detail = f"The limit of the run was reached: {most}, by --max-requests or GRAMHOUSE_REQUESTS_PER_DAY."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
         rest = iter(self.batcher.unsettled())
         while some := tuple(islice(rest, _SETTLED_AT_ONCE)):
-            if not self.is_ending:
+            if not self.requests.are_over:
                 raise AssertionError(f"{some[0]} has no outcome")
             await self.settle(some, **about)
 

@@ -1,6 +1,5 @@
 """A scan between two pages: where it continues, and its outcome. flows/engine/pages.py requests and lands the pages."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,7 +9,7 @@ from xxhash import xxh3_128_digest
 
 from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.pagination import Memory
+from connectors.source.memory import Memory
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
@@ -31,7 +30,7 @@ MOST_EMPTY = 1_000
 
 @dataclass(slots=True)
 class Scan:
-    """A scan between two pages: all that the next page needs.
+    """A scan between two pages: all that the next page needs. The scans of an account share a `budget` of waits.
 
     Of the catalogue it has no `account`. `fresh` is its checkpoint before the first page, `checkpoint` that after the
     last one. It may stop at `known` posts, which the scan that the landing `fresh.known_seq` closed had seen.
@@ -46,6 +45,7 @@ class Scan:
     fresh: Checkpoint
     checkpoint: Checkpoint
     attempts: Attempts
+    budget: RateLimitBudget
     known: frozenset[str] = frozenset()
     had_cursor: bool = False
     may_repeat: bool = False
@@ -152,18 +152,6 @@ class Scan:
         return Outcome(
             self.partition, run_id, started_at=began, ended_at=at, pages=self.pages, items=self.items, **about
         )
-
-
-@dataclass(slots=True)
-class AccountScan:
-    """The scans of an account that are `left`. They share a wait `budget`.
-
-    `done` counts its outcomes by kind, and their pages.
-    """
-
-    budget: RateLimitBudget
-    left: list[Scan]
-    done: Counter[str] = field(default_factory=Counter)
 
 
 def describe_failure(failure: Failure) -> dict[str, Any]:

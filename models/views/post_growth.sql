@@ -11,6 +11,10 @@ WITH grown AS (
         c.account_id,
         c.media_id,
         c.metric,
+        m.ig_username,
+        m.published_at,
+        m.last_seen_at,
+        m.surface,
         min(c.observed_at) FILTER (c.value IS NOT NULL) AS first_observed_at,
         max(c.observed_at) FILTER (c.value IS NOT NULL) AS latest_observed_at,
         if(arg_max_null(c.value, c.observed_at) IS NULL, max(c.observed_at), NULL) AS vanished_at,
@@ -21,14 +25,14 @@ WITH grown AS (
     FROM media_metrics AS c
     JOIN media AS m USING (account_id, surface, media_id)
     WHERE c.surface = 'posts'
-    GROUP BY c.account_id, c.media_id, c.metric
+    GROUP BY c.account_id, c.media_id, c.metric, m.ig_username, m.published_at, m.last_seen_at, m.surface
     HAVING count(c.value) > 0
 )
 SELECT
     g.account_id,  -- The account's id.
-    m.ig_username,  -- Its name on the social network.
+    g.ig_username,  -- Its name on the social network.
     g.media_id,  -- The post's id, always text.
-    m.published_at,  -- When it was published, UTC.
+    g.published_at,  -- When it was published, UTC.
     g.metric,  -- What is counted: the name of a column of media, such as like_count.
     g.first_value,  -- The first count seen.
     g.first_observed_at,  -- When that was first seen, UTC.
@@ -37,14 +41,13 @@ SELECT
     g.vanished_at,  -- When a scan first saw the post without this count, UTC; NULL while it has one.
     g.latest_value - g.first_value AS gained,  -- From the first count to the last; below zero when it fell.
     (g.latest_value - g.first_value) * 86400 / nullif(
-        epoch(coalesce(g.vanished_at, m.last_seen_at)) - epoch(g.first_observed_at), 0
+        epoch(coalesce(g.vanished_at, g.last_seen_at)) - epoch(g.first_observed_at), 0
     ) AS gained_per_day,  -- gained per day of observation; NULL or 0 when seen only once.
     CASE
-        WHEN m.last_seen_at >= m.published_at + INTERVAL 24 HOURS THEN g.by_24h
+        WHEN g.last_seen_at >= g.published_at + INTERVAL 24 HOURS THEN g.by_24h
     END AS value_24h,  -- The count 24 hours after publication; NULL unless scans saw it before and after.
     CASE
-        WHEN m.last_seen_at >= m.published_at + INTERVAL 168 HOURS THEN g.by_7d
+        WHEN g.last_seen_at >= g.published_at + INTERVAL 168 HOURS THEN g.by_7d
     END AS value_7d,  -- The count 7 days after publication; NULL unless scans saw it before and after.
-    m.surface  -- posts: an item of another surface may have the same id.
+    g.surface  -- posts: an item of another surface may have the same id.
 FROM grown AS g
-JOIN media AS m ON m.surface = 'posts' AND m.account_id = g.account_id AND m.media_id = g.media_id

@@ -39,15 +39,7 @@ SELECT
     'totals' AS kind,
     'totals' AS state,
     TIMESTAMPTZ '1970-01-01 00:00:00+00' AS started_at,
-    sum(pages)::BIGINT AS pages,
-    sum(items)::BIGINT AS items,
-    sum(accounts_removed)::BIGINT AS accounts_removed,
-    sum(added)::BIGINT AS added,
-    sum(changed)::BIGINT AS changed,
-    sum(removed)::BIGINT AS removed,
-    sum(expired)::BIGINT AS expired,
-    sum(returned)::BIGINT AS returned,
-    sum(quarantined)::BIGINT AS quarantined,
+    sum(COLUMNS(* EXCLUDE (run_seq, run_id, missed)))::BIGINT,
     'Counts of all runs no longer listed.' AS detail,
     '' AS version
 FROM core.run_counts

@@ -49,7 +49,7 @@ def test_a_run_that_failed_as_a_whole_is_repeated_later(operator: Operator) -> N
 def test_if_nothing_can_be_read_only_so_many_scans_are_made_once_more(
     operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.engine.pages._MOST_REPEATED", 1)
+    monkeypatch.setattr("flows.engine.run._MOST_REPEATED", 1)
     busy = Action("raw", body=b"<!-- busy", headers={"Content-Type": "text/plain"})
     service = operator.connect(fault=lambda asked: busy if asked.number else None)
     operator.run("sync", "--surface", "posts", code=3)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.warehouse.maintenance.compact_file import rewrite_file
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -67,6 +68,11 @@ def _open(folder: Path) -> None:
         pass
 
 
+def _compact(folder: Path) -> None:
+    _merge(folder)
+    rewrite_file(folder / "warehouse.duckdb")
+
+
 def _lock(folder: Path) -> None:
     with pytest.raises(WarehouseUnusable), hold(folder / "w.duckdb", "a test", since="now", pause=lambda _: None):
         pass
@@ -78,6 +84,7 @@ def _lock(folder: Path) -> None:
         (".analytics.duckdb.next", _publish),
         (".analytics.duckdb.next.wal", _publish),
         ("raw/.next.parquet", _merge),
+        (".warehouse.duckdb.compacted", _compact),
         ("warehouse.duckdb", _open),
         ("w.duckdb.lock", _lock),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, part_path, read_parts
+from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, part_path
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from tests.warehouse.rig import Rig, item, opened
@@ -57,46 +57,6 @@ def test_a_kill_after_columns_of_each_pair_of_types_were_widened(tmp_path: Path,
         rig.seq = 3
         rig.full_scan(item("1", boolean_list=[2]))
         assert rig.values("boolean_list", "media", "media_id") == ["[1]", "[2]", "[1]"]
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from connectors.warehouse.merge import merge
-from tests.warehouse.rig import item, opened
-
-class Killing(dict):
-    def __getitem__(self, name):
-        if name == sys.argv[2]:
-            os._exit(9)
-        return super().__getitem__(name)
-
-with opened(Path(sys.argv[1])) as rig:
-    rig.full_scan(item("a", caption="A", like_count=1), item("b"))
-    merge._SQL = Killing(merge._SQL)
-    rig.full_scan(item("a", caption="B", like_count=2, new=[1]), item("c"))
-"""
-
-
-@pytest.mark.parametrize("statement", ["closing", "old_findings", "merged"])
-def test_a_kill_within_a_merge_leaves_what_was_there_and_a_part_that_is_deleted(tmp_path: Path, statement: str) -> None:
-    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), statement], check=False, cwd=Path.cwd())
-    assert process.returncode == 9
-    with opened(tmp_path) as rig:
-        assert rig.rows("merged_seq, raw_seq", "warehouse") == [(1, 1)]
-        assert rig.rows("media_id, caption, seen_seq") == [("a", "A", 1), ("b", "A caption", 1)]
-        assert part_numbers(tmp_path / "raw") == [1, 2]
-        [part] = find_unmerged_parts(tmp_path / "raw", merged_seq=1, raw_seq=1, inbox={2})
-        part.unlink()
-        rig.seq = 1
-        rig.full_scan(item("a", caption="B", like_count=2, new=[1]), item("c"))
-        assert rig.rows("media_id, caption, like_count, new") == [
-            ("a", "B", 2, "[1]"),
-            ("b", "A caption", None, None),
-            ("c", "A caption", None, None),
-        ]
-        rows = [row for part in read_parts(tmp_path / "raw", merged_seq=2) for row in part.to_pylist()]
-        assert [row["media_id"] for row in rows] == ["a", "b", "a", "c"]
 
 
 def test_a_part_that_is_newer_than_the_warehouse_is_refused_and_kept(rig: Rig) -> None:

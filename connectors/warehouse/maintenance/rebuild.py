@@ -150,8 +150,9 @@ def _read_again(
         paths.add(rows, items)
         registry = register(registry, fields_of(items, rows["seen_at"].to_pylist().__getitem__, registry, mapping), own)
         _stage(db, rows, items, item_columns(mapping, registry))
-    times = [row["seen_at"] for row in quarantine.rows]
-    registry = register(registry, fields_of(quarantine.items, times.__getitem__, registry, mapping), own)
+    rejected, quarantined = quarantine
+    fields = fields_of(quarantined, lambda n: rejected[n]["seen_at"], registry, mapping)
+    registry = register(registry, fields, own)
     columns = item_columns(mapping, registry)
     _add_columns(db, "temp.items", columns)
     if not force:

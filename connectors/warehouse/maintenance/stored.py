@@ -5,13 +5,12 @@ Rejected accounts are not read again, because every sync lists all accounts.
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.merge import merge_batch
-from connectors.warehouse.merge.reading import digest_rejected
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
@@ -25,8 +24,6 @@ _SQL = statements(__name__)
 
 # The records that are read at once: about 20 MB of them.
 _AT_ONCE = 20_000
-
-_UNREADABLE = pa.schema([("row", pa.int64()), ("digest", pa.uint64()), ("reason", pa.string())])
 
 
 def find_places(db: DuckDBPyConnection) -> int:
@@ -64,17 +61,14 @@ def read_stored(db: DuckDBPyConnection, raw: Path, mapping: Mapping) -> Iterator
         )
 
 
-class Quarantine(NamedTuple):
-    """The items in quarantine, in the order in which they were received: rows, and what can be read now, by number."""
-
-    rows: Sequence[dict[str, Any]]
-    items: Items
+Quarantine = tuple[Sequence[dict[str, Any]], Items]
+"""The items in quarantine, in the order in which they were received: rows, and what can be read now, by number."""
 
 
 def read_quarantine(db: DuckDBPyConnection, mapping: Mapping) -> Quarantine:
     """Return the items in quarantine. Raises duckdb.Error."""
     rows = db.execute(_SQL["quarantined"]).to_arrow_table().to_pylist()
-    return Quarantine(rows, read_items(((n, row["payload"]) for n, row in enumerate(rows)), mapping))
+    return rows, read_items(((n, row["payload"]) for n, row in enumerate(rows)), mapping)
 
 
 def import_quarantine(
@@ -86,12 +80,6 @@ def import_quarantine(
     last seen then.
     """
     rows, items = quarantine
-    unreadable = [
-        {"row": rows[n]["row"], "digest": digest_rejected(rows[n]["payload"], error, mapping), "reason": str(error)}
-        for n, error in items.rejected.items()
-    ]
-    db.register("unreadable", pa.Table.from_pylist(unreadable, _UNREADABLE))
-    db.execute(_SQL["digests"])
     if not items.read:
         return 0, 0
     readable = [{"row": rows[n]["row"], "media_id": item.media_id} for n, item in items.read.items()]

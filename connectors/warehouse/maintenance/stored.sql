@@ -30,10 +30,6 @@ FROM core.quarantine AS q LEFT JOIN core.run_counts AS c ON c.run_id = q.run_id
 WHERE q.resource = 'media' AND q.position IS NOT NULL
 ORDER BY q.seen_at, q.page, q.position
 
--- name: digests
--- Writes core.quarantine: the hash by which records that stay are recognized.
-UPDATE core.quarantine SET digest = r.digest, reason = r.reason FROM unreadable AS r WHERE quarantine.rowid = r.row
-
 -- name: outdated
 -- The records whose item was seen later. Writes nothing.
 SELECT r.row

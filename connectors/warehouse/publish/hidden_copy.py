@@ -4,18 +4,16 @@ Its tables have NULL, or a hash, in the place of what is hidden. Its views are t
 """
 
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
-from duckdb.func import PythonUDFType
-from duckdb.sqltypes import VARCHAR
 
 from connectors.warehouse.publish.contents import create_view
 from connectors.warehouse.publish.hide import NAME, OF_ACCOUNTS, Hiding
@@ -29,6 +27,9 @@ _SQL = statements(__name__)
 
 _DRAFT = "next_snapshot"
 
+# The rows that are hidden at once.
+_AT_ONCE = 20_000
+
 _TABLES = (
     "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE schema_name = 'core' AND NOT internal GROUP BY 1"
 )
@@ -40,21 +41,23 @@ def write_hidden(
     """Write the snapshot to a new file, with these views. Raises duckdb.Error."""
     [(source,)] = db.execute("SELECT current_database()").fetchall()
     tables = dict(db.execute(_TABLES).fetchall())
-    functions = {
-        "gh_hash": partial(hash_text, salt),
-        "gh_without": partial(_hide_in_text, hiding),
-        "gh_version": partial(_hide_in_version, hiding, salt),
+    lists = [each.column_name for each in registry.values() if each.resource == MEDIA and FieldType.LIST in each.kinds]
+    # DuckDB's functions in Python need numpy, which gramhouse does not.
+    of_json: Mapping[str, Mapping[str | None, Callable[[str], str]]] = {
+        "media": dict.fromkeys(lists, partial(_hide_in_text, hiding)),
+        "media_versions": {"content": partial(_hide_in_version, hiding, salt)},
     }
     db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (STORAGE_VERSION '{STORAGE}')")
     try:
-        for name, function in functions.items():
-            db.create_function(name, _of_column(function), [VARCHAR], VARCHAR, type=PythonUDFType.ARROW)
-        with transaction(db):
-            db.execute(f"CREATE SCHEMA {_DRAFT}.core")
-            for table, columns in tables.items():
-                rows = _select(table, columns, hiding, registry)
-                db.execute(f"CREATE TABLE {_DRAFT}.core.{quoted(table)} AS {rows}")
+        with closing(db.cursor()) as reader, transaction(db):
             db.execute(f"USE {_DRAFT}")
+            db.execute("CREATE SCHEMA core")
+            for table, columns in tables.items():
+                rows = reader.execute(_select(table, columns, hiding, salt)).to_arrow_reader(_AT_ONCE)
+                batches = (_replace_texts(batch, of_json.get(table, {})) for batch in rows)
+                db.register("hidden_rows", pa.RecordBatchReader.from_batches(rows.schema, batches))
+                db.execute(f"CREATE TABLE core.{quoted(table)} AS FROM hidden_rows")
+                db.unregister("hidden_rows")
             for view in views:
                 for statement in create_view(_describe(view, hiding)):
                     db.execute(statement)
@@ -62,20 +65,18 @@ def write_hidden(
     finally:
         db.execute(f"USE {source}")
         db.execute(f"DETACH {_DRAFT}")
-        for name in functions:
-            db.remove_function(name)
 
 
-def _of_column(function: Callable[[str], str]) -> Callable[..., Any]:
-    """Return the function for a column of texts."""
+def _replace_texts(batch: pa.RecordBatch, functions: Mapping[str | None, Callable[[str], str]]) -> pa.RecordBatch:
+    """Return the rows with the results of functions in the place of texts, by column."""
+    for place, name in enumerate(batch.schema.names):
+        if (function := functions.get(name)) is not None:
+            texts = [None if text is None else function(text) for text in batch[name].to_pylist()]
+            batch = batch.set_column(place, name, pa.array(texts, pa.string()))
+    return batch
 
-    def of_column(texts: pa.ChunkedArray) -> pa.Array:
-        return pa.array([None if text is None else function(text) for text in texts.to_pylist()], pa.string())
 
-    return of_column
-
-
-def _select(table: str, columns: Iterable[str], hiding: Hiding, registry: Registry) -> str:
+def _select(table: str, columns: Iterable[str], hiding: Hiding, salt: str) -> str:
     """Return the statement for the rows of a table without what is hidden."""
     hides_names = not hiding.hidden.keys().isdisjoint(OF_ACCOUNTS)
     if table not in _SQL or (table in ("runs", "run_warnings") and not hides_names):
@@ -86,11 +87,9 @@ def _select(table: str, columns: Iterable[str], hiding: Hiding, registry: Regist
         if name not in hiding.hidden:
             return quoted(column)
         # NULL of the column's type.
-        return f"gh_hash({quoted(column)})" if hiding.hidden[name] else f"if(false, {quoted(column)}, NULL)"
+        return hash_expression(column, salt) if hiding.hidden[name] else f"if(false, {quoted(column)}, NULL)"
 
-    lists = {each.column_name for each in registry.values() if each.resource == MEDIA and FieldType.LIST in each.kinds}
-    replaced = {name: f"gh_without({quoted(name)})" for name in columns if name in lists}
-    replaced |= {name: value(name, name) for name in columns if name in hiding.hidden}
+    replaced = {name: value(name, name) for name in columns if name in hiding.hidden}
     return _SQL[table].format(
         replaced="".join(f", {expression} AS {quoted(name)}" for name, expression in replaced.items()),
         gone=f"[{', '.join(['NULL', *map(literal, hiding.gone)])}]",
@@ -110,8 +109,15 @@ def _describe(view: View, hiding: Hiding) -> View:
     return replace(view, columns=columns, select=select)
 
 
+def hash_expression(column: str, salt: str) -> str:
+    """Return the expression for the salted hash of a column; in Python it is `hash_text`."""
+    # DuckDB's function for Unicode's composed form ends at a NUL.
+    parts = f"list_transform(string_split({quoted(column)}, chr(0)), lambda part: nfc_normalize(part))"
+    return f"left(sha256({literal(salt)} || array_to_string({parts}, chr(0))), 32)"
+
+
 def hash_text(salt: str, text: str) -> str:
-    """Return the salted hash of a text, which is the same in every Unicode form."""
+    """Return the salted hash of a text, as `hash_expression` computes it."""
     return sha256((salt + unicodedata.normalize("NFC", text)).encode()).hexdigest()[:32]
 
 

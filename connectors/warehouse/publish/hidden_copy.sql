@@ -6,10 +6,7 @@ SELECT * REPLACE (if(false, overflow, NULL) AS overflow, 0 AS content_hash, 0 AS
 FROM core.media
 
 -- name: media_versions
-SELECT * REPLACE (
-    list_filter(changed, lambda one: NOT list_contains({gone}, one)) AS changed, gh_version(content) AS content
-)
-FROM core.media_versions
+SELECT * REPLACE (list_filter(changed, lambda one: NOT list_contains({gone}, one)) AS changed) FROM core.media_versions
 
 -- name: media_counts
 FROM core.media_counts WHERE NOT list_contains({gone}, metric)

@@ -80,7 +80,7 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
         snapshot.parent.mkdir(parents=True, exist_ok=True)
         discard(draft)
         with transaction(db):
-            owner, mapping, registry, hiding = _prepare(db, snapshot, publication)
+            owner, mapping, registry, hiding = prepare(db, snapshot, publication)
             views = fill_views(mapping, registry)
             bring_state(db, state)
             _write_dues(db, publication)
@@ -103,21 +103,12 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
     return size
 
 
-def find_refusal(db: DuckDBPyConnection, snapshot: Path, publication: Publication) -> str | None:
-    """Return why `publish` would refuse: a line with the fix; None if it would not. The caller is in a transaction."""
-    try:
-        _prepare(db, snapshot, publication)
-    except WarehouseUnusable as error:
-        return str(error)
-    return None
-
-
-def _prepare(
+def prepare(
     db: DuckDBPyConnection, snapshot: Path, publication: Publication
 ) -> tuple[str, MediaMapping, Registry, Hiding | None]:
-    """Return the warehouse's id, the mapping in force, the registry, and what is hidden.
+    """Return the warehouse's id, the mapping in force, the registry, and what is hidden; in the open transaction.
 
-    Raises WarehouseUnusable.
+    Raises WarehouseUnusable, as `publish` would, if the snapshot must not be published.
     """
     row, registry = read_warehouse(db), read_registry(db)
     mapping = row.mapping or BUILT_IN

@@ -1,4 +1,4 @@
-"""File operations: durable writes, protection against links, and deletion of leftover files."""
+"""File operations: durable writes, and deletion of leftover files."""
 
 import os
 from collections.abc import Iterator
@@ -42,11 +42,6 @@ def replace_file(path: Path, data: bytes) -> None:
     sync(path.parent)
 
 
-def open_without_symlinks(path: str, flags: int) -> int:
-    """Open a file, as an `opener` for `open`; fail on symbolic links, which another user could point elsewhere."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
 def is_duckdb(file: Path) -> bool:
     """Return whether a file has the magic bytes of a DuckDB file. Raises OSError."""
     with file.open("rb") as opened:
@@ -71,12 +66,9 @@ def log_problem(snapshot: Path) -> str | None:
 
 def unreadable(snapshot: Path, why: str) -> str:
     """Return a message of one line, with the fix, for a snapshot that DuckDB cannot open; `why` is DuckDB's message."""
-    if snapshot.is_dir():
-        fix = "set GRAMHOUSE_SNAPSHOT to a file, not to a folder"
-    elif not os.access(snapshot, os.R_OK):
+    fix = "close any program that has it open for writing, or move it away; then `gramhouse publish`"
+    if not os.access(snapshot, os.R_OK):
         fix = f"make it readable (chmod a+r {snapshot})"
-    else:
-        fix = "close any program that has it open for writing, or move it away; then `gramhouse publish`"
     return f"{snapshot} cannot be read: {first_line(why)}. Fix: {fix}."
 
 

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from connectors.warehouse.storage.durable import open_without_symlinks
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line, hint_for
 from connectors.warehouse.storage.paths import real
 
@@ -23,6 +22,11 @@ def lock_path(warehouse: Path) -> Path:
     """Return the lock file's path, which is the same for a warehouse and a symbolic link to it."""
     path = real(warehouse)
     return path.with_name(path.name + ".lock")
+
+
+def _open_without_links(path: str, flags: int) -> int:
+    """Open a file that is truncated; fail on a symbolic link, which another user could point elsewhere."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _read(file: IO[str]) -> str:
@@ -51,8 +55,7 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
     with ExitStack() as opened:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # The file is truncated, so a symbolic link to another file must not be followed.
-            file = opened.enter_context(open(path, "a+", encoding="utf-8", opener=open_without_symlinks))
+            file = opened.enter_context(open(path, "a+", encoding="utf-8", opener=_open_without_links))
             tries = _TRIES
             while not (is_ours := _try_lock(file, fcntl.LOCK_EX)) and (tries := tries - 1):
                 pause(_PAUSE)

@@ -13,7 +13,7 @@ from rich.table import Table
 from connectors.buckets import BucketError
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.clock import find_ahead
-from connectors.warehouse.publish.publish import find_refusal
+from connectors.warehouse.publish.publish import prepare
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.connection import explained
@@ -163,8 +163,7 @@ def _warehouse(settings: Settings, now: datetime) -> _Results:
         service = state.read(read_service)
         if settings.base_url and (refusal := service_refusal(service, settings.base_url)):
             yield "bad", refusal
-        if refused := find_refusal(db, settings.snapshot_file(), publication(settings, at=now)):
-            yield "bad", f"its data cannot be published: {refused}"
+        prepare(db, settings.snapshot_file(), publication(settings, at=now))
         parts = find_parts(files.raw, merged_seq=read_warehouse(db).merged_seq)
     # Without the lock, because it takes long for a large store. Parts do not change.
     for part in parts:

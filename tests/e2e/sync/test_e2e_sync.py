@@ -35,6 +35,10 @@ def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, servi
     assert "nothing changed" in again.stdout
     assert operator.sync()["media"] == dict.fromkeys(report["media"], 0)
     assert_matches_api(shell.ask, service)
+    # Without the libraries that a process of the tests has.
+    shell.run("publish", GRAMHOUSE_HIDE="caption:hash,ig_username")
+    hidden = "SELECT DISTINCT length(caption), ig_username = account_id FROM media WHERE caption IS NOT NULL"
+    assert shell.ask(hidden) == [(32, True)]
 
 
 def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operator: Operator, service: Api) -> None:

@@ -1,29 +1,18 @@
 """The command `gramhouse quarantine`."""
 
 import json
-import logging
 import re
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from models.decoding import REASONS
 from models.partition import CATALOGUE
 from tests.filling import Scan, begin, land, opened
 from tests.operator import Cli
-from tests.warehouse.days import ANNA, POSTS, account
+from tests.warehouse.days import POSTS, account
 
-NO_ID = REASONS["no_id"]
-REASON = "id: String should match pattern"
-EVIL = "\x1b[31m[bold]\u202e\nx"
-
-
-@pytest.fixture(autouse=True)
-def _no_log_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A separate process would not have the log handlers that a test with Prefect has left."""
-    for name in (None, "connectors", "flows"):
-        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+EVIL = {"uuid": "a", "caption": "\x1b[31m[bold]\u202e\nx" + "y" * 1000}
 
 
 @pytest.fixture
@@ -34,53 +23,25 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.fixture
-def rejected(warehouse: Path, run_cli: Cli) -> Path:
-    """A warehouse with an account and three media items rejected, published."""
+def test_rejected_records_are_listed_until_they_have_an_id(warehouse: Path, run_cli: Cli) -> None:
     with opened(warehouse) as files:
         begin(files)
         land(files, Scan(CATALOGUE, "c", 0).page(account(), account("x")))
         scan = Scan(POSTS, "p", 1)
-        land(
-            files,
-            scan.page({"id": "1"}, last=False),
-            scan.page(post("a", EVIL + "y" * 1000), post("b"), {"caption": "no id"}),
-        )
-    assert run_cli("publish")[0] == 0
-    return warehouse
-
-
-def post(uuid: str, caption: str = "x") -> dict[str, str]:
-    return {"uuid": uuid, "caption": caption}
-
-
-def test_rejected_records_are_listed_with_their_requests_and_imported_once_they_have_an_id(
-    rejected: Path, run_cli: Cli
-) -> None:
+        land(files, scan.page({"id": "1"}, last=False), scan.page(EVIL, {"uuid": "b"}, {"caption": "no id"}))
+    run_cli("publish")
     code, out, err = run_cli("quarantine")
     assert (code, err, re.search("[\x1b\u202e]", out)) == (0, "", None)
     lines = out.splitlines()
-    assert lines[:2] == ["! 4 records rejected:", f"  3: {NO_ID}"]
-    assert lines[2].startswith(f"  1: {REASON}")
+    assert lines[:2] == ["! 4 records rejected:", f"  3: {REASONS['no_id']}"]
+    assert lines[2].startswith("  1: id: String should match pattern")
     assert lines[4].split() == ["seen_at", "ig_username", "correlation_id", "payload", "surface", "position"]
     assert lines[5].split()[:5] == ["2026-03-01", "03:02", "anna", "p-2", '{"uuid":']
     assert lines[8].startswith("2026-03-01 02:01               c-1")
-    rows = run_cli("quarantine", "--json").json()["records"]
-    assert len(rows) == 4
-    assert json.loads(rows[0].pop("payload")) == post("a", EVIL + "y" * 1000)
-    assert rows[0] == {
-        "reason": NO_ID, "resource": "media", "account_id": ANNA, "surface": "posts", "page": 2, "position": 0,
-        "run_id": "run-1", "correlation_id": "p-2", "seen_at": "2026-03-01T03:02:00+00:00",
-        "last_seen_at": "2026-03-01T03:02:00+00:00", "ig_username": "anna",
-    }  # fmt: skip
+    [first, *_] = run_cli("quarantine", "--json").json()["records"]
+    assert (json.loads(first["payload"]), first["position"], first["run_id"]) == (EVIL, 0, "run-1")
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/id", "/uuid"]\n', encoding="utf-8")
-    code, out, err = run_cli("rebuild")
-    assert (code, err, out.splitlines()[1:]) == (0, "", [
-        "Imported 2 records from quarantine.", "! 2 records in quarantine. List: `gramhouse quarantine`.",
-    ])  # fmt: skip
-    with duckdb.connect(str(rejected.with_name("s.duckdb")), read_only=True) as db:
-        rows = db.execute("SELECT media_id, ig_username FROM media ORDER BY 1").fetchall()
-    assert rows == [("1", "anna"), ("a", "anna"), ("b", "anna")]
+    assert "Quarantine: 2 imported, " in run_cli("rebuild").stdout
     assert run_cli("quarantine").stdout.startswith("! 2 records rejected")
 
 

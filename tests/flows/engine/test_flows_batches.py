@@ -3,8 +3,7 @@
 import pytest
 
 from flows.config.settings import Settings
-from flows.engine.batches import AccountBatcher, Batch
-from flows.engine.choosing import Choice
+from flows.engine.choosing import AccountBatcher, Batch, Choice
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
 from models.selection import ChosenAccount

@@ -1,8 +1,5 @@
 """Scans without an end: what is noticed, when, and what is remembered."""
 
-import pickle
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -13,7 +10,8 @@ import pytest
 
 from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import SKIP, ApiError
-from connectors.source.pagination import Memory
+from connectors.source.memory import Memory
+from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
 from flows.engine.scan import MOST_EMPTY, MOST_REPEATED, Scan
@@ -28,7 +26,7 @@ FRESH = Checkpoint(media("anna", "stories"), "scan", "run", START, START)
 
 
 def begin(cursor: str | None = None, **progress: Any) -> Scan:  # noqa: ANN401 - fields of a checkpoint
-    scan = Scan(ChosenAccount("anna"), FRESH, FRESH, Attempts(50))
+    scan = Scan(ChosenAccount("anna"), FRESH, FRESH, Attempts(50), RateLimitBudget("anna", 0.0))
     scan.continue_at(replace(FRESH, cursor=cursor, **progress))
     return scan
 
@@ -99,14 +97,6 @@ def test_a_scan_that_makes_progress_in_time_goes_on(ids: list[tuple[str, ...]]) 
     scan = begin(repeated_pages=MOST_REPEATED - 1)
     scan.seen.remember("1")
     assert follow(scan, [(None, ["1"])]) == (1, ""), "the last page may have nothing new"
-
-
-def test_another_process_continues_with_the_memory_of_a_scan() -> None:
-    """Its hashes of texts differ."""
-    imports = "import pickle, sys; from connectors.source.pagination import Memory; memory = Memory();"
-    script = f"{imports} memory.remember(chr(0xd800)); sys.stdout.buffer.write(pickle.dumps(memory))"
-    memory = pickle.loads(subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout)
-    assert not memory.remember("\ud800")
 
 
 def test_a_memory_is_bounded_and_holds_a_thousand_full_pages() -> None:

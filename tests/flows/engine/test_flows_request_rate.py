@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
+from connectors.source.endpoints import ApiRequest, account_scope
 from connectors.source.errors import ApiError
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import AT_FIRST, RequestRate
@@ -109,22 +109,22 @@ class Run:
         if self.own is not None:
             self._own[str(number)] = self.own()
         checkpoint = Checkpoint(media(str(number), "posts"), "", "", START, START)
-        scan = Scan(ChosenAccount(str(number)), checkpoint, checkpoint, Attempts(50))
-        budget = RateLimitBudget(scan.request.scope, math.inf)
+        budget = RateLimitBudget(account_scope(str(number)), math.inf)
+        scan = Scan(ChosenAccount(str(number)), checkpoint, checkpoint, Attempts(50), budget)
         for _ in range(self.pages):
-            while not await self._receive(scan, budget):
+            while not await self._receive(scan):
                 pass
 
-    async def _receive(self, scan: Scan, budget: RateLimitBudget) -> bool:
+    async def _receive(self, scan: Scan) -> bool:
         """Request a page once; return whether it came."""
-        await budget.wait(self._requests.clock, self._requests.sleep)
+        await self._requests.wait_for_scope(scan)
         try:
             async with self._requests.pages_ahead:
-                await self._requests.send(scan, budget)
+                await self._requests.send(scan)
                 if not self.lands:
                     await asyncio.Event().wait()
         except ApiError as error:
-            await self._requests.wait_after(error, scan, budget)
+            await self._requests.wait_after(error, scan)
             return False
         return True
 

@@ -16,7 +16,7 @@ from flows.config.settings import load
 from flows.reporting.findings import list_findings
 from flows.reporting.for_prefect import list_events, markdown
 from flows.reporting.message import to_document, to_message
-from flows.reporting.page.write import write_page
+from flows.reporting.page.page import write_page
 from flows.reporting.run_report import NO_DATA
 from flows.reporting.words import plain, span
 from models.findings import Severity

@@ -136,17 +136,6 @@ def test_if_it_fails_the_file_is_unchanged(
     assert [beside.name for beside in full.parent.iterdir()] == [full.name]
 
 
-def test_files_that_are_not_ours_are_kept(full: Path, tmp_path: Path) -> None:
-    spill, other = full.with_name(full.name + ".tmp"), tmp_path / "other.duckdb"
-    spill.mkdir()
-    for file in (spill / "notes.txt", other):
-        file.write_text("precious")
-    full.with_name(f".{full.name}.compacted").symlink_to(other)
-    rewrite_file(full)
-    assert [file.read_text() for file in (spill / "notes.txt", other)] == ["precious", "precious"]
-    assert {beside.name for beside in full.parent.iterdir()} == {full.name, spill.name}
-
-
 def test_no_other_program_can_write_meanwhile(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output: list[str] = []
     contents = module.read_contents

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from connectors.warehouse.queries.export import export
-from flows.reporting.page.write import write_page
+from flows.reporting.page.page import write_page
 from models.mapping import BUILT_IN, to_keys
 from models.partition import media
 from models.views import MEDIA, own_columns, views
-from tests.operator import run_here, use_empty_folder
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, account, ask, opened_days
 
 ROOT = Path(__file__).parents[3]
@@ -31,8 +30,6 @@ OTHERWISE = {
     "fields": ["*"], "published": ["*"], "changes": ["columns"], "item_events": ["changes"],
     "media_superseded": ["columns"], "media_history": ["columns"], "freshness": ["stale_for", "age_seconds"],
 }  # fmt: skip
-
-COMMANDS = (("changes", "--json"), ("accounts", "--json"), ("describe", "--json"), ("explain", "1", "--json"))
 
 
 def helper_names() -> list[str]:
@@ -84,16 +81,11 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 # Every second name, so that all fit in the columns of a table.
 @pytest.mark.parametrize(("first", "values"), [(0, ("a", "b")), (1, ("a", "b")), (0, ([1], [2, 3])), (1, ([1], [2]))])
 def test_fields_with_the_names_of_our_sql_change_nothing_else(
-    first: int, values: tuple[Any, Any], expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    first: int, values: tuple[Any, Any], expected: dict[str, Any], tmp_path: Path
 ) -> None:
     names = helper_names()[first::2]
     assert made(tmp_path, *(dict.fromkeys(names, value) for value in values)) == expected
     snapshot = tmp_path / "analytics.duckdb"
-    use_empty_folder(tmp_path, monkeypatch)
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(snapshot))
-    for command in COMMANDS:
-        code, _, error = run_here(*command)
-        assert (command, code, error) == (command, 0, "")
     columns = sorted({name for name, *_ in ask(snapshot, "DESCRIBE media")} & {*names} - own_columns(MEDIA))
     assert {*columns} >= {"day", "gh_row", "one"} & {*names}
     chosen = ", ".join(f'"{name}"' for name in columns)

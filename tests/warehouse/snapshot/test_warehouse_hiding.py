@@ -5,9 +5,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from connectors.warehouse.publish.hidden_copy import hash_expression, hash_text
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.reporting.page.write import write_page
+from flows.reporting.page.page import write_page
 from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.partition import media
 from models.runs import Outcome, OutcomeKind, RunState
@@ -186,3 +187,11 @@ def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(days: Days, s
     assert ask(snapshot, "SELECT strlen(views), views_2 FROM media ORDER BY ALL") == [
         (32, None), (None, None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "plain", "e\u0301", "\ufb01 \u212b", "it's \x00 \U0001f600"])
+def test_a_hash_is_the_same_in_columns_and_in_versions(text: str) -> None:
+    salt = "the 'salt'"
+    with duckdb.connect() as db:
+        found = db.execute(f"SELECT {hash_expression('it', salt)} FROM (SELECT ? AS it)", [text]).fetchall()
+    assert found == [(hash_text(salt, text),)]

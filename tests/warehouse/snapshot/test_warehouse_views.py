@@ -1,6 +1,5 @@
 """The views that are computed from others: a few rows in, and the rows out."""
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -446,24 +445,6 @@ def test_times_of_publication_count_until_24_hours_after_the_snapshot(db: DuckDB
 def test_a_hashtag_does_not_begin_within_a_word(db: DuckDBPyConnection, caption: str, tags: list[str]) -> None:
     fill(db, {"accounts": [account("anna")], "media": [item("anna", "1", ago(1), caption=caption)]})
     assert ask(db, "SELECT hashtag, posts FROM hashtags") == [(tag, 1) for tag in tags]
-
-
-def test_inferred_columns_do_not_shadow_names_in_views(db: DuckDBPyConnection) -> None:
-    # Inferred columns of media may have the same names as columns of views.
-    words = {word for view in VIEWS.values() for word in re.findall(r"(?:AS |^    )(\w+)\b", view.select, re.MULTILINE)}
-    for word in sorted(words - set(views()["media"].columns)):
-        db.execute(f"ALTER TABLE media ADD COLUMN \"{word.lower()}\" VARCHAR DEFAULT 'of an item'")
-    tables = {table for rows, _ in CASES.values() for table in rows}
-    for view, (rows, expected) in CASES.items():
-        fill(db, {table: rows.get(table, []) for table in tables})
-        assert ask(db, f"FROM {view}") == expected, view
-
-
-def test_columns_of_views_have_types_that_polars_and_others_read(snapshot: DuckDBPyConnection) -> None:
-    kinds = {kind for name in VIEWS for _, kind, *_ in snapshot.execute(f"DESCRIBE {name}").fetchall()}
-    assert kinds <= {
-        "VARCHAR", "BIGINT", "INTEGER", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP WITH TIME ZONE",
-    }  # fmt: skip
 
 
 def test_without_data_every_view_is_empty(db: DuckDBPyConnection) -> None:

@@ -109,21 +109,6 @@ def test_a_lock_is_no_text_and_needs_none(path: Path, monkeypatch: pytest.Monkey
     assert "No locks available. Fix: " in refused(path, WarehouseUnusable)
 
 
-def test_files_that_cannot_be_used_are_reported_and_not_changed(tmp_path: Path) -> None:
-    (tmp_path / "link.duckdb").symlink_to("link.duckdb")
-    assert "cannot be used" in refused(tmp_path / "link.duckdb", WarehouseUnusable)
-    text = tmp_path / "text.duckdb"
-    text.write_text("no database\n" * 1000)
-    message = refused(text, WarehouseUnusable)
-    assert message.startswith(f"{text} cannot be used: ")
-    assert message.endswith("Fix: set the path to another file, or restore a backup.")
-    assert text.read_text() == "no database\n" * 1000
-    assert holder(text) is None
-    message = refused(text / "w.duckdb", WarehouseUnusable)
-    assert message.startswith(f"cannot write in {text}: ")
-    assert "GRAMHOUSE_WAREHOUSE" in message
-
-
 SPACE = "No space left on device. Fix: free space on the disk and retry; landed pages are kept."
 CONFLICT = 'IO Error: Could not set lock on file "x"'
 

@@ -10,17 +10,13 @@ _REMEMBERED = 50_000
 
 @dataclass(slots=True)
 class Memory:
-    """Remembers the last 50,000 to 100,000 texts, as hashes in two sets, which limits the memory.
-
-    Another process can continue with it.
-    """
+    """Remembers the last 50,000 to 100,000 texts, as hashes in two sets, which limits the memory."""
 
     recent: set[int] = field(default_factory=set)
     older: set[int] = field(default_factory=set)
 
     def remember(self, text: str) -> bool:
         """Remember a text; return whether it is new."""
-        # Not `hash`, which differs between processes.
         digest = xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
         if digest in self.recent or digest in self.older:
             return False
