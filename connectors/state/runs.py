@@ -105,9 +105,10 @@ def add_failed_start(
 
 
 def last_command(connection: Connection) -> Row | None:
-    """Return the row of the last command; a start of a run that failed stays the last until a run begins."""
-    of_runs = _of.run_id.is_(None) & _of.kind.in_(RUN_KINDS)
-    found = connection.execute(select(runs).order_by(of_runs.desc(), _of.number.desc()).limit(1)).mappings().fetchone()
+    """Return the row of the last command since the last run; the start of a run that failed stays the last one."""
+    is_run = _of.kind.in_(RUN_KINDS)
+    query = select(runs).where(_of.run_id.is_(None)).order_by(is_run.desc(), _of.number.desc()).limit(1)
+    found = connection.execute(query).mappings().fetchone()
     return None if found is None else dict(found)
 
 

@@ -94,16 +94,15 @@ def current(settings: Settings, limit: int = LEAST) -> Current:
         with open_state_read_only(path) as state:
             if state is None:
                 return Current(writing=writing)
-            last, runs = state.read(last_command), state.read(read_runs, limit=max(limit, LEAST))
+            command, runs = state.read(last_command), state.read(read_runs, limit=max(limit, LEAST))
             is_erasing = OPERATION in state.read(read_operations)
             # A command that was refused because there was none has left an empty one.
             is_empty = state.read(read_identity).token == NEW
     except WarehouseUnusable as error:
         return Current(writing=writing, problem=str(error))
-    for row in (*runs, *([last] if last else [])):
+    for row in (*runs, *filter(None, [command])):
         is_writing = writing == UNKNOWN or f"(process {row['pid']}," in (writing or "")
         if row["state"] == RunState.RUNNING and not is_writing:
             row |= {"state": RunState.INTERRUPTED.value, "detail": KILLED}
-    command = last if last is not None and last["run_id"] is None else None
     problem = lost if is_empty and has_warehouse and writing is None else None
     return Current(runs, command, writing, problem, is_erasing)

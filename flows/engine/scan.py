@@ -9,7 +9,7 @@ from xxhash import xxh3_128_digest
 
 from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.pagination import Memory
+from connectors.source.memory import Memory
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts

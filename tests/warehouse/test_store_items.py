@@ -158,8 +158,8 @@ def test_a_merge_runs_no_statement_without_work(rig: Rig) -> None:
 
     scan = rig.scan()
     assert statements_of(scan.page(item("a", x=1), item("b"))) <= 6
-    assert statements_of(scan.page(item("c", x=1), item("d"))) <= 14
-    assert statements_of(scan.close(item("e"))) <= 20
+    assert statements_of(scan.page(item("c", x=1), item("d"))) <= 10
+    assert statements_of(scan.close(item("e"))) <= 15
 
 
 def test_unknown_fields_of_pages_without_items_are_registered(rig: Rig) -> None:

@@ -13,7 +13,7 @@ JOIN core.media AS m
 -- The registry of fields. Writes nothing.
 SELECT resource, path, kinds, is_count, first_seen_at, column_name, ordinal, last_type_change_at
 FROM core.fields
-ORDER BY resource, ordinal
+ORDER BY resource, ordinal, path
 
 -- name: columns
 -- The columns of core.media, and their types. Writes nothing.

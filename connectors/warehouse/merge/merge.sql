@@ -94,7 +94,9 @@ WHEN NOT MATCHED THEN INSERT BY NAME
 -- records, or found different ones with one id.
 CREATE OR REPLACE TEMP TABLE closing AS
 SELECT
-    e.* REPLACE (e.read_to::TIMESTAMPTZ AS read_to, e.order_broken_by::VARCHAR AS order_broken_by, e.lifetime::BIGINT AS lifetime),
+    e.* REPLACE (
+        e.read_to::TIMESTAMPTZ AS read_to, e.order_broken_by::VARCHAR AS order_broken_by, e.lifetime::BIGINT AS lifetime
+    ),
     w.complete_at, w.pages AS full_pages, w.items AS full_items, w.order_proofs AS proofs_before, w.item_order,
     w.order_broken_by AS broken_before, w.full_share AS share_before, w.removals_undecided_since AS undecided_before,
     f.scan_id IS NOT NULL AS is_blocked, NOT is_blocked AND NOT e.had_expired_token AS decides

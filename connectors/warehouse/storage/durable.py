@@ -66,12 +66,9 @@ def log_problem(snapshot: Path) -> str | None:
 
 def unreadable(snapshot: Path, why: str) -> str:
     """Return a message of one line, with the fix, for a snapshot that DuckDB cannot open; `why` is DuckDB's message."""
-    if snapshot.is_dir():
-        fix = "set GRAMHOUSE_SNAPSHOT to a file, not to a folder"
-    elif not os.access(snapshot, os.R_OK):
+    fix = "close any program that has it open for writing, or move it away; then `gramhouse publish`"
+    if not os.access(snapshot, os.R_OK):
         fix = f"make it readable (chmod a+r {snapshot})"
-    else:
-        fix = "close any program that has it open for writing, or move it away; then `gramhouse publish`"
     return f"{snapshot} cannot be read: {first_line(why)}. Fix: {fix}."
 
 

@@ -1,7 +1,6 @@
 """`gramhouse publish`, `gramhouse rebuild`, `gramhouse compact` and `gramhouse forget`."""
 
 import asyncio
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,11 +10,10 @@ from humanize import naturalsize
 from rich.console import RenderableType
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, Answer, ask, clean, failure, row
+from flows.cli.output.terminal import DONE, Answer, clean, row
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.progress import notices
 from flows.reporting.words import count
 
 if TYPE_CHECKING:
@@ -57,10 +55,8 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, log_for
     settings = load(warehouse=warehouse)
     before, after, raw = asyncio.run(compact_now(settings))
     lines = [f"Compacted {clean(settings.warehouse)}: {naturalsize(before)} before, {naturalsize(after)} now."]
-    if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
-        deleted = f", {count(raw.rows_deleted, 'row')} deleted" if raw.rows_deleted else ""
-        now = f"{count(raw.parts_after, 'part')} now ({naturalsize(raw.bytes_after)})"
-        lines.append(f"Raw store: {raw.parts_before:,} before, {now}{deleted}.")
+    parts = f"{count(raw.parts_before, 'part')} before, {raw.parts_after:,} now ({naturalsize(raw.bytes_after)})"
+    lines.append(f"Raw store: {parts}; {count(raw.rows_deleted, 'row')} deleted.")
     document = {"warehouse": str(settings.warehouse), "bytes_before": before, "bytes_after": after}
     return Answer({**document, "raw": asdict(raw)}, lines)
 
@@ -87,18 +83,15 @@ def rebuild(
         return Answer({"items": paths.items, "paths": paths.counts}, _paths(settings, paths))
     done, size = asyncio.run(rebuild_now(settings, force=force))
     records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
-    imported, outdated, left = (count(each, "record") for each in records.values())
     items, columns = count(done.paths.items, "item"), count(done.columns, "column")
     lines = [
         f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).",
         *_paths(settings, done.paths),
-        done.imported and f"Imported {imported} from quarantine.",
-        done.outdated and f"Deleted {outdated} from quarantine: newer versions of these items are stored.",
-        done.quarantined and f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.",
+        f"Quarantine: {done.imported:,} imported, {done.outdated:,} deleted as outdated, {done.quarantined:,} left.",
     ]
     document = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts, **records}
     document |= {"snapshot": settings.snapshot, "snapshot_bytes": size}
-    return Answer(document, map(str, filter(None, lines)))
+    return Answer(document, lines)
 
 
 def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
@@ -107,22 +100,11 @@ def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
     return map(clean, explain_paths(settings.media_mapping(), paths))
 
 
-def _confirm(settings: Settings, account: str) -> str | None:
-    """Ask on the terminal whether to erase an account; return its id, or None if the answer is no."""
-    from flows.engine.upkeep import find_now
-
-    if not sys.stdin.isatty():
-        raise SettingsError("Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes.")
-    found, items = asyncio.run(find_now(settings, account))
-    what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
-    return found.account_id if ask(f"Erase {what} everywhere? This cannot be undone.") else None
-
-
 def forget(
     account: Annotated[str, Parameter(metavar="ACCOUNT", help="Id, name or public id of an account.")],
     /,
     *,
-    yes: Annotated[bool, Parameter(help="Do not ask for confirmation.")] = False,
+    yes: Annotated[bool, Parameter(help="Erase it; without this, only say what would be erased.")] = False,
     undo: Annotated[
         bool, Parameter(help="Let syncs import a forgotten account (its id) again; restores no data.")
     ] = False,
@@ -133,15 +115,15 @@ def forget(
 ) -> Answer:
     """Erase an account everywhere; syncs do not import it again.
 
-    Rewrites the warehouse, raw store, state, snapshot, report and bucket, and ends with a receipt: what was removed,
-    and what it does not reach. If it is interrupted, run it again. It needs disk space for a second copy of the
-    warehouse file.
+    Without --yes it says what would be erased, and exits with 2. It writes warehouse, raw store, state, snapshot,
+    report and bucket again, and ends with a receipt: what was removed, and what it does not reach. If it is
+    interrupted, run it again. It needs disk space for a second copy of the warehouse file.
 
-    Exit codes: 0 erased, 1 failed or not confirmed, 2 wrong usage or no such account, 3 erased, but not published, 4
+    Exit codes: 0 erased, 1 failed, 2 wrong usage or no such account, 3 erased, but not published, 4
     the warehouse is held by another process.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
-    from flows.engine.upkeep import NOT_REACHED, forget_now, undo_now
+    from flows.engine.upkeep import NOT_REACHED, find_now, forget_now, undo_now
 
     if undo:
         if not asyncio.run(undo_now(settings, account)):
@@ -150,10 +132,11 @@ def forget(
             )
         again = f"{DONE} Syncs import account {clean(account.lower())} again."
         return Answer({"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}, [again])
-    if (confirmed := account if yes else _confirm(settings, account)) is None:
-        notices.error("Nothing was erased.")
-        return failure(ExitCode.FAILED, "Nothing was erased.")
-    receipt = asyncio.run(forget_now(settings, confirmed))
+    if not yes:
+        found, items = asyncio.run(find_now(settings, account))
+        what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
+        raise SettingsError(f"{what} would be erased everywhere, which cannot be undone. Fix: add --yes.")
+    receipt = asyncio.run(forget_now(settings, account))
     document = {
         "account_ids": [each.account_id for each in receipt.erased.accounts],
         "removed": receipt.erased.removed,
@@ -166,11 +149,14 @@ def forget(
 
 
 def _describe_receipt(done: Mapping[str, Any]) -> Iterator[RenderableType]:
-    rows = ", ".join(f"{clean(name)} {number:,}" for name, number in done["removed"].items())
-    yield f"{DONE} Erased account {', '.join(done['account_ids'])}. Rows: {rows or 'none'}."
-    yield row(" ", f"Written again: {', '.join(map(clean, done['rewritten']))}.")
-    if done["removed_files"]:
-        yield row(" ", f"Deleted: {', '.join(map(clean, done['removed_files']))}.")
-    yield row(" ", f"Not looked into: {'; '.join(done['not_reached'])}.")
-    for each in done["account_ids"]:
-        yield row(" ", f"Syncs skip it. To let them import it again: gramhouse forget {each} --undo")
+    yield f"{DONE} Erased. Syncs skip it; `--undo`, with its id, lets them import it again."
+    removed = [f"{name} {number:,}" for name, number in done["removed"].items()]
+    for title, texts in (
+        ("account", done["account_ids"]),
+        ("rows", removed),
+        ("written again", done["rewritten"]),
+        ("deleted", done["removed_files"]),
+        ("not looked into", done["not_reached"]),
+    ):
+        if texts:
+            yield row(f"  [dim]{title:<15}[/]", clean("; ".join(texts)))

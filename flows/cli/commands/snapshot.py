@@ -162,21 +162,11 @@ def report(
     from flows.reporting.page.page import write_page
 
     path = settings.report_file() if file is None else to_path("FILE", file)
-    written = write_page(
-        current_snapshot(settings),
-        path,
-        account or (),
-        surfaces=in_order(surface or []),
-        weeks=weeks,
-    )
+    surfaces = in_order(surface or [])
+    written = write_page(current_snapshot(settings), path, account or (), surfaces=surfaces, weeks=weeks)
     size = len(written.html.encode())
-    document = {
-        "report": str(path),
-        "report_bytes": size,
-        "published_at": written.published_at,
-        "action_required": written.attention,
-        "exit_code": 0,
-    }
+    document = {"report": str(path), "report_bytes": size, "published_at": written.published_at}
+    document |= {"action_required": written.attention, "exit_code": 0}
     needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
     made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
     line = f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"

@@ -50,12 +50,9 @@ def _column(column: Record, relation: Relation) -> dict[str, Any]:
 
 def _table(table: Record, columns: Sequence[Record]) -> dict[str, Any]:
     relation = _relation(table["name"], columns)
-    joins = [{"table": join.table, "columns": list(join.columns), "every_row": join.always} for join in relation.joins]
-    config: dict[str, Any] = {"meta": {"kind": table["kind"], "key": list(relation.key), "joins": joins}}
-    described = {"name": table["name"], "description": _plain(table["comment"]), "config": config}
-    if tests := list(_table_tests(relation)):
-        described["data_tests"] = tests
-    return described | {"columns": [_column(each, relation) for each in columns]}
+    described = {"name": table["name"], "description": _plain(table["comment"])}
+    tests = list(_table_tests(relation))
+    return described | {"data_tests": tests, "columns": [_column(each, relation) for each in columns]}
 
 
 def _relation(name: str, columns: Sequence[Record]) -> Relation:
@@ -78,7 +75,7 @@ def sources(tables: Sequence[Record], columns: Mapping[str, Sequence[Record]], s
     hours = max(1, round((stale_after or _STALE_AFTER) / 3600))
     freshness = {"loaded_at_field": "snapshot_at", "freshness": {"warn_after": {"count": hours, "period": "hour"}}}
     if "published" in described:
-        described["published"]["config"] |= freshness
+        described["published"]["config"] = freshness
     source = {
         "name": SOURCE,
         "description": "Snapshot by gramhouse: social-media accounts and their media, from a REST API.",

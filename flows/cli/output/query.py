@@ -97,15 +97,13 @@ def _to_box(stream: Stream) -> Iterator[RenderableType]:
 
 
 def _to_lines(stream: Stream) -> Iterator[RenderableType]:
-    """Yield a line for each value, and an empty one between rows."""
-    names, between = [clean(name) for name in stream.columns], False
+    """Yield a line for each value, and an empty one after each row."""
+    names = [clean(name) for name in stream.columns]
     wide = max(map(len, names))
     for values in chain.from_iterable(stream.batches):
-        if between:
-            yield Text()
-        between = True
         for name, value in zip(names, values, strict=True):
             yield row(f"[bold]{name:<{wide}}[/]", "[dim]NULL[/]" if value is None else clean(value))
+        yield ""
 
 
 def _to_csv(stream: Stream) -> Iterator[str]:

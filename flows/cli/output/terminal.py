@@ -137,13 +137,3 @@ def row(*cells: str) -> Table:
 def finding_line(finding: Finding) -> Table:
     """Return a finding behind its mark: the cause, then the fix."""
     return row(_MARKS[finding.severity], clean(finding.sentence()))
-
-
-def ask(question: str) -> bool:
-    """Ask a question on the terminal; return whether the answer is yes. Without standard input it is no."""
-    notices.warning(f"{question} [y/N]")
-    try:
-        return input().strip().lower() in {"y", "yes"}
-    except EOFError:
-        # Standard input is closed, as under cron.
-        return False

@@ -22,24 +22,17 @@ HUGE = "1" + "0" * 20
 # What cannot be used, and a part of the line that refuses it.
 REFUSED: dict[tuple[str, ...], str] = {
     ("nonsense",): "nonsense",
-    ("sync", "extra"): "extra",
     ("query",): "SQL requires an argument",
     ("query", "SELECT 1", "--format", "xml"): "xml",
     ("query", "SELECT '\udcff'"): "",
     ("status", "--format", "openmetrics", "--json"): "--json",
     ("sandbox", "--port", "-1"): "--port",
     ("runs", "--last", HUGE): "--last",
-    ("quarantine", "--limit", HUGE): "--limit",
-    ("report", "--weeks", HUGE): "--weeks",
-    ("up", "--port", HUGE): "--port",
     ("export", "~nosuchuser/export"): "~nosuchuser",
     ("export", "s3://bucket/out"): "not a local path (got 's3://bucket/out')",
-    ("export", "file:///tmp/out"): "not a local path (got 'file:///tmp/out')",
-    ("demo", "--folder", "~nosuchuser/demo"): "~nosuchuser",
     ("demo", "--folder", "s3://bucket/demo"): "not a local path (got 's3://bucket/demo')",
     ("sync",): "GRAMHOUSE_BASE_URL",
     ("sync", "--busy-wait", "-1"): "--busy-wait",
-    ("sync", "--max-requests", f"-{HUGE}"): "--max-requests",
     ("sync", "--page-size", "0"): "--page-size: it must be greater than or equal to 1. Fix: ",
     ("sync", "--base-url", "http://example.com"): "Fix: use https.",
     ("sync", "--surface", "reels"): "--surface: it must be 'stories' or 'posts'. Fix: ",
@@ -47,13 +40,10 @@ REFUSED: dict[tuple[str, ...], str] = {
     ("sync", "--warehouse", "\udcff"): "UTF-8",
     ("sync", "--warehouse", "~nosuchuser/w.duckdb"): "~nosuchuser",
     ("sync", "--warehouse", ":memory:"): "(got ':memory:')",
-    ("sync", "--warehouse", "information_schema.duckdb"): "(got 'information_schema.duckdb')",
-    ("sync", "--warehouse", "why?/w.duckdb"): "(got 'why?/w.duckdb')",
     ("sync", "--snapshot", "why?.duckdb"): "--snapshot: paths with a question mark",
     ("backfill",): "Nothing is selected. Fix: use --account",
     ("backfill", "--expired-since", "1772323200"): "--expired-since '1772323200' is not a time. Fix: use 2d,",
     ("backfill", "--account"): "requires an argument. Fix: see `gramhouse backfill --help`.",
-    ("backfill", "--account", "\udcff"): "UTF-8",
     ("backfill", "--all", "--reason", "x" * 501): "--reason",
 }
 
@@ -156,19 +146,6 @@ def test_a_missing_or_unrelated_snapshot_is_reported_in_one_line(run_cli: Cli, c
     duckdb.connect("other.duckdb").close()
     code, out, err = run_cli(*command)
     assert (code, out, len(err.splitlines()), why in err) == (1, "", 1, True)
-
-
-@pytest.mark.usefixtures("service")
-def test_the_doctor_finds_times_of_the_future_and_moves_them_back(run_cli: Cli) -> None:
-    assert run_cli("sync")[0] == 0
-    with duckdb.connect("data/warehouse.duckdb") as db:
-        db.execute("UPDATE core.closed_scans SET complete_at = complete_at + INTERVAL 400 DAYS WHERE surface = 'posts'")
-    found = run_cli("doctor")
-    assert (found.code, "4 times stored in data/warehouse.duckdb lie in the future" in found.text) == (1, True)
-    assert "Fix: check this machine's clock, then run `gramhouse doctor --repair`" in found.text
-    found = run_cli("doctor", "--repair")
-    assert (found.code, "moved back 4 times in the future, up to " in found.text) == (0, True)
-    assert "nothing to repair" in run_cli("doctor", "--repair")[1]
 
 
 @pytest.mark.usefixtures("service")

@@ -41,7 +41,7 @@ def test_rejected_records_are_listed_until_they_have_an_id(warehouse: Path, run_
     [first, *_] = run_cli("quarantine", "--json").json()["records"]
     assert (json.loads(first["payload"]), first["position"], first["run_id"]) == (EVIL, 0, "run-1")
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/id", "/uuid"]\n', encoding="utf-8")
-    assert "Imported 2 records from quarantine." in run_cli("rebuild").stdout
+    assert "Quarantine: 2 imported, " in run_cli("rebuild").stdout
     assert run_cli("quarantine").stdout.startswith("! 2 records rejected")
 
 

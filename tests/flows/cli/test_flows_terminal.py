@@ -91,7 +91,7 @@ def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(
     [
         ("markdown", "| a | b |\n| ---: | --- |\n| 1 | x\\|y |\n| 2 |  |\n"),
         ("jsonl", '{"a":1,"b":"x|y"}\n{"a":2,"b":null}\n'),
-        ("line", "a 1\nb x|y\n\na 2\nb NULL\n"),
+        ("line", "a 1\nb x|y\n\na 2\nb NULL\n\n"),
         ("csv", "a,b\n1,x|y\n2,\n"),
         ("json", '{"columns": ["a","b"], "rows": [{"a":1,"b":"x|y"}, {"a":2,"b":null}], "exit_code": 0}\n'),
     ],

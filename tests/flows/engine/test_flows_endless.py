@@ -10,7 +10,7 @@ import pytest
 
 from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import SKIP, ApiError
-from connectors.source.pagination import Memory
+from connectors.source.memory import Memory
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
