@@ -85,7 +85,7 @@ def make_page(
         findings=found,
         published=reader.published,
         release=release(),
-        runs=_to_rows(data["last_runs"]),
+        runs=_to_rows(rows.pop("last_runs")),
         several=several,
         style=Markup(style),  # noqa: S704
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
