@@ -15,8 +15,8 @@ from pydantic import SecretStr
 from connectors.source.base_url import check_api_key, check_base_url
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import ApiError
+from connectors.source.memory import Memory
 from connectors.source.network import Network
-from connectors.source.pagination import Memory
 from connectors.source.responses import Response, read_correlation_id, read_response
 from connectors.source.transport import BodyTooLarge, explain, open_transport
 from models import release

@@ -9,15 +9,14 @@ from xxhash import xxh3_128_digest
 
 from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.pagination import Memory
+from connectors.source.memory import Memory
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
 from flows.reporting.words import join
 from models.api import Page
 from models.checkpoint import Checkpoint, Post, ScanState
-from models.feeds import FEEDS
-from models.partition import Partition
+from models.partition import FEEDS, Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind
 from models.selection import ChosenAccount
 

@@ -57,11 +57,19 @@ async def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequen
         text = f"Nothing was scanned: the token of {which}"
         fix = "the owner must renew it first, or set GRAMHOUSE_SCAN_EXPIRED=true"
         found.append(Finding("nothing_scanned", Severity.ACTION, text, fix, count=run.batcher.listed))
-    found += _missing_items(removals, await warehouse.read(read_names, removals.accounts_with_too_many))
-    for kind, names in (await warehouse.read(read_scan_findings)).items():
+    names = await warehouse.read(read_names, removals.accounts_with_too_many)
+    if removals.too_many_items or names:
+        of = f" ({several(names)})" if names else ""
+        text = (
+            f"{count(removals.missing_items, 'media item')} missing from the lists of their accounts{of}, and not"
+            " marked as removed yet: so many are only marked as removed by a person"
+        )
+        fix = f"check that the service shows them; {_RELEASE}"
+        found.append(Finding("items_missing", Severity.ACTION, text, fix, count=removals.missing_items))
+    for kind, accounts in (await warehouse.read(read_scan_findings)).items():
         code, text, fix = _CONTRADICTIONS[kind]
-        what = f"{count(len(names), 'account')} ({several(names)})"
-        found.append(Finding(code, Severity.ACTION, text.format(what=what), fix, count=len(names)))
+        what = f"{count(len(accounts), 'account')} ({several(accounts)})"
+        found.append(Finding(code, Severity.ACTION, text.format(what=what), fix, count=len(accounts)))
     if lost := await warehouse.read(count_unread_values, warehouse.files.mapping):
         named = ", ".join(f"{name} ({items:,})" for name, items in sorted(lost.items(), key=lambda each: -each[1]))
         text = f"Values of media items that could not be converted to their column's type and are NULL: {named}"
@@ -105,18 +113,6 @@ def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[Fi
     severity = Severity.ACTION if is_serious else Severity.WARNING
     fix = f"check which accounts the API key can access, and the address; {_RELEASE}"
     yield Finding(ACCOUNTS_MISSING, severity, text, fix, count=found.missing)
-
-
-def _missing_items(removals: Removals, names: Sequence[str]) -> Iterator[Finding]:
-    """Yield a warning if so many items are missing that a run does not remove them by itself."""
-    if removals.too_many_items or names:
-        of = f" ({several(names)})" if names else ""
-        text = (
-            f"{count(removals.missing_items, 'media item')} missing from the lists of their accounts{of}, and not"
-            " marked as removed yet: so many are only marked as removed by a person"
-        )
-        fix = f"check that the service shows them; {_RELEASE}"
-        yield Finding("items_missing", Severity.ACTION, text, fix, count=removals.missing_items)
 
 
 async def _changed_by_one_field(run: Run) -> Sequence[Finding]:

@@ -12,7 +12,7 @@ from models.partition import Partition, media
 
 _SQL = statements(__name__)
 
-# The most items that a scan remembers (connectors/source/pagination.py).
+# The most items that a scan remembers (connectors/source/memory.py).
 _MOST_SEEN = 100_000
 
 # The most known items of a feed that a scan receives: enough to recognize where they begin.

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import SKIP, ApiError
-from connectors.source.pagination import Memory
+from connectors.source.memory import Memory
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
 from connectors.source.retry import Attempts
@@ -36,7 +36,7 @@ def follow(scan: Scan, pages: Iterable[Listed]) -> tuple[int, str]:
     number = 0
     for number, (cursor, ids) in enumerate(pages):
         try:
-            page = Page(b"", [each.encode() for each in ids], cursor, frozenset())
+            page = Page([each.encode() for each in ids], cursor, frozenset())
             posts = [Post(each, None) for each in ids]
             scan.follow(Response(ACCOUNTS, page, "C"), posts, lookback=timedelta(), at=START)
         except ApiError as error:
