@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from email.utils import parsedate_to_datetime
 from itertools import chain
 from typing import Any
 
@@ -79,10 +80,17 @@ def _check_depth(record: dict[str, Any]) -> None:
 FIRST, LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 29, 23, 59, 59, 999_999, tzinfo=UTC)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OFFSET = r"[+-](?:[01]\d|2[0-3])"
 _ISO_8601 = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d)(?:[Tt ](?P<time>(?:[01]\d|2[0-3]):\d\d(?::\d\d(?:[.,]\d{1,9})?)?)"
-    r"(?P<zone> ?(?:[Zz]|UTC|GMT|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?))?)?",
+    r"\d{4}(-)?\d\d(?(1)-)\d\d(?:[Tt ](?:[01]\d|2[0-3])(?(1):)\d\d(?:(?(1):)\d\d(?:[.,]\d{1,9})?)?"
+    rf"(?P<zone> ?(?:[Zz]|UTC|GMT|{_OFFSET}(?::?[0-5]\d)?))?)?",
     re.ASCII,
+)
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_RFC_2822 = re.compile(
+    rf"(?:(?P<weekday>{'|'.join(_WEEKDAYS)}), *)?\d\d? +(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+    rf" +[1-9]\d{{3}} +\d\d:\d\d(?::\d\d)? +(?:UTC?|GMT|Z|{_OFFSET}[0-5]\d)",
+    re.ASCII | re.IGNORECASE,
 )
 
 # They are listed, because `fromisoformat` accepts +03:60.
@@ -110,10 +118,16 @@ def time_of(value: object) -> datetime | None:
 
 def _read_time(text: str) -> datetime | None:
     """Return the time in a text, if any. Raises ValueError or OverflowError for a time that does not exist."""
+    found = None
     if match := _ISO_8601.fullmatch(text):
-        zone = (match["zone"] or "Z").strip()
-        zone = zone if zone[0] in "+-" else "Z"
-        return datetime.fromisoformat(f"{match['date']}T{match['time'] or '00:00'}{zone}").astimezone(UTC)
+        zone = match["zone"] or ""
+        found = datetime.fromisoformat(text.removesuffix(zone) + ("Z" if zone.strip().isalpha() else zone.strip()))
+    elif match := _RFC_2822.fullmatch(text):
+        found = parsedate_to_datetime(text)
+        if match["weekday"] and match["weekday"].lower() != _WEEKDAYS[found.weekday()]:
+            return None
+    if found is not None:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     if (match := _SINCE_1970.fullmatch(text)) and (decimals := _DECIMALS.get(len(match[1]))) is not None:
         fraction = (match[2] or "").ljust(decimals, "0")[:decimals] or "0"
         return _EPOCH + timedelta(microseconds=int(match[1]) * 10**decimals + int(fraction))
