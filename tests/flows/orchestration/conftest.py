@@ -6,14 +6,13 @@ from prefect.events.worker import EventsWorker
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_LOGGING_LEVEL, temporary_settings
 
 
-@pytest.fixture(scope="session", autouse=True)
-def left_open(request: pytest.FixtureRequest) -> None:
-    """Ignore warnings about open connections from here on: Prefect's clients leave theirs to the garbage collector.
+def pytest_collection_modifyitems(config: pytest.Config) -> None:
+    """Ignore warnings about open connections: Prefect's clients leave theirs to the garbage collector.
 
     It may find them during any later test of this process.
     """
     for kind in ("unclosed:ResourceWarning", ":pytest.PytestUnraisableExceptionWarning"):
-        request.config.addinivalue_line("filterwarnings", f"ignore:{kind}")
+        config.addinivalue_line("filterwarnings", f"ignore:{kind}")
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """A rebuild reads everything again with another mapping, and imports what it can read of the quarantine."""
 
 import json
+import shutil
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,8 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.item import CONTENT_RULE
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from tests import filling
-from tests.warehouse.rig import POSTS, STORIES, Record, Rig, contents, item
+from tests.warehouse.rig import POSTS, STORIES, Record, Rig, contents, item, opened
+from tests.warehouse.test_store_kills import VALUES
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
 KEPT = replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "kept"))
@@ -198,3 +201,29 @@ def test_after_another_mapping_of_times_the_next_scans_are_full(rig: Rig) -> Non
     assert rig.rows("item_order, order_proofs", "closed_scans") == [("newest_first", 0)]
     again(rig, WITH_UUID, force=True)
     assert rig.rows("item_order, order_proofs > 0", "closed_scans") == [(None, True)]
+
+
+NAMES = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("integer_text", Reading.TEXT, ("/who/name",))))
+
+
+@pytest.mark.parametrize("mapping", [BUILT_IN, NAMES], ids=["the same", "another"])
+def test_the_file_reopens_after_a_kill_following_a_rebuild(tmp_path: Path, mapping: Mapping) -> None:
+    """The registry forgets half of the types of each field before, so that columns change their types."""
+    pairs = {f"{one}_{other}": (VALUES[one], VALUES[other]) for one, other in permutations(VALUES, 2)}
+    with opened(tmp_path) as rig:
+        for n in range(2):
+            rig.full_scan(item("1", who={"name": "a"}, **{name: pair[n] for name, pair in pairs.items()}), item("2"))
+        rig.db.execute("UPDATE core.fields SET kinds = kinds[:1]")
+        rig.db.execute("CHECKPOINT")
+        again(rig, mapping)
+        killed = tmp_path / "killed"
+        killed.mkdir()
+        for path in tmp_path.glob("warehouse.duckdb*"):
+            shutil.copy(path, killed)
+        assert (killed / "warehouse.duckdb.wal").exists()
+        left = everything(rig)
+    with opened(killed) as rig:
+        assert everything(rig) == left
+        rig.seq, rig.folder, rig.mapping = 9, killed, mapping
+        rig.full_scan(item("1", who={"name": "b"}), item("3", integer_text="c"))
+        assert len(Rig.values(rig, "media_id")) == 3
