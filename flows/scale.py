@@ -140,9 +140,8 @@ class Workers:
         future = self._client.submit(pickle.loads, call, pure=False)
         result = asyncio.ensure_future(future.result())
         try:
-            while not result.done():
+            while not (await asyncio.wait((result,), timeout=NO_WORKERS))[0]:
                 await self._client.wait_for_workers(1, timeout=NO_WORKERS)
-                await asyncio.wait((result,), timeout=NO_WORKERS)
             return await result  # type: ignore[no-any-return]
         except SettingsError:
             raise

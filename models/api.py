@@ -2,24 +2,31 @@
 
 Parsing is strict where the contract specifies something and tolerant elsewhere: a malformed account or an unknown field
 never causes the whole page to be rejected, and the shape of a media page, which is not published, is found out.
+
+Bytes that are not UTF-8, and halves of characters (escapes of unpaired surrogates), are U+FFFD once a page is received.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
-from models.decoding import LOST, Unreadable, elements, members, read_object
 from models.mapping import to_keys
 from models.text import one_line
+from models.values import LOST, UNREADABLE
 
 MAX_ACCOUNTS = 50
 MAX_CURSOR = 1024
 UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+
+
+class Unreadable(ValueError):  # noqa: N818 - named after the condition
+    """A text is not JSON, or not a valid page. The message is one line and quotes nothing from the text."""
 
 
 class Account(BaseModel):
@@ -62,17 +69,23 @@ class CursorFault:
 class Page:
     """One page of the account list (API 4.1), with its accounts, or of the media list (API 4.2).
 
-    `received` are its bytes as the API sent them, but repaired (models/decoding.py) and without the API key around its
-    `records`. With a `cursor_fault` there is no `next_cursor`, although the list may not end with this page.
+    `records` are as the API sent them. `unknown_fields` are names of other members of the page, and, after `items[].`,
+    of accounts. With a `cursor_fault` there is no `next_cursor`, although the list may not end here.
     """
 
-    received: bytes
     records: Sequence[bytes]
     next_cursor: str | None
     unknown_fields: frozenset[str]
     cursor_fault: CursorFault | None = None
     accounts: Sequence[Account] = ()
     rejected: Sequence[RejectedRecord] = ()
+
+    @property
+    def body(self) -> bytes:
+        """Return the page as it lands: its records, and the names of its other members, whose values may be secret."""
+        names = sorted(name for name in self.unknown_fields if not name.startswith("items[]."))
+        around = {"next_cursor": None, **dict.fromkeys(names)}
+        return b'{"items":[' + b",".join(self.records) + b"]," + to_json(around)[1:]
 
 
 # What a page without a cursor, or with an empty one, says about its list: that it ends, or nothing. By default, a page
@@ -99,32 +112,34 @@ DEFAULT_PATHS = PagePaths()
 Hide = Callable[[bytes], bytes]
 
 
-def read_account_page(body: bytes, hide: Hide | None = None) -> Page:
+def read_account_page(body: bytes, hide: Hide = bytes) -> Page:
     """Parse a page of accounts (API 2). Malformed accounts become rejected records.
 
-    What is around the list of accounts is received as `hide` returns it. Raises Unreadable if the envelope itself is
-    invalid.
+    Names of unknown fields are as `hide` returns them. Raises Unreadable if the envelope itself is invalid.
     """
-    text, page = read_object(body)
+    _, page = _read_object(body)
     if missing := {"items", "next_cursor"} - page.keys():
         raise Unreadable(f"it has no {min(missing)}")
     cursor = _read_cursor(page["next_cursor"])
     if isinstance(cursor, CursorFault):
         raise Unreadable(cursor.message)
-    raws = elements(page["items"])
+    raws = _elements(page["items"])
     if len(raws) > MAX_ACCOUNTS:
         raise Unreadable(f"it has more than {MAX_ACCOUNTS} items")
     read = [_read_account(position, raw) for position, raw in enumerate(raws)]
     accounts = [one for one in read if isinstance(one, Account)]
-    unknown = {f"items[].{name}" for account in accounts for name in account.model_extra or ()} | page.keys()
+    of_accounts = {f"items[].{name}" for account in accounts for name in account.model_extra or ()}
     return Page(
-        _hide_around(text, page["items"], hide),
         raws,
         cursor,
-        frozenset(unknown - {"items", "next_cursor"}),
+        _unknown(page.keys() | of_accounts, hide),
         accounts=accounts,
         rejected=[one for one in read if isinstance(one, RejectedRecord)],
     )
+
+
+def _unknown(names: Iterable[str], hide: Hide) -> frozenset[str]:
+    return frozenset(hide(name.encode()).decode() for name in names if name not in ("items", "next_cursor"))
 
 
 def _read_account(position: int, raw: bytes) -> Account | RejectedRecord:
@@ -137,19 +152,19 @@ def _read_account(position: int, raw: bytes) -> Account | RejectedRecord:
     return RejectedRecord(position, reason, raw.decode(), from_json(raw)["id"] if has_id else None)
 
 
-def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide | None = None) -> Page:
+def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide = bytes) -> Page:
     """Parse a page of media, whose shape is not published (API 4.2).
 
     The list is the first found of: the paths of `paths`, `items`, the only top-level list of objects, and, if there is
     a cursor, the only top-level list if it is empty. The cursor is the first found of: the paths of `paths`,
     `next_cursor`, the only `next_cursor` in an object at the top level.
 
-    What is around the list of items is received as `hide` returns it. Raises Unreadable if the page is not JSON, or its
-    list of items is not found.
+    Names of unknown fields are as `hide` returns them. Raises Unreadable if the page is not JSON, or its list of items
+    is not found.
     """
-    text, page = read_object(body)
+    text, page = _read_object(body)
     # Other objects may have duplicate keys.
-    inner = [members(raw) for raw in page.values() if raw.startswith(b"{") and b'"next_cursor"' in raw]
+    inner = [_members(raw) for raw in page.values() if raw.startswith(b"{") and b'"next_cursor"' in raw]
     nested = [found["next_cursor"] for found in inner if "next_cursor" in found]
     cursor = _at(page, (*paths.next_cursor, "/next_cursor")) or (nested[0] if len(nested) == 1 else None)
     # Without a cursor, an empty list may be anything, such as a list of errors.
@@ -163,21 +178,10 @@ def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide | 
         found = CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
     else:
         found = _without_cursor(text.replace(items, b"[]"), paths)
-    unknown = frozenset(page) - {"items", "next_cursor"}
-    received, records = _hide_around(text, items, hide), elements(items)
+    records, unknown = _elements(items), _unknown(page, hide)
     if isinstance(found, CursorFault):
-        return Page(received, records, None, unknown, found)
-    return Page(received, records, found, unknown)
-
-
-def _hide_around(text: bytes, items: bytes, hide: Hide | None) -> bytes:
-    if hide is None:
-        return text
-    # To find all of a long text takes as long as to parse it.
-    begin = text.find(items[:64])
-    while not text.startswith(items, begin):
-        begin = text.find(items[:64], begin + 1)
-    return hide(text[:begin]) + items + hide(text[begin + len(items) :])
+        return Page(records, None, unknown, found)
+    return Page(records, found, unknown)
 
 
 def _at(page: Mapping[str, bytes], paths: Sequence[str]) -> bytes | None:
@@ -186,14 +190,14 @@ def _at(page: Mapping[str, bytes], paths: Sequence[str]) -> bytes | None:
         *above, last = to_keys(path)
         for key in above:
             inner = found.get(key, b"")
-            found = members(inner) if inner.startswith(b"{") else {}
+            found = _members(inner) if inner.startswith(b"{") else {}
         if last in found:
             return found[last]
     return None
 
 
 def _find_list(page: Mapping[str, bytes], *, may_be_empty: bool) -> bytes | None:
-    lists = [(raw, elements(raw)) for raw in page.values() if raw.startswith(b"[")]
+    lists = [(raw, _elements(raw)) for raw in page.values() if raw.startswith(b"[")]
     full = [raw for raw, inner in lists if inner and all(one.startswith(b"{") for one in inner)]
     if len(full) == 1:
         return full[0]
@@ -236,6 +240,55 @@ def _without_cursor(around: bytes, paths: PagePaths) -> CursorFault | None:
     return CursorFault("cursor_missing", "the page has no next_cursor", may_end=may_end)
 
 
+_parse_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_parse_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
+# Every escape is matched, so that the second backslash of `\\` is never taken for the start of an escape.
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+
+
+def _read_object(body: bytes) -> tuple[bytes, Mapping[str, bytes]]:
+    """Return the text of a response's body, repaired as above, and the members of its object. Raises Unreadable."""
+    text = body.removeprefix(b"\xef\xbb\xbf")
+    try:
+        text.decode()
+        return text, _members(text)
+    except (UnicodeDecodeError, Unreadable):
+        # Only now, because other escapes may be many.
+        text = _without_halves(text.decode(errors="replace").encode())
+    return text, _members(text)
+
+
+def _members(text: bytes) -> Mapping[str, bytes]:
+    """Return the values of an object as they are written, by their keys. Raises Unreadable, also for duplicate keys.
+
+    JSON does not define which of two duplicate keys applies, so that a page may have more items than are found.
+    """
+    try:
+        found = _parse_object(text)
+    except UNREADABLE:
+        raise Unreadable("it is not a JSON object") from None
+    # The parser takes the last of duplicate keys: then a colon is missing.
+    if (again := _encode(found)) != text and again.count(b":") != text.count(b":"):
+        raise Unreadable("it contains a duplicate key")
+    return {name: bytes(raw) for name, raw in found.items()}
+
+
+def _elements(text: bytes) -> Sequence[bytes]:
+    """Return the elements of a list as they are written. Raises Unreadable."""
+    try:
+        return [bytes(raw) for raw in _parse_list(text)]
+    except UNREADABLE:
+        raise Unreadable("its items are no list") from None
+
+
+def _without_halves(text: bytes) -> bytes:
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], text)
+
+
 class ErrorEnvelope(BaseModel):
     """An error response of the API (API 2). Its correlation id and details may be anything."""
 
@@ -255,5 +308,5 @@ class ErrorEnvelope(BaseModel):
 def read_error(body: bytes) -> ErrorEnvelope | None:
     """Parse the error envelope (API 2). Return None if the body is not one, such as a proxy's HTML page."""
     with suppress(Unreadable, ValidationError):
-        return ErrorEnvelope.model_validate_json(read_object(body)[1].get("error", b""))
+        return ErrorEnvelope.model_validate_json(_read_object(body)[1].get("error", b""))
     return None

@@ -26,16 +26,28 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, reduce
+from operator import getitem
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 from xxhash import xxh3_64_intdigest
 
 from models.checkpoint import Post
-from models.decoding import LOST, RejectedItem, decode_record
 from models.fields import FieldType
 from models.mapping import ADDRESSES, ColumnMapping, Mapping, Reading, to_keys, to_pointer
-from models.values import BIGINT, READ, Scalar, as_count, exact, is_instant, time_of
+from models.values import (
+    BIGINT,
+    LOST,
+    READ,
+    UNREADABLE,
+    RejectedItem,
+    Scalar,
+    as_count,
+    decode_record,
+    exact,
+    is_instant,
+    time_of,
+)
 
 # The number of the rules above; it is part of every content hash, and stored in the warehouse.
 CONTENT_RULE = 1
@@ -80,7 +92,7 @@ class Item:
     media_id: str
     values: dict[str, Scalar | datetime] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    taken: Sequence[str] = ()
+    taken: set[str] = field(default_factory=set)
     content: bytes = b"{}"
     content_hash: int = 0
 
@@ -123,10 +135,10 @@ def read_posts(raws: Iterable[bytes], mapping: Mapping) -> Sequence[Post]:
     for raw in raws:
         media_id = published_at = None
         try:
-            found = _flatten(decode_record(raw, rules.decode_post), rules.record, {})
+            found = _flatten(rules.decode_post(raw), rules.record, {})
             published_at, _ = _first(found, rules.times, time_of)
             media_id, _ = _first(found, rules.ids, _as_id)
-        except RejectedItem:
+        except (RejectedItem, *UNREADABLE):
             pass
         posts.append(Post(media_id, published_at))
     return posts
@@ -143,28 +155,27 @@ def changed_columns(before: bytes, after: bytes) -> tuple[str, ...]:
     return tuple(sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name)))
 
 
-class _Place:
+class _Place(dict[str, "_Place"]):
     """What the rules say of a path, found out once for all items, and the places of its members by key.
 
     The elements of a list have the path of their list.
     """
 
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
     def __init__(self, rules: "_Rules", path: str = "", key: str = "") -> None:
+        super().__init__()
         self._rules, self.path = rules, path
-        self._members: dict[str, _Place] = {}
         self.key, self.stable_path = _by_value(key), _by_value(path)
         self.is_deepest = path.count("/") >= _DEEPEST_COLUMN
         self.is_ignored = rules.ignored.fullmatch(path) is not None
         self.is_content = rules.content.fullmatch(path) is not None
         self.is_count = rules.count_key.fullmatch(key) is not None and not self.is_ignored
 
-    def member(self, key: str) -> "_Place":
-        """Return the place of a member."""
-        place = self._members.get(key)
-        if place is None:
-            place = _Place(self._rules, self.path + to_pointer((key,)), key)
-            if len(self._members) < _MOST_MEMBERS:
-                self._members[key] = place
+    def __missing__(self, key: str) -> "_Place":
+        place = _Place(self._rules, self.path + to_pointer((key,)), key)
+        if len(self) < _MOST_MEMBERS:
+            self[key] = place
         return place
 
 
@@ -202,7 +213,7 @@ class _Rules:
         self.decode_post = msgspec.json.Decoder(TypedDict("_Post", keys, total=False)).decode  # type: ignore[operator]
 
     def _places(self, paths: Iterable[str]) -> Sequence[_Place]:
-        return [reduce(_Place.member, to_keys(path), self.record) for path in paths]
+        return [reduce(getitem, to_keys(path), self.record) for path in paths]
 
 
 def _pattern(paths: Sequence[str]) -> re.Pattern[str]:
@@ -223,7 +234,7 @@ def _flatten(record: Record, place: _Place, found: _Found) -> _Found:
     """Add the values of an object that are not empty, also those in objects within it, to `found`, and return it."""
     for key, value in record.items():
         if value or value == 0:
-            inner = place.member(key)
+            inner = place[key]
             if type(value) is dict and not inner.is_deepest:
                 _flatten(value, inner, found)
             else:
@@ -234,7 +245,7 @@ def _flatten(record: Record, place: _Place, found: _Found) -> _Found:
 def _first(found: _Found, places: Sequence[_Place], read: Callable[[Any], Any]) -> tuple[Any, _Place | None]:
     """Return the first value that can be read, and its place; else None."""
     for place in places:
-        if place in found and (value := read(found[place])) is not None:
+        if (value := found.get(place)) is not None and (value := read(value)) is not None:
             return value, place
     return None, None
 
@@ -256,22 +267,20 @@ def _read(record: Record, mapping: Mapping, kinds: Kinds, number: int) -> Item:
     media_id, place = _first(found, rules.ids, _as_id)
     if place is None:
         raise RejectedItem("no_id")
-    item, content = Item(media_id), dict[str, Any]()
-    taken = {place}
+    item, content = Item(media_id, taken={place.path}), dict[str, Any]()
     for name, places, read, is_count, is_address in rules.columns:
         value, place = _first(found, places, read)
         if place is None:
             continue
-        taken.add(place)
+        item.taken.add(place.path)
         if is_count and not place.is_ignored:
             item.counts[name] = value
             continue
         item.values[name] = value
         if not (place.is_ignored or (is_address and not place.is_content)):
             content[name] = _by_value(value)
-    item.taken = [one.path for one in taken]
     for place, value in found.items():
-        if place not in taken:
+        if place.path not in item.taken:
             _add_field(place, value, item, content, kinds, number)
     item.content = _canonical(content)
     item.content_hash = xxh3_64_intdigest(item.content, CONTENT_RULE)
@@ -312,7 +321,7 @@ def _stable(value: Any, place: _Place) -> Any:  # noqa: ANN401 - JSON
         return _by_value(value)
     found = {}
     for key, each in value.items():
-        here = place.member(key)
+        here = place[key]
         if here.is_ignored or (here.is_count and as_count(each) is not None):
             continue
         if (stable := _stable(each, here)) is not None:

@@ -1,7 +1,6 @@
 """The tables of the state file, as SQLAlchemy Core metadata: what the pipeline knows about itself.
 
-The state is one SQLite file beside the warehouse. Its schema has a number: a change of these tables comes with a file
-`connectors/state/changes/NNNN.sql`, which makes it in an older file.
+The state is one SQLite file beside the warehouse.
 """
 
 from datetime import UTC, datetime
@@ -11,6 +10,9 @@ from sqlalchemy import Boolean, Column, Dialect, Double, Integer, LargeBinary, M
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 STATE = MetaData()
+
+# A change of these tables needs the next number, and statements that make it in an older file when that is opened.
+SCHEMA_NUMBER = 1
 
 
 def text_of_time(moment: datetime) -> str:

@@ -1,4 +1,6 @@
-"""Reads JSON values as texts, counts, numbers, flags and times: the only rule. docs/mapping.md lists the forms. No IO.
+"""Decodes media records, and reads their values as texts, counts, numbers, flags and times: the only rule. No IO.
+
+docs/mapping.md lists the forms.
 
 Each value is read by itself. Any other value is none, and its field keeps it as it is.
 """
@@ -8,85 +10,123 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from email.utils import parsedate_to_datetime
+from itertools import chain
+from typing import Any
+
+import msgspec
 
 from models.mapping import Reading
 
-# A time with a zone: a field whose values all have this form gets a column of times, whatever its name.
-_WITH_ZONE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d(?::?\d\d)?)", re.ASCII)
+LOST = "\N{REPLACEMENT CHARACTER}"
+
+# Records that are nested deeper are rejected: values are read recursively.
+_DEEPEST = 200
+
+REASONS = {
+    "no_id": "The item has no id that gramhouse knows.",
+    "inexact_id": "The id of the item is no text and no whole number, or has lost a character.",
+    "not_an_object": "The item is not a JSON object.",
+    "not_json": "The item is not JSON.",
+    "too_deep": f"The item is nested deeper than {_DEEPEST} levels.",
+    "number_out_of_range": "The item contains a number that is out of the range of a double.",
+}
+
+
+class RejectedItem(ValueError):  # noqa: N818 - named after the condition
+    """A record that cannot become an item; `code` is a key of REASONS, and the message its text."""
+
+    def __init__(self, code: str) -> None:
+        """Create it with the text of its code."""
+        super().__init__(REASONS[code])
+        self.code = code
+
+
+_parse = msgspec.json.Decoder().decode
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What a decoder raises for a text that is not JSON, or not as expected."""
+
+
+def decode_record(raw: bytes) -> dict[str, Any]:
+    """Return the members of a record; of duplicate keys the last one counts. Raises RejectedItem."""
+    try:
+        value = _parse(raw)
+    except RecursionError:
+        raise RejectedItem("too_deep") from None
+    except msgspec.ValidationError:
+        raise RejectedItem("number_out_of_range") from None
+    except (msgspec.DecodeError, UnicodeError):
+        raise RejectedItem("not_json") from None
+    if not isinstance(value, dict):
+        raise RejectedItem("not_an_object")
+    # Python 3.13 parses any depth.
+    if raw.count(b"[") + raw.count(b"{") > _DEEPEST:
+        _check_depth(value)
+    return value
+
+
+def _check_depth(record: dict[str, Any]) -> None:
+    level: list[Any] = [record]
+    for _ in range(_DEEPEST):
+        inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for each in inner if isinstance(each, (dict, list))]
+        if not level:
+            return
+    raise RejectedItem("too_deep")
+
 
 # The range of times that both Python and DuckDB support in every zone.
 FIRST, LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 29, 23, 59, 59, 999_999, tzinfo=UTC)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_OFFSET = r"[+-](?:[01]\d|2[0-3])"
 _ISO_8601 = re.compile(
-    r"\d{4}(-)?\d\d(?(1)-)\d\d(?:[Tt ](?:[01]\d|2[0-3])(?(1):)\d\d(?:(?(1):)\d\d(?:[.,]\d{1,9})?)?"
-    rf"(?P<zone> ?(?:[Zz]|UTC|GMT|{_OFFSET}(?::?[0-5]\d)?))?)?",
+    r"(?P<date>\d{4}-\d\d-\d\d)(?:[Tt ](?P<time>(?:[01]\d|2[0-3]):\d\d(?::\d\d(?:[.,]\d{1,9})?)?)"
+    r"(?P<zone> ?(?:[Zz]|UTC|GMT|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?))?)?",
     re.ASCII,
 )
-_RFC_2822 = re.compile(
-    rf"(?:(?P<weekday>{'|'.join(_WEEKDAYS)}), *)?\d\d? +(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
-    rf" +[1-9]\d{{3}} +\d\d:\d\d(?::\d\d)? +(?:UTC?|GMT|Z|{_OFFSET}[0-5]\d)",
-    re.ASCII | re.IGNORECASE,
-)
+
+# They are listed, because `fromisoformat` accepts +03:60.
+_UTC_ZONES = frozenset({"Z", "+0000", "+00:00"})
 
 # Seconds, milliseconds and microseconds since 1970, with the number of decimals to a microsecond, by the number of
 # digits. These lengths are the years 2001 to 2286; other numbers may be years, dates or identifiers.
 _SINCE_1970 = re.compile(r"([1-9]\d*)(?:\.(\d+))?", re.ASCII)
 _DECIMALS = {10: 6, 13: 3, 16: 0}
-_TOO_LARGE = 10**16
-
-# As they follow a time of 19 characters. They are listed, because `fromisoformat` accepts +03:60.
-_UTC_ZONES = frozenset({"Z", "+0000", "+00:00"})
-
-_FREQUENT_SECONDS = range(10**9, 10**10)
 
 
 def time_of(value: object) -> datetime | None:
     """Return a JSON value as a time in UTC; None if it is not a time. Digits beyond microseconds are dropped."""
-    if isinstance(value, str):
-        text = value
-    elif type(value) is int and value in _FREQUENT_SECONDS:
-        return datetime.fromtimestamp(value, UTC)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _TOO_LARGE:
-        text = repr(value).removesuffix(".0")
-    else:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
+    text = value if isinstance(value, str) else repr(value).removesuffix(".0")
     try:
-        # The most frequent forms are read in a quarter of the time.
+        # The most frequent form is read in a quarter of the time.
         is_frequent = text[4:17:3] == "--T::" and text[19:] in _UTC_ZONES and text[11:13] < "24"
-        found = datetime.fromisoformat(text) if is_frequent else _read(text.strip(" \t\r\n"))
+        found = datetime.fromisoformat(text) if is_frequent else _read_time(text.strip(" \t\r\n"))
     except (ValueError, OverflowError):
         return None
     return found if found is not None and FIRST <= found <= LAST else None
 
 
-def is_instant(text: str) -> bool:
-    """Return whether a text is a time with a zone, to the microsecond at most."""
-    return _WITH_ZONE.fullmatch(text) is not None and time_of(text) is not None
-
-
-def _read(text: str) -> datetime | None:
+def _read_time(text: str) -> datetime | None:
     """Return the time in a text, if any. Raises ValueError or OverflowError for a time that does not exist."""
     if match := _ISO_8601.fullmatch(text):
-        zone = (match["zone"] or "").strip()
-        return _in_utc(
-            datetime.fromisoformat(text.removesuffix(match["zone"] or "") + ("Z" if zone.isalpha() else zone))
-        )
-    if match := _RFC_2822.fullmatch(text):
-        found = parsedate_to_datetime(text)
-        is_real = match["weekday"] is None or match["weekday"].lower() == _WEEKDAYS[found.weekday()]
-        return _in_utc(found) if is_real else None
+        zone = (match["zone"] or "Z").strip()
+        zone = zone if zone[0] in "+-" else "Z"
+        return datetime.fromisoformat(f"{match['date']}T{match['time'] or '00:00'}{zone}").astimezone(UTC)
     if (match := _SINCE_1970.fullmatch(text)) and (decimals := _DECIMALS.get(len(match[1]))) is not None:
         fraction = (match[2] or "").ljust(decimals, "0")[:decimals] or "0"
         return _EPOCH + timedelta(microseconds=int(match[1]) * 10**decimals + int(fraction))
     return None
 
 
-def _in_utc(found: datetime) -> datetime:
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+# Texts of this form are times for Arrow and DuckDB, too.
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d(?::?\d\d)?)", re.ASCII)
+
+
+def is_instant(text: str) -> bool:
+    """Return whether a text is a time with a zone: a field with only such values gets a column of times."""
+    return _INSTANT.fullmatch(text) is not None and time_of(text) is not None
 
 
 Scalar = str | int | float | bool

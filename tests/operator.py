@@ -23,6 +23,7 @@ from connectors.state.inbox import read_landings
 from connectors.warehouse.queries.raw_media import add_raw_media
 from connectors.warehouse.queries.reader import mentions_raw_media
 from flows.cli.app import main
+from flows.cli.output.log import LOGGERS
 from models.landing import Landing
 from tests.api.server import Api
 
@@ -71,12 +72,20 @@ class _Stream(TextIOWrapper):
         self.isatty = replaced.isatty  # type: ignore[method-assign]
 
 
+@contextmanager
+def _logging_restored() -> Iterator[None]:
+    with ExitStack() as stack:
+        for logger in map(logging.getLogger, LOGGERS):
+            stack.enter_context(patch.multiple(logger, handlers=list(logger.handlers), propagate=logger.propagate))
+        yield
+
+
 def run_here(*arguments: str) -> Done:
     """Run a command in this process."""
     out, err = _Stream(sys.stdout), _Stream(sys.stderr)
     with (
+        _logging_restored(),
         patch.object(sys, "argv", ["gramhouse", *arguments]),
-        patch.object(logging.getLogger(), "handlers", list(logging.getLogger().handlers)),
         redirect_stdout(out),
         redirect_stderr(err),
         pytest.raises(SystemExit) as exited,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from models.feeds import Feed
+from models.partition import Feed
 
 ACCOUNTS: Final = "accounts.list"
 MAX_LIMIT: Final = 50

@@ -9,8 +9,15 @@ from urllib.parse import urlsplit
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest
 from connectors.source.errors import DOCUMENTED, ApiError, gateway_code, rule_for
-from models.api import DEFAULT_PATHS, Page, PagePaths, read_account_page, read_error, read_media_page
-from models.decoding import Unreadable
+from models.api import (
+    DEFAULT_PATHS,
+    Page,
+    PagePaths,
+    Unreadable,
+    read_account_page,
+    read_error,
+    read_media_page,
+)
 from models.text import one_line
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -49,7 +56,7 @@ def read_response(
     """Parse a response into its page. Raises ApiError (API 7).
 
     Header names are lower-case, `now` is timezone-aware. `paths` are the places of the list and the cursor in a media
-    page. What is around the items of a page, and the body of a malformed one, is as `hide` returns it.
+    page. The names of a page's unknown fields, and the body of a malformed one, are as `hide` returns them.
     """
     if status != 200:
         raise _refusal(request.operation, status, headers, body, now)

@@ -1,4 +1,4 @@
-"""The state file: created, changed to the current schema, or refused; and its transactions.
+"""The state file: created or refused; and its transactions.
 
 Readers never wait for the writer, nor it for them (SQLite's WAL). One process writes, the holder of the warehouse's
 lock; only a start that failed adds its row without the lock.
@@ -7,8 +7,6 @@ lock; only a start that failed adds its row without the lock.
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from secrets import token_hex
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
@@ -17,8 +15,8 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select
 from sqlalchemy.exc import DBAPIError
 
-from models.errors import WarehouseUnusable
-from models.tables import STATE, identity
+from models.files import WarehouseUnusable
+from models.tables import SCHEMA_NUMBER, STATE, identity
 
 SqlConnection: TypeAlias = Connection
 """The type of a connection, for callers that import no SQLAlchemy."""
@@ -36,12 +34,6 @@ _WAIT = 10.0
 def state_path(warehouse: Path) -> Path:
     """Return the path of a warehouse's state file."""
     return warehouse.with_name(f"{warehouse.name}.state.sqlite")
-
-
-def changes() -> list[Traversable]:
-    """Return the files of SQL that change the schema: the first makes it number 2, the next one number 3."""
-    found = files(__package__).joinpath("changes").iterdir()
-    return sorted((each for each in found if each.name.endswith(".sql")), key=lambda each: each.name)
 
 
 class State:
@@ -125,7 +117,7 @@ def _connect(path: Path, *, mode: str) -> Engine:
 
 @contextmanager
 def open_state(path: Path) -> Iterator[State]:
-    """Open the state file for writing; create it, or change it to the current schema, if necessary.
+    """Open the state file for writing; create it if necessary.
 
     The caller holds the warehouse's lock, or adds nothing but the row of a failed start. Raises WarehouseUnusable, also
     if the file is not a state file or is of a newer version; then it is unchanged.
@@ -134,7 +126,11 @@ def open_state(path: Path) -> Iterator[State]:
     try:
         with explained(path):
             path.touch(mode=0o600)
-            _prepare(path, engine)
+            with engine.begin() as connection:
+                if not _has_tables(connection, path):
+                    STATE.create_all(connection)
+                    first = {"schema_number": SCHEMA_NUMBER, "token": "", "last_seq": 0, "salt": token_hex(32)}
+                    connection.execute(insert(identity).values(first))
         yield State(path, engine)
     finally:
         engine.dispose()
@@ -151,39 +147,18 @@ def open_state_read_only(path: Path) -> Iterator[State | None]:
         return
     state = State(path, _connect(path, mode="ro"))
     try:
-        number = state.read(_read_number, path)
-        if number and number <= len(changes()):
-            fix = "Fix: run `gramhouse publish` once, which changes it."
-            raise WarehouseUnusable(f"{path} was written by an older gramhouse. {fix}")
-        yield state if number else None
+        yield state if state.read(_has_tables, path) else None
     finally:
         state.engine.dispose()
 
 
-def _read_number(connection: Connection, path: Path) -> int:
-    """Return the number of the schema; 0 without tables. Raises WarehouseUnusable for other files, and newer ones."""
+def _has_tables(connection: Connection, path: Path) -> bool:
+    """Return whether the file has tables. Raises WarehouseUnusable for other files, and those of another schema."""
     tables = {name for (name,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if tables and not {"identity", "inbox"} <= tables:
         fix = "Fix: move it away, or choose another warehouse."
         raise WarehouseUnusable(f"{path} is not a state file of gramhouse. {fix}")
-    number = connection.execute(select(identity.c.schema_number)).scalar_one() if tables else 0
-    if number > (known := 1 + len(changes())):
-        what = f"{path} was written by a newer gramhouse (schema {number}; this one knows up to {known})"
+    if tables and (number := connection.execute(select(identity.c.schema_number)).scalar_one()) != SCHEMA_NUMBER:
+        what = f"{path} was written by a newer gramhouse (schema {number}; this one knows {SCHEMA_NUMBER})"
         raise WarehouseUnusable(f"{what}. Fix: upgrade gramhouse.")
-    return int(number)
-
-
-def _prepare(path: Path, engine: Engine) -> None:
-    """Create the tables, or make the changes that they lack, each in one transaction with the number of the schema."""
-    with engine.begin() as connection:
-        if not (number := _read_number(connection, path)):
-            STATE.create_all(connection)
-            first = {"schema_number": 1 + len(changes()), "token": "", "last_seq": 0, "salt": token_hex(32)}
-            connection.execute(insert(identity).values(first))
-            return
-    with engine.connect() as connection:
-        for after, step in enumerate(changes()[number - 1 :], number + 1):
-            counted = f"UPDATE identity SET schema_number = {after}"  # noqa: S608 - an integer
-            # If it fails, closing the connection rolls back.
-            script = f"BEGIN IMMEDIATE; {step.read_text(encoding='utf-8')}; {counted}; COMMIT"
-            driver_of(connection).executescript(script)
+    return bool(tables)

@@ -8,7 +8,7 @@ from connectors.state.inbox import count_landings
 from models.checkpoint import ScanState
 from models.clock import Ahead
 from models.erasure import Forgotten, mark_of
-from models.identity import Identity
+from models.files import Identity
 from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, inbox, operations, runs
 
 

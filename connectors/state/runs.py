@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -10,19 +11,6 @@ from connectors.state.database import driver_of
 from models.findings import Finding, Severity
 from models.runs import RUN_KINDS, RunState, began_within
 from models.tables import run_warnings, runs
-
-# The last run of this kind, selection and service, and those that it resumed, as far as they are unfinished, that is,
-# interrupted or without a snapshot. Cursors and accounts of another service are not valid.
-_UNFINISHED = """
-WITH RECURSIVE same AS (
-    SELECT run_id, seq, started_at, resumes, state = 'interrupted' OR published_at IS NULL AS is_unfinished
-    FROM runs WHERE run_id IS NOT NULL AND kind IS ? AND selection IS ? AND base_url IS ?
-), chain AS (
-    SELECT * FROM same WHERE is_unfinished AND seq = (SELECT max(seq) FROM same)
-    UNION SELECT same.* FROM same JOIN chain ON same.run_id = chain.resumes WHERE same.is_unfinished
-)
-SELECT run_id, started_at FROM chain ORDER BY seq DESC
-"""
 
 KILLED = "The process ended before the run: it was killed, or the machine failed."
 
@@ -45,16 +33,22 @@ def begin_run(
 ) -> tuple[str, ...]:
     """Add a new run; return the ids of the unfinished runs that it resumes, newest first.
 
-    It resumes only runs of the same kind and service with the same `selection` (None: everything), and none if one of
-    them began longer ago than `within`, or in the future: older results are out of date. The rows of starts that
-    failed, and of other commands, are deleted. `columns` are the values of other columns of `runs`.
+    Runs are unfinished if they were interrupted, or have no snapshot. It resumes those since the last finished one, of
+    the same kind and service with the same `selection` (None: everything), and none that began longer ago than
+    `within`, or in the future: older results are out of date. The rows of starts that failed, and of other commands,
+    are deleted. `columns` are the values of other columns of `runs`.
     """
     mark_interrupted(connection)
     connection.execute(delete(runs).where(_of.run_id.is_(None)))
     same = {"kind": kind, "selection": selection, "base_url": base_url}
-    chain = dict(driver_of(connection).execute(_UNFINISHED, (*same.values(),)).fetchall())
-    began = map(datetime.fromisoformat, chain.values())
-    resumed = tuple(chain) if all(began_within(at, now=now, within=within) for at in began) else ()
+    alike = [_of[name].is_not_distinct_from(value) for name, value in same.items()]
+    query = select(runs).where(_of.run_id.is_not(None), *alike).order_by(_of.seq.desc())
+
+    def is_unfinished(run: Any) -> bool:  # noqa: ANN401 - a row
+        is_open = run.state == RunState.INTERRUPTED or run.published_at is None
+        return is_open and began_within(run.started_at, now=now, within=within)
+
+    resumed = tuple(run.run_id for run in takewhile(is_unfinished, connection.execute(query)))
     seq = select(func.coalesce(func.max(_of.seq), 0) + 1).scalar_subquery()
     first = {"run_id": run_id, "seq": seq, "resumes": next(iter(resumed), None)}
     connection.execute(insert(runs).values(state=RunState.RUNNING, started_at=now, **first, **same, **columns))

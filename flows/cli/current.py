@@ -10,7 +10,7 @@ from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.holder import UNKNOWN, holder
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 from models.runs import RunState
 
 Record = dict[str, Any]
@@ -88,7 +88,7 @@ def current(settings: Settings, limit: int = LEAST) -> Current:
     from connectors.state.identity import read_identity, read_operations
     from connectors.state.runs import KILLED, last_command, read_runs
     from models.erasure import OPERATION
-    from models.identity import NEW
+    from models.files import NEW
 
     try:
         with open_state_read_only(path) as state:

@@ -21,9 +21,8 @@ from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings
 from flows.reporting.progress import notices
-from models.api import PagePaths
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
-from models.identity import NEW, Identity, find_mismatch
+from models.files import NEW, Identity, find_mismatch
 from models.item import CONTENT_RULE
 from models.landing import cut_batch
 from models.mapping import Mapping
@@ -33,7 +32,7 @@ from models.mapping import Mapping
 class Files:
     """The state and the warehouse, open for writing, and the folder of its raw store.
 
-    Pages and items are read with `mapping` and `paths`.
+    Items are read with `mapping`.
     """
 
     state: State
@@ -41,7 +40,6 @@ class Files:
     path: Path
     raw: Path
     mapping: Mapping
-    paths: PagePaths
 
     def merge(self, db: Database) -> None:
         """Merge what has landed, a batch at a time, with this connection.
@@ -57,7 +55,7 @@ class Files:
             with self.state.reading() as connection:
                 batch = cut_batch(read_landings(connection, merged, last))
             with transaction(db):
-                merge_batch(db, batch, self.mapping, self.raw, self.paths)
+                merge_batch(db, batch, self.mapping, self.raw)
             self.state.write(delete_landings, batch[-1].seq)
             release_memory(db)
 
@@ -127,6 +125,6 @@ def _finish(state: State, db: Database, settings: Settings) -> Files:
 
             recompute_hashes(db, raw)
         in_force = of_warehouse.read_warehouse(db).mapping or mapping
-    files = Files(state, db, settings.warehouse, raw, in_force, settings.page_paths())
+    files = Files(state, db, settings.warehouse, raw, in_force)
     files.merge(db)
     return files

@@ -178,7 +178,7 @@ async def _land_page(run: Run, scan: Scan, response: Response) -> Outcome | None
     continues, it lands without a checkpoint.
     """
     page, outcome, error = response.page, None, None
-    received = _receive(run, scan, page.received, response.correlation_id, scan.checkpoint.scan_id)
+    received = _receive(run, scan, page.body, response.correlation_id, scan.checkpoint.scan_id)
     posts = read_posts(page.records, run.mapping) if scan.account is not None else ()
     scan.pages += 1
     scan.items += len(page.records)

@@ -32,7 +32,7 @@ from flows.reporting.words import count
 from models import release
 from models.clock import Clock
 from models.erasure import Forgotten, without_forgotten
-from models.identity import service_refusal
+from models.files import service_refusal
 from models.landing import PageCommit
 from models.partition import Partition
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState

@@ -16,8 +16,7 @@ from connectors.source.retry import Attempts
 from flows.reporting.words import join
 from models.api import Page
 from models.checkpoint import Checkpoint, Post, ScanState
-from models.feeds import FEEDS
-from models.partition import Partition
+from models.partition import FEEDS, Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind
 from models.selection import ChosenAccount
 

@@ -36,7 +36,7 @@ from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.recording import STOPPED, record_failed_start, short
 from models.clock import Ahead, Clock
 from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
-from models.identity import service_refusal
+from models.files import service_refusal
 from models.landing import PageCommit, ScopeCooldown
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError

@@ -89,7 +89,7 @@ def _data(reader: Reader, runs: Sequence[str]) -> Data:
 
 def last_report(reader: Reader) -> RunReport | None:
     """Return the report of the last run in a snapshot, with the last failure of each partition; None without a run."""
-    last = reader.records("SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 1")
+    last = reader.records("SELECT run_id FROM core.runs ORDER BY seq DESC LIMIT 1")
     if not last:
         return None
     db, run_id = reader.snapshot.db, last[0]["run_id"]

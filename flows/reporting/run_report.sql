@@ -10,18 +10,6 @@ SET VARIABLE begun = (
     )
 )
 
--- name: last_runs
-SELECT r.*, coalesce(o.outcomes, MAP {}) AS outcomes,
-    coalesce(round(epoch(r.ended_at) - epoch(r.started_at), 1), 0) AS seconds,
-    strftime(r.started_at AT TIME ZONE 'UTC', '%-d %b') AS day, -- The first run of a day has a label.
-    if(row_number() OVER (PARTITION BY day ORDER BY r.seq) = 1, day, '') AS label
-FROM (FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) AS r
-LEFT JOIN (
-    SELECT run_id, histogram(outcome) AS outcomes FROM run_outcomes
-    WHERE resource = 'accounts' OR (account_id IN (FROM chosen) AND surface IN getvariable('surfaces'))
-    GROUP BY run_id
-) AS o USING (run_id) ORDER BY r.seq DESC
-
 -- name: outcomes
 SELECT surface, outcome, count(*) AS scans FROM run_outcomes WHERE run_id = getvariable('runs')[1]
 GROUP BY ALL ORDER BY surface, outcome

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, get_args
 
@@ -26,9 +26,10 @@ class Action:
 
     `error` is an error of API 7: `code`, `status` (by default the code's, or 400), and `retry_after`, which is sent
     verbatim, so it may be a date or invalid. None: 1 for a 429, which always has it, and otherwise absent; False:
-    always absent. `raw` sends `body` with this `status`, by default 200, and these `headers`. Neither has a correlation
-    id unless it is `correlated`. `page` sends what `change` returns of the page's bytes; `cut` half of them. `delay`
-    waits for `seconds`. `empty_page` leads to the same page again, `repeat_cursor` to the page before.
+    always absent. `raw` sends `body` with this `status`, by default 200, and these `headers`, by default that of JSON.
+    Neither has a correlation id unless it is `correlated`. `page` sends what `change` returns of the page's bytes;
+    `cut` half of them. `delay` waits for `seconds`. `empty_page` leads to the same page again, `repeat_cursor` to the
+    page before.
     """
 
     kind: Kind
@@ -37,7 +38,7 @@ class Action:
     retry_after: int | str | Literal[False] | None = None
     correlated: bool = True
     body: bytes = b""
-    headers: Headers = field(default_factory=lambda: JSON)
+    headers: Headers | None = None
     change: Callable[[bytes], bytes] = bytes
     seconds: float = 1.0
 

@@ -248,7 +248,7 @@ class Api(Sandbox):
                     raise OddError(action)
                 case "raw":
                     status = action.status or 200
-                    return OddReply(action.body, action.headers, status=status, traced=action.correlated)
+                    return OddReply(action.body, action.headers or JSON, status=status, traced=action.correlated)
                 case "cut" | "reset":
                     return OddReply(page, ending=action.kind)
                 case "page":

@@ -59,13 +59,7 @@ REPORT = RunReport(
 def report(data: dict[str, list[Record]] | None = None, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunReport
     """Return the report of a run without problems, with these rows about the data and other changes."""
     outcomes = [{"surface": "posts", "outcome": "complete", "scans": 100}]
-    return replace(REPORT, data={**NO_DATA, "outcomes": outcomes, "last_runs": [run()], **(data or {})}, **changes)
-
-
-def run(**changes: Any) -> Record:  # noqa: ANN401 - columns of `runs`
-    """Return a row of the last runs."""
-    row = {"kind": "sync", "selection": None, "state": "complete", "started_at": START, "seconds": 2520.0}
-    return {**row, "items": 12_000, "added": 40, "changed": 7, **changes}
+    return replace(REPORT, data={**NO_DATA, "outcomes": outcomes, **(data or {})}, **changes)
 
 
 def tokens(*names: str, is_new: bool = True) -> list[Record]:
@@ -109,7 +103,6 @@ def hostile() -> RunReport:
             "new_fields": fields(*HOSTILE),
             "retyped_fields": fields(*HOSTILE),
             "quarantine": [{"reason": text, "records": 1} for text in HOSTILE],
-            "last_runs": [run(selection=text) for text in HOSTILE],
             **stale(*HOSTILE),
         },
         kind="backfill",

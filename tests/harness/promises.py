@@ -69,7 +69,8 @@ class Session:
     """One run in one process; `chain` are the processes of the runs it resumes.
 
     `listed` are its accounts with their status, `begun_again` the partitions that it asked for from the first page,
-    `in_flight` the scopes that it waits for, and `last` the last answer for each partition.
+    `stuck` those whose last page after a cursor was requested and has not landed, `in_flight` the scopes that it waits
+    for, and `last` the last answer for each partition.
     """
 
     number: int
@@ -84,6 +85,7 @@ class Session:
     cooldowns: dict[str, float] = field(default_factory=dict)
     first_sent: dict[Partition, float] = field(default_factory=dict)
     begun_again: set[Partition] = field(default_factory=set)
+    stuck: set[Partition] = field(default_factory=set)
     received: list[Exchange] = field(default_factory=list)
     last: dict[Partition, Exchange] = field(default_factory=dict)
 
@@ -146,15 +148,19 @@ class Promises:
             session.begun_again.add(where)
         else:
             require(scan is not None and scan.following == asked.cursor, f"{asked} is not the next page")
+            session.stuck.add(where)
 
     def _may_begin(self, session: Session, scan: Scan, asked: Sent) -> bool:
         """Return whether a partition may be asked for from the first page again. A recent scan may be not enough."""
-        is_old = instant(asked.at) - scan.started > WITHIN
-        if is_old or scan.restarts or scan.abandoned or (session.accepts_removals and asked.partition == CATALOGUE):
+        where = asked.partition
+        if scan.restarts or scan.abandoned or (session.accepts_removals and where == CATALOGUE):
             return True
         if scan.closed:
-            return scan.ended_in != session.number and (scan.recent or scan.ended_in not in session.chain)
-        return session.kind == "backfill" and scan.process not in {session.number, *session.chain}
+            is_old = instant(asked.at) - scan.started > WITHIN
+            return is_old or (scan.ended_in != session.number and (scan.recent or scan.ended_in not in session.chain))
+        # An old scan that cannot be continued begins again.
+        is_stuck = where in session.stuck and session.begun - scan.started > WITHIN
+        return is_stuck or (session.kind == "backfill" and scan.process not in {session.number, *session.chain})
 
     def _answered(self, session: Session, answer: Exchange) -> None:
         where, scope = answer.asked.partition, _scope_of(answer.asked.partition)
@@ -215,6 +221,7 @@ class Promises:
             scan = self.scans[where, session.kind] = Scan(started=started, process=session.number)
         require(scan is not None and scan.following == cursor and not scan.closed, f"{where}: {cursor} is not the next")
         assert scan is not None
+        session.stuck.discard(where)
         scan.pages += 1
         scan.process = session.number
         scan.following = page.get("next_cursor")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.fields import KEYWORDS, Field, FieldType, register, safe_name, table_name, unique
+from models.fields import KEYWORDS, Field, FieldType, register, safe_name, table_name
 from models.mapping import Keys
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -110,10 +110,6 @@ def test_long_names_are_cut_and_stay_distinct() -> None:
     assert "__" not in safe_name(("a" * 49 + "_" + "b" * 20,))
     assert table_name("media", ("x" * 53,)) == "media_" + "x" * 53
     assert len(table_name("media", ("x" * 54,))) == 59
-
-
-def test_a_name_that_is_taken_gets_a_number() -> None:
-    assert [unique("a", taken) for taken in ((), {"a"}, {"a", "a_2", "a_3"})] == ["a", "a_2", "a_4"]
 
 
 def seen(path: str, *kinds: FieldType, resource: str = "media", is_count: bool = False, hours: int = 0) -> Field:

@@ -1,13 +1,11 @@
 import json
-import re
-from dataclasses import replace
 
 import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.mapping import BUILT_IN, Keys, Mapping, to_keys, to_pointer
+from models.mapping import Keys, to_keys, to_pointer
 
 # Keys that look like a path, or almost like each other.
 KEYS = (
@@ -53,14 +51,3 @@ def test_a_person_writes_a_path_in_either_way(path: str, expected: Keys) -> None
 def test_anything_else_is_not_a_path(path: str) -> None:
     with pytest.raises(ValueError, match=r"is not a path; use \$\.owner\.username"):
         to_keys(path)
-
-
-def test_every_path_is_a_plain_one_and_named_once() -> None:
-    for paths in (BUILT_IN.media_id, *(mapping.paths for mapping in BUILT_IN.columns)):
-        assert len(set(paths)) == len(paths)
-        assert all(re.fullmatch(r"(/[A-Za-z_][A-Za-z0-9_]*)+", path) for path in paths)
-
-
-def test_a_mapping_is_stored_with_what_it_ignores() -> None:
-    mapping = replace(BUILT_IN, ignore=("/a/*",), content=("/b",))
-    assert Mapping.from_json(mapping.to_json()) == mapping

@@ -1,19 +1,13 @@
-"""The state file is created, changed by numbered files of SQL, or refused in one line that says what to do."""
+"""The state file is created, or refused in one line that says what to do."""
 
 import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
 
-from connectors.state import database
 from connectors.state.database import open_state, open_state_read_only
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 from models.tables import STATE
-
-
-def columns(connection: Connection) -> set[str]:
-    return {row[1] for row in connection.exec_driver_sql("PRAGMA table_info(runs)")}
 
 
 def change(file: Path, statement: str) -> None:
@@ -45,27 +39,6 @@ def test_there_is_nothing_to_read_before_the_first_command(tmp_path: Path) -> No
     with open_state_read_only(tmp_path / "state.sqlite") as state:
         assert state is None
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_change_of_the_schema_is_made_in_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "state.sqlite"
-    with open_state(file):
-        pass
-    steps = tmp_path / "changes"
-    steps.mkdir()
-    (steps / "0002.sql").write_text("ALTER TABLE runs ADD COLUMN machine TEXT;\nUPDATE runs SET machine = 'this';\n")
-    (steps / "0003.sql").write_text("ALTER TABLE runs ADD COLUMN disk TEXT;\nDELETE FROM no_such_table;\n")
-    monkeypatch.setattr(database, "changes", lambda: [steps / "0002.sql"])
-    with pytest.raises(WarehouseUnusable, match="older gramhouse"), open_state_read_only(file):
-        pass
-    with open_state(file) as state:
-        assert "machine" in state.read(columns)
-    monkeypatch.setattr(database, "changes", lambda: [steps / "0002.sql", steps / "0003.sql"])
-    with pytest.raises(WarehouseUnusable, match="no such table: no_such_table"), open_state(file):
-        pass
-    (steps / "0003.sql").write_text("ALTER TABLE runs ADD COLUMN disk TEXT")
-    with open_state(file) as state:
-        assert {"machine", "disk"} <= state.read(columns)
 
 
 @pytest.mark.parametrize(

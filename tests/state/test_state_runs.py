@@ -30,7 +30,7 @@ from connectors.state.runs import (
     read_runs,
 )
 from models.clock import Ahead
-from models.identity import Identity, find_mismatch
+from models.files import Identity, find_mismatch
 from models.landing import PageCommit, ScopeCooldown
 from models.runs import RunState
 
@@ -88,16 +88,15 @@ def test_runs_of_another_service_or_selection_are_not_resumed(state: State) -> N
     ("earlier", "resumed"),
     [
         ("c 1 interrupted b, b 2 interrupted a, a 3 interrupted -", "cba"),
-        ("c 1 interrupted -, b 2 interrupted -", "c"),
+        ("c 1 interrupted b, b 25 interrupted -", "c"),
         ("c 1 interrupted b, b 2 published a, a 3 interrupted -", "c"),
         ("b 1 published a, a 2 interrupted -", ""),
         # A snapshot was published after the interruption.
         ("b 1 killed a, a 2 interrupted -", "ba"),
         ("b 1 complete a, a 2 interrupted -", "ba"),
         ("b 1 interrupted forgotten", "b"),
-        ("b 1 interrupted a, a 2 interrupted b", "ba"),
         ("b 1 interrupted a, a 24 interrupted -", "ba"),
-        ("b 1 interrupted a, a 24.01 interrupted -", ""),
+        ("b 1 interrupted a, a 24.01 interrupted -", "b"),
         ("b -1 interrupted -", ""),
     ],
 )

@@ -24,10 +24,10 @@ from connectors.warehouse.merge.reading import Records, digest_rejected
 from connectors.warehouse.merge.versions import superseded_versions
 from connectors.warehouse.raw.parts import SCHEMA, write_part
 from connectors.warehouse.storage.statements import statements
-from models.decoding import RejectedItem
 from models.fields import Field, FieldType, Registry, register
 from models.item import read_items
 from models.mapping import Mapping as MediaMapping
+from models.values import RejectedItem
 from models.views import own_columns
 
 _SQL = statements(__name__)

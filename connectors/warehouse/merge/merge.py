@@ -19,13 +19,11 @@ from connectors.warehouse.merge.reading import Records, pick, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
-from models.api import DEFAULT_PATHS, PagePaths
 from models.checkpoint import PROOFS, PROOFS_AGAIN, Checkpoint, ScanState
-from models.feeds import LIFETIMES
 from models.item import CONTENT_RULE
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
-from models.partition import CATALOGUE
+from models.partition import CATALOGUE, LIFETIMES
 
 _SQL = statements(__name__)
 
@@ -49,15 +47,13 @@ _FIGURES = {
 }
 
 
-def merge_batch(
-    db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path, paths: PagePaths = DEFAULT_PATHS
-) -> None:
+def merge_batch(db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path) -> None:
     """Merge a batch that `cut_batch` returned, in the open transaction.
 
     `raw` is the folder of the raw store. The resulting rows do not depend on how landings are divided into batches.
     Raises duckdb.Error and OSError.
     """
-    records = read_records(batch, paths)
+    records = read_records(batch)
     raw_seq, counted = merge_items(db, records, mapping, raw), records.counted
     for rows in _list_in_turn(records.accounts):
         db.register("listed_accounts", pa.Table.from_pylist(rows, _LISTED_ACCOUNTS))

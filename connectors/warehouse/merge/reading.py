@@ -8,12 +8,12 @@ from operator import attrgetter
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from models.api import Page, PagePaths, read_account_page, read_media_page
-from models.decoding import RejectedItem, Unreadable, decode_record
+from models.api import Page, Unreadable, read_account_page, read_media_page
 from models.fields import Field
 from models.item import read_item
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
+from models.values import RejectedItem, decode_record
 
 _OF_PAGE = (
     ("partition.account_id", pa.string()), ("partition.surface", pa.string()), ("seq", pa.int64()),
@@ -78,7 +78,7 @@ def pick(values: object, names: Sequence[str]) -> dict[str, object]:
     return {name: getattr(values, name) for name in names}
 
 
-def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
+def read_records(batch: Sequence[Landing]) -> Records:
     """Return the records of the pages of a batch; items are not decoded yet."""
     records = Records([page for page in batch if page.body])
     for number, page in enumerate(records.pages):
@@ -87,7 +87,7 @@ def read_records(batch: Sequence[Landing], paths: PagePaths) -> Records:
         records.counted[page.run_seq, "pages"] += counts
         try:
             if page.partition.account_id:
-                read = read_media_page(page.body, paths)
+                read = read_media_page(page.body)
                 records.raws.extend(read.records)
                 records.page_of.extend([number] * len(read.records))
                 records.position.extend(range(len(read.records)))

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 # Callers import those that the state raises, too, from here.
-from models.errors import WarehouseError as WarehouseError  # noqa: PLC0414
-from models.errors import WarehouseUnusable as WarehouseUnusable  # noqa: PLC0414
+from models.files import WarehouseError as WarehouseError  # noqa: PLC0414
+from models.files import WarehouseUnusable as WarehouseUnusable  # noqa: PLC0414
 
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.quoting import quoted
-from models.identity import Identity
+from models.files import Identity
 from models.item import CONTENT_RULE
 from models.mapping import READING_TYPES, Mapping
 

@@ -53,7 +53,10 @@ def query(
 
     settings, style = load(snapshot=snapshot), "json" if as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
-    text = sys.stdin.buffer.read().decode(errors="replace") if sql == "-" else sql
+    try:
+        text = sys.stdin.buffer.read().decode() if sql == "-" else sql
+    except UnicodeDecodeError as error:
+        raise SettingsError("the query on standard input is not UTF-8. Fix: convert it") from error
     with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
         stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
         with into_file(target):

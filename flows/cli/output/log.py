@@ -18,6 +18,8 @@ _FACTS = (
     *("retry_in", "resume_after"),
 )
 
+LOGGERS = ("root", notices.name, "connectors", "flows")
+
 
 class _Lines(logging.Handler):
     """Prints records for a person: an error, which ends a command, and outside of a terminal others with their time."""
@@ -51,7 +53,11 @@ def begin_log(*, as_json: bool) -> None:
         handler.setFormatter(_Objects())
         logging.captureWarnings(capture=True)
         log_requests()
-    logging.getLogger().addHandler(handler)
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        # Prefect replaces the handlers of the root, which are for libraries.
+        logger.propagate = False
     notices.setLevel(logging.INFO)
 
 
@@ -68,5 +74,5 @@ def name_run(progress: Progress) -> None:
         record.run = progress.run_id
         return True
 
-    for handler in logging.getLogger().handlers:
+    for handler in notices.handlers:
         handler.addFilter(add)

@@ -9,6 +9,18 @@ SELECT
         WHERE removed_at IS NULL AND surface IN getvariable('surfaces') AND account_id IN (FROM chosen)
     ) AS items
 
+-- name: last_runs
+SELECT r.*, coalesce(o.outcomes, MAP {}) AS outcomes,
+    coalesce(round(epoch(r.ended_at) - epoch(r.started_at), 1), 0) AS seconds,
+    strftime(r.started_at AT TIME ZONE 'UTC', '%-d %b') AS day, -- The first run of a day has a label.
+    if(row_number() OVER (PARTITION BY day ORDER BY r.seq) = 1, day, '') AS label
+FROM (FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) AS r
+LEFT JOIN (
+    SELECT run_id, histogram(outcome) AS outcomes FROM run_outcomes
+    WHERE resource = 'accounts' OR (account_id IN (FROM chosen) AND surface IN getvariable('surfaces'))
+    GROUP BY run_id
+) AS o USING (run_id) ORDER BY r.seq DESC
+
 -- name: unfinished
 -- What is not fresh although its token is valid, or was not scanned to the end when it was last tried, with what the API's
 -- support asks for.

@@ -76,3 +76,10 @@ def test_a_sync_logs_its_run_and_the_context_of_each_error(address: str) -> None
 def test_a_refusal_is_a_line_of_the_log(arguments: str, code: int) -> None:
     [line] = run_cli(*arguments.split(), code=code, GRAMHOUSE_WAREHOUSE="/dev/null")
     assert line["level"] == "error"
+
+
+def test_prefect_leaves_the_lines_of_a_command(address: str) -> None:
+    nowhere = {"PREFECT_API_URL": "http://127.0.0.1:9/api", "GRAMHOUSE_BASE_URL": address, "GRAMHOUSE_API_KEY": "key"}
+    lines = run_cli("sync", "--log-format", "json", code=1, **nowhere)
+    assert [line["level"] for line in lines] == ["info", "error"]
+    assert "does not answer as the API of a Prefect server" in lines[1]["message"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from models.decoding import REASONS
 from models.partition import CATALOGUE
+from models.values import REASONS
 from tests.filling import Scan, begin, land, opened
 from tests.operator import Cli
 from tests.warehouse.days import POSTS, account

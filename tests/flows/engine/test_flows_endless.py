@@ -36,7 +36,7 @@ def follow(scan: Scan, pages: Iterable[Listed]) -> tuple[int, str]:
     number = 0
     for number, (cursor, ids) in enumerate(pages):
         try:
-            page = Page(b"", [each.encode() for each in ids], cursor, frozenset())
+            page = Page([each.encode() for each in ids], cursor, frozenset())
             posts = [Post(each, None) for each in ids]
             scan.follow(Response(ACCOUNTS, page, "C"), posts, lookback=timedelta(), at=START)
         except ApiError as error:

@@ -37,7 +37,7 @@ from tests.runs import open_run_resources, request
 
 Limit = Callable[[float], bool]
 
-PAGE = Page(b"", (), None, frozenset())
+PAGE = Page((), None, frozenset())
 REFUSED = ApiError("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
 
 

@@ -1,10 +1,19 @@
-"""Which files and which service belong together: the state and the warehouse share a token.
+"""The files that gramhouse keeps: which of them belong together, and errors that a person can fix.
 
-The token is random, and new with each opening. With a file that was restored or copied alone, pages would be fetched
-twice, or landing numbers be taken that rows have already.
+The state and the warehouse share a token. It is random, and new with each opening. With a file that was restored or
+copied alone, pages would be fetched twice, or landing numbers be taken that rows have already.
 """
 
 from dataclasses import dataclass
+
+
+class WarehouseError(Exception):
+    """A problem of the warehouse, or of the files that belong to it, that a person can fix."""
+
+
+class WarehouseUnusable(WarehouseError):  # noqa: N818 - a state of the file, not a bug
+    """The warehouse, its state or its raw store cannot be opened, read or written, or does not belong here."""
+
 
 NEW = ""
 """The token of a file that was never opened for writing."""
