@@ -110,24 +110,6 @@ async def test_full_scans_spread_over_the_days(tmp_path: Path) -> None:
     assert sum(full[1:8]) == 14 == sum(full[8:15])
 
 
-async def test_a_request_limit_defers_the_rest_and_the_longest_unscanned_come_first(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, *(daily(30) for _ in range(6)))
-    asked: list[set[int]] = []
-    for _ in range(4):
-        before = len(runs.service.requests)
-        report = await runs.sync(max_requests=9)
-        assert report.requests <= 9
-        assert (report.state, report.outcomes.total) == (RunState.PARTIAL, 13)
-        [group] = report.failure_groups
-        assert (group.outcome, group.error_code) == (OutcomeKind.DEFERRED, "request_budget")
-        asked.append({request.number or 0 for request in runs.service.requests[before:]} - {0})
-    # Four requests per account, so two accounts per run; accounts that were never scanned come first.
-    assert asked == [{1, 2}, {3, 4}, {5, 6}, {1, 2}]
-    report = await runs.sync()
-    assert report.state is RunState.COMPLETE
-    assert runs.likes() == {key: likes for one in range(1, 7) for key, likes in runs.truth(one).items()}
-
-
 async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(30))
     surfaces: list[list[str]] = []

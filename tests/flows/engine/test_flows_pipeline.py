@@ -14,10 +14,8 @@ from flows.engine import closing
 from flows.engine.closing import delete_old
 from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
-from flows.reporting.message import to_message
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
-from flows.reporting.words import changes
 from models.findings import Finding, Severity
 from models.runs import RunState
 from tests.api.listed import ListedApi
@@ -27,17 +25,6 @@ from tests.runs import open_run_resources, request, rows, synced
 pytestmark = pytest.mark.anyio
 
 YEAR = timedelta(days=365)
-
-
-async def test_runs_with_the_same_resources_count_for_themselves(tmp_path: Path) -> None:
-    async with open_run_resources(tmp_path, ListedApi(accounts=2, posts=3, expired={2})) as resources:
-        first, second = [await run_sync(request(tmp_path), resources) for _ in range(2)]
-    assert to_message(first) == (
-        "1 access token newly expired (user_2). Fix: the owner must reconnect the account; the next"
-        " sync then fetches its media. sync 2026-03-01 02:15 UTC: 2 accounts listed; 4 pages, 5 records landed;"
-        " media: 3 new; scans: 3 complete, 2 skipped; requests: 4."
-    )
-    assert (second.requests, changes(second.media)) == (4, "nothing changed")
 
 
 async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:

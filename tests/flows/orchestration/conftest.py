@@ -1,5 +1,8 @@
+import gc
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from prefect.events.worker import EventsWorker
@@ -23,6 +26,8 @@ def tracker(prefect_url: str, prefect_home: Path) -> Iterator[str]:
     Hypothesis fails a later test of this process if they change while it draws an example.
     """
     changes = {PREFECT_API_URL: prefect_url, PREFECT_HOME: prefect_home, PREFECT_LOGGING_LEVEL: "ERROR"}
-    with temporary_settings(changes):
+    # Its threads change which warnings are errors.
+    with temporary_settings(changes), patch.object(sys, "unraisablehook", lambda _: None):
         yield prefect_url
         EventsWorker.drain_all(at_exit=False)
+        gc.collect()
