@@ -4,10 +4,11 @@ It does not open the warehouse, so it never waits for a writer. Text, JSON, metr
 findings.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from humanize import naturaldelta
@@ -21,7 +22,7 @@ from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import LEAST, Current, Record, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, Answer, finding_line, out
+from flows.cli.output.terminal import DONE, Answer, finding_line, out, without_control_characters
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -194,31 +195,51 @@ def metrics(found: Record | None) -> str:
 
     Only gauges without timestamps, because node_exporter's textfile collector rejects other features of OpenMetrics.
     """
-    status = found or {"totals": None, "attention": (), "last_ended_run": None, "freshness": ()}
+    # Imported here, because the text of the status does not need it.
+    from prometheus_client.core import CollectorRegistry, Gauge
+    from prometheus_client.openmetrics.exposition import generate_latest
+
+    registry = CollectorRegistry()
+    for name, what, labels, values in _gauges(found):
+        known = {of: number for of, number in values.items() if number is not None}
+        gauge = Gauge(f"gramhouse_{name}", what, labels, registry=registry) if known else None
+        for of, number in known.items():
+            # An error code may be any text that the API sent.
+            (gauge.labels(*map(without_control_characters, of)) if labels else gauge).set(number)
+    exposition: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return exposition.decode().rstrip("\n")
+
+
+def _gauges(found: Record | None) -> Iterator[tuple[str, str, Sequence[str], Mapping[Any, Any]]]:
+    """Yield the metrics: name, description and labels, and the numbers by the values of the labels as a tuple."""
+    totals = found and found["totals"]
+    yield "snapshot_readable", "1 if there is a snapshot that can be read.", (), {(): float(bool(totals))}
+    if not found:
+        return
+    attention = {(reason,): float(reason in found["attention"]) for reason in REASONS}
+    yield "attention", "1 for each reason that requires attention, else 0.", ["reason"], attention
     # Not a run in progress: its time and counts would be missing until it ends, and if it is killed, for good.
-    run, totals, fresh = status["last_ended_run"] or {}, status["totals"] or {}, status["freshness"]
-    ended = run["ended_at"].timestamp() if run else None
-    stale, ages = ({each["surface"]: each[name] for each in fresh} for name in ("stale", "age_seconds"))
-    gauges: list[tuple[str, str, str, Record]] = [
-        ("snapshot_readable", "1 if there is a snapshot that can be read.", "", {"": bool(totals)}),
-        ("last_run_ended_timestamp_seconds", "When the last run that ended did so.", "", {"": ended}),
-        ("last_run_count", "What it landed and changed.", "what", {name: run.get(name) for name in _RUN_COUNTS}),
-        ("accounts_token_expired", "Accounts whose token must be renewed.", "", {"": totals.get("expired")}),
-        ("stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", "", {"": totals.get("stale_after")}),
-        ("stale_accounts", "Accounts that should be fresh and are stale.", "surface", stale),
-        ("oldest_age_seconds", "Age of the oldest that should be fresh.", "surface", ages),
-    ]
-    if found is not None:
-        what = "1 for each reason that requires attention, else 0."
-        gauges.append(("attention", what, "reason", {reason: reason in found["attention"] for reason in REASONS}))
-    lines = list[str]()
-    for name, what, label, values in gauges:
-        known = {value: number for value, number in values.items() if number is not None}
-        lines += [f"# HELP gramhouse_{name} {what}", f"# TYPE gramhouse_{name} gauge"] if known else []
-        for value, number in known.items():
-            labels = f'{{{label}="{value}"}}' if label else ""
-            lines.append(f"gramhouse_{name}{labels} {float(number)}")
-    return "\n".join([*lines, "# EOF"])
+    if run := found["last_ended_run"]:
+        ended = run["ended_at"].timestamp()
+        yield "last_run_ended_timestamp_seconds", "When the last run that ended did so.", (), {(): ended}
+        counts = {(name,): run.get(name) for name in _RUN_COUNTS}
+        yield "last_run_count", "What it landed and changed.", ["what"], counts
+    if not totals:
+        return
+    scans, ends = Counter[tuple[str, ...]](), dict[tuple[str, ...], float]()
+    for each in found["failures"]:
+        cause = each["outcome"], each["error_code"]
+        scans[cause] += each["scans"]
+        if each["resume_after"]:
+            ends[cause] = max(ends.get(cause, 0.0), each["resume_after"].timestamp())
+    stale, ages = ({(each["surface"],): each[name] for each in found["freshness"]} for name in ("stale", "age_seconds"))
+    yield "accounts_token_expired", "Accounts whose token must be renewed.", (), {(): totals["expired"]}
+    yield "stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", (), {(): totals["stale_after"]}
+    yield "stale_accounts", "Accounts that should be fresh and are stale.", ["surface"], stale
+    yield "oldest_age_seconds", "Age of the oldest that should be fresh.", ["surface"], ages
+    cause = "outcome", "code"
+    yield "incomplete_scans", "Scans that are not complete, by outcome and error code.", cause, scans
+    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", cause, ends
 
 
 def report(settings: Settings, now: datetime, form: str = "text") -> Answer:

@@ -25,7 +25,7 @@ from flows.engine.upkeep import publish_now
 from flows.reporting.words import json_value
 from models.runs import RunState
 from tests.api.asked import Asked
-from tests.api.faults import refuse
+from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, RejectedApi, daily
 from tests.clocks import START
 from tests.operator import Cli
@@ -310,11 +310,22 @@ def parsed(text: str) -> Samples:
 
 
 async def test_the_status_as_metrics_for_prometheus(tmp_path: Path) -> None:
-    service = ListedApi(
-        accounts=9, expired=frozenset({9}), fault=lambda asked: refuse("api_forbidden") if asked.is_posts(2) else None
-    )
-    await synced(tmp_path, service)
-    found = parsed(metrics(read_status(load(), START + timedelta(hours=48))))
+    # An error code may be any text.
+    code = 'a\\"b\x1b[31m'
+
+    def fault(asked: Asked) -> Action | None:
+        if asked.is_posts(2):
+            return refuse("api_forbidden")
+        return refuse("rate_limited", 9000) if asked.is_posts(3) else None
+
+    await synced(tmp_path, ListedApi(accounts=9, expired=frozenset({9}), fault=fault))
+    status = read_status(load(), START + timedelta(hours=48))
+    more = {"outcome": "failed", "error_code": code, "scans": 2, "resume_after": None}
+    found = parsed(metrics(status | {"failures": [*status["failures"], more, more]}))
+    assert found["gramhouse_incomplete_scans", (("code", 'a\\"b [31m'), ("outcome", "failed"))] == 4
+    until = (("code", "rate_limited"), ("outcome", "deferred"))
+    assert found["gramhouse_cooldown_until_timestamp_seconds", until] >= START.timestamp() + 9000
+    assert found["gramhouse_incomplete_scans", (("code", "api_forbidden"), ("outcome", "denied"))] == 1
 
     def value(name: str, **labels: str) -> float:
         return found[f"gramhouse_{name}", tuple(sorted(labels.items()))]
@@ -323,7 +334,7 @@ async def test_the_status_as_metrics_for_prometheus(tmp_path: Path) -> None:
     reasons = {labels[0][1]: holds for (name, labels), holds in found.items() if name == "gramhouse_attention"}
     assert (len(reasons), {reason for reason, holds in reasons.items() if holds}) == (10, {"failed", "stale"})
     assert value("last_run_ended_timestamp_seconds") >= START.timestamp()
-    assert value("last_run_count", what="added") == 3 * 7
+    assert value("last_run_count", what="added") == 3 * 6
     assert value("accounts_token_expired") == 1
     assert value("stale_accounts", surface="posts") == 8
     assert value("oldest_age_seconds", surface="posts") == 48 * 3600
