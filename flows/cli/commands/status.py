@@ -201,9 +201,10 @@ def metrics(found: Record | None) -> str:
 
     registry = CollectorRegistry()
     for name, what, labels, values in _gauges(found):
-        known = {of: number for of, number in values.items() if number is not None}
-        gauge = Gauge(f"gramhouse_{name}", what, labels, registry=registry) if known else None
-        for of, number in known.items():
+        gauge = Gauge(f"gramhouse_{name}", what, labels, registry=registry)
+        for of, number in values.items():
+            if number is None:
+                continue
             # An error code may be any text that the API sent.
             (gauge.labels(*map(without_control_characters, of)) if labels else gauge).set(number)
     exposition: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
