@@ -148,7 +148,6 @@ async def _failure(url: str) -> tuple[str, str, str]:
     [
         ("", "proxy_refused", 407),
         ("403 user:hunter22 is not allowed", "proxy_refused", 403),
-        ("429 Slowly", "connection_failed", 429),
         ("502 hunter22", "connection_failed", 502),
     ],
 )
