@@ -31,13 +31,6 @@ def test_wrong_numbers_remove_nothing_and_are_findings(operator: Operator, numbe
     assert operator.count("media") == operator.count("media", "removed_at IS NULL") == 12 + is_id
 
 
-def test_an_integer_of_any_size_is_an_id(operator: Operator) -> None:
-    number = "178414000000000000000000000001"
-    operator.connect(accounts=1, posts=1, fault=lambda asked: with_ids(number) if asked.number else None)
-    operator.run("sync")
-    assert operator.ask("SELECT media_id FROM media") == [(number,)]
-
-
 @pytest.mark.parametrize("path", ["uid", "meta.id"])
 def test_ids_that_are_equal_once_they_are_repaired_are_none(operator: Operator, path: str) -> None:
     (operator.folder / "gramhouse.toml").write_text(f'[mapping]\nmedia_id = ["$.{path}"]\n')

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.sandbox.http.access import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
-from connectors.sandbox.settings import RateLimit
+from connectors.sandbox.http.access import DEMO_KEY, NO_ACCOUNT_KEY, ONE_ACCOUNT_KEY
 from tests.conformance.contract_examples import ERRORS, Example
 from tests.sandbox.asgi_client import Answer, Asker
 
@@ -21,33 +20,6 @@ def check_literal(answer: Answer, example: Example) -> None:
     assert re.fullmatch(r"[0-9A-HJKMNP-TV-Z]{26}", answer.headers["x-correlation-id"])
     literal = {**example.body["error"], "correlation_id": answer.headers["x-correlation-id"]}
     assert answer.json() == {"error": literal}
-
-
-def _left(asker: Asker) -> Answer:
-    """Request an account that was listed and is removed on a later day."""
-    listed = {account["id"] for account in asker.scan()}
-    asker.sandbox.day = 5
-    return asker.media(min(listed - {account["id"] for account in asker.scan()}))
-
-
-REQUESTS: dict[str, Callable[[Asker], Answer]] = {
-    "api_invalid_request_url": lambda a: a.get("/api/v1/nowhere"),
-    "api_unauthorized": lambda a: a.get(key=None),
-    "api_account_not_granted": lambda a: a.media(STRANGER),
-    "api_automation_media_not_found": _left,
-    "api_scope_denied": lambda a: a.media(a.account_id(), key=NO_SCOPE_KEY),
-    "api_invalid_cursor": lambda a: a.get(cursor="made-up"),
-    "api_invalid_limit": lambda a: a.get(limit=51),
-    "api_validation_error": lambda a: a.get(sort="asc"),
-    "api_automation_invalid_configuration": lambda a: a.media(a.account_id(), "reels"),
-    "rate_limited": lambda a: [a.get(), a.get()][1],
-}
-
-
-@pytest.mark.parametrize("code", REQUESTS)
-def test_a_real_request_gets_the_literal_answer(build: Build, code: str) -> None:
-    asker = build(account_catalog=RateLimit(1, 30) if code == "rate_limited" else None)
-    check_literal(REQUESTS[code](asker), ERRORS[code])
 
 
 @pytest.mark.parametrize("code", ERRORS)

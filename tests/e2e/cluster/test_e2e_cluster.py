@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from connectors.sandbox.settings import RateLimit
-from tests.api.faults import Rule, refuse
 from tests.api.server import Api
 from tests.e2e.cluster.dask_cluster import Cluster
 from tests.harness.against_api import assert_matches_api
@@ -153,18 +152,6 @@ def test_a_run_without_its_cluster_ends_with_one_line_and_is_resumed_here(
     assert _repeated(many) <= 3 * _OF_A_WORKER
 
 
-@pytest.mark.long
-def test_a_worker_that_hangs_is_replaced(there: Operator, many: Api, cluster: Cluster) -> None:
-    first, _ = cluster.start_worker(), cluster.start_worker()
-    code, output = _during_a_run(there, many, lambda _: first.send_signal(signal.SIGSTOP))
-    first.send_signal(signal.SIGCONT)
-    assert code == 0, output
-    assert_matches_api(there.ask, many)
-    wait_until(lambda: first.poll() is not None or _is_quiet(many), "the worker to stop")
-    assert there.sync()["media"]["added"] == 0
-    assert_matches_api(there.ask, many)
-
-
 # Code that a worker runs first, its environment, and why the run refuses it.
 REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
     "another version": ("scale.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, Python "),
@@ -187,20 +174,6 @@ def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
     assert "Fix: " in line
     assert "another-key" not in refused
     assert many.requests == []
-
-
-@pytest.mark.long
-def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: Api, cluster: Cluster) -> None:
-    cluster.start_worker(), cluster.start_worker()
-    revoked = Rule(refuse("api_unauthorized"))
-    code, output = _during_a_run(there, many, lambda _: many.script.replace([revoked]))
-    assert code == 1, output
-    # Of both workers, and those that began before the first answer was read.
-    assert sum(one.status == 401 for one in many.requests) <= 4 * _OF_A_WORKER
-    assert _is_quiet(many)
-    many.script.replace()
-    assert there.sync()["state"] == "complete"
-    assert_matches_api(there.ask, many)
 
 
 @pytest.mark.long

@@ -75,9 +75,11 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(tmp_path: Pat
     assert "user_1, user_2, user_3, user_4, user_5 and 3 more" in status.text
 
 
-async def test_a_missing_snapshot_or_a_log_of_another_program_beside_it_is_not_healthy(
+async def test_a_missing_or_older_snapshot_or_a_log_of_another_program_beside_it_is_not_healthy(
     tmp_path: Path, run_cli: Cli
 ) -> None:
+    await synced(tmp_path, ListedApi())
+    older = shutil.copy(tmp_path / "analytics.duckdb", "older.duckdb")
     await synced(tmp_path, ListedApi())
     (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
     status = Status()
@@ -90,9 +92,12 @@ async def test_a_missing_snapshot_or_a_log_of_another_program_beside_it_is_not_h
         assert (failed, out, len(err.splitlines()), "left analytics.duckdb.wal" in err) == (1, "", 1, True)
     await publish_now(load())
     assert Status().attention == []
+    # A copy of it from a backup, which lacks the last run.
+    shutil.copy(older, "analytics.duckdb")
+    assert Status().attention == ["unpublished"]
     (tmp_path / "analytics.duckdb").unlink()
     assert Status().attention == ["snapshot_log"]
-    assert "There is no snapshot at analytics.duckdb" in Status().text
+    assert "no snapshot at analytics.duckdb, but a run published one. Fix: `gramhouse publish`" in Status().text
 
 
 async def test_scans_that_failed_or_were_never_closed_are_named_and_deferred_ones_are_healthy(tmp_path: Path) -> None:

@@ -1,17 +1,15 @@
 """Backfills: selected scans from the first page, with progress separate from that of syncs."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.config.options import BackfillOptions
 from flows.reporting.message import to_message
 from models.runs import OutcomeKind, RunState
-from models.selection import Selection, SelectionError
+from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.listed import ListedApi, uuid
 from tests.runs import stored, synced
@@ -103,26 +101,3 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
             "SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL"
         ).fetchall()
     assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
-
-
-MARCH = Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))
-
-
-@pytest.mark.parametrize(
-    ("typed", "scanned"),
-    [
-        ({"accounts": [" a ", ""]}, Selection(("a",))),
-        ({"everything": True, "surfaces": ["posts", "stories"]}, Selection(everything=True)),
-        ({"failed": True, "surfaces": ["posts"] * 3}, Selection(failed=True, surfaces=POSTS)),
-        # Digits alone are no Unix time.
-        *[({"expired_since": at}, MARCH) for at in ("2026-03-01", "20260301", 20260301, "2026-03-01T00:00:00Z")],
-    ],
-)
-def test_a_selection_from_the_command_line(typed: dict[str, Any], scanned: Selection) -> None:
-    assert BackfillOptions.model_validate(typed).selection() == scanned
-
-
-@pytest.mark.parametrize("typed", [{}, {"accounts": [" "]}, {"surfaces": ["posts"]}])
-def test_a_selection_of_nothing_is_refused(typed: dict[str, Any]) -> None:
-    with pytest.raises(SelectionError, match="--account"):
-        BackfillOptions.model_validate(typed).selection()

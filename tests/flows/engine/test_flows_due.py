@@ -68,13 +68,6 @@ async def test_a_week_of_hours_of_a_quiet_and_a_busy_account(tmp_path: Path) -> 
     assert {row[0] for row in stored_state(tmp_path, "SELECT selection FROM runs")} == {"due"}
 
 
-async def test_stories_are_scanned_every_six_hours_while_an_account_has_some(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, Feed())
-    runs.service.stories = 2
-    asked = await hours(runs, 25, due=True, surfaces=("stories",))
-    assert [hour for hour, number, _ in asked if number == 1] == [0, 6, 12, 18, 24]
-
-
 async def test_nothing_due_is_no_run(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(3))
     await runs.sync()

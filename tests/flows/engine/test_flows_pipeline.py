@@ -9,7 +9,6 @@ from sqlalchemy import Connection
 
 from connectors.state.runs import begin_run, end_run, mark_published, read_runs
 from connectors.warehouse.queries.reader import open_snapshot
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine import closing
 from flows.engine.closing import delete_old
 from flows.pipeline import run_sync
@@ -25,22 +24,6 @@ from tests.runs import open_run_resources, request, rows, synced
 pytestmark = pytest.mark.anyio
 
 YEAR = timedelta(days=365)
-
-
-async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:
-    service = ListedApi()
-    in_the_way = tmp_path / ".analytics.duckdb.next"
-    in_the_way.mkdir()
-    async with open_run_resources(tmp_path, service) as resources:
-        with pytest.raises(WarehouseUnusable):
-            await run_sync(request(tmp_path), resources)
-        asked = len(service.requests)
-        in_the_way.rmdir()
-        for resumed, requests in ((1, asked), (0, 2 * asked)):
-            report = await run_sync(request(tmp_path), resources)
-            assert (len(report.resumed_runs), report.state) == (resumed, RunState.COMPLETE)
-            assert len(service.requests) == requests
-    assert (tmp_path / "analytics.duckdb").is_file()
 
 
 async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(
