@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
-from connectors.source.errors import hint_for
+from connectors.source.errors import rule_of
 from flows.pipeline import run_sync
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
@@ -161,7 +161,7 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
             last = [asked for asked in service.requests if (asked.account_id or "", asked.surface or "") == where][-1]
             assert correlation_id == last.correlation_id
             assert f" of {items} " in detail
-            assert "gramhouse quarantine" in hint_for(code)
+            assert "gramhouse quarantine" in rule_of(code).hint
     with duckdb.connect(tmp_path / "analytics.duckdb", read_only=True) as snapshot:
         fresh = snapshot.execute("SELECT account_id, surface FROM freshness WHERE complete_at IS NOT NULL").fetchall()
         posts = snapshot.execute("SELECT count(*) FROM media WHERE surface = 'posts'").fetchall()
