@@ -18,7 +18,7 @@ from connectors.source.errors import ApiError
 from connectors.source.memory import Memory
 from connectors.source.network import Network
 from connectors.source.responses import Response, read_correlation_id, read_response
-from connectors.source.transport import BodyTooLarge, explain, open_transport
+from connectors.source.transport import explain, open_transport
 from models import release
 from models.api import DEFAULT_PATHS, PagePaths
 from models.clock import Clock
@@ -134,6 +134,7 @@ class ApiClient:
         return replace(response, is_cached=True) if is_repeated else response
 
     async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes] | ApiError:
+        """Return the answer and its body, or why there is none."""
         query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
         url, answer = f"{self._base}{request.path}?{query}", None
         try:
@@ -142,42 +143,48 @@ class ApiClient:
                 sent = httpx.Request("GET", url, headers=self._headers, extensions=self._extensions)
                 answer = await self._transport.handle_async_request(sent)
                 try:
-                    return answer, await self._read_body(answer)
+                    body = await self._read_body(answer)
                 finally:
                     await answer.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, zlib.error, BodyTooLarge) as error:
-            if answer is not None and answer.status_code != 200:
-                # An error response without its body still has a status and Retry-After.
-                return answer, b""
+        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, zlib.error) as error:
+            body = None
             code, message = explain(error, urlsplit(self._base).netloc, self._network.proxy, begun=answer is not None)
-            return ApiError(
-                request.operation,
-                code,
-                self._redaction.of_text(message),
-                status=answer.status_code if answer else None,
-                correlation_id=read_correlation_id(answer.headers) if answer else None,
-            )
+        else:
+            code, message = "body_too_large_response", f"the response is larger than {self._max_body_bytes} bytes"
+        if answer is not None and body is not None:
+            return answer, body
+        if answer is not None and answer.status_code != 200:
+            # An error response without its body still has a status and Retry-After.
+            return answer, b""
+        return ApiError(
+            request.operation,
+            code,
+            self._redaction.of_text(message),
+            status=answer.status_code if answer else None,
+            correlation_id=read_correlation_id(answer.headers) if answer else None,
+        )
 
-    async def _read_body(self, answer: httpx.Response) -> bytes:
-        """Read a body, without gzip; other codings than the accepted one are left, and fail where the page is read.
+    async def _read_body(self, answer: httpx.Response) -> bytes | None:
+        """Read a body, without gzip; None if it is too large after decompression.
 
-        Bytes after the compressed ones are ignored, and an end that is missing shows in the page.
+        Other codings than the accepted one are left, and fail where the page is read. Bytes after the compressed ones
+        are ignored, and an end that is missing shows in the page.
         """
         assert isinstance(answer.stream, httpx.AsyncByteStream)  # noqa: S101 - for mypy
         codings = {coding.lower() for coding in answer.headers.get_list("content-encoding", split_commas=True)}
         decoder = zlib.decompressobj(_WITH_GZIP_HEADER) if codings & _GZIP else None
-        body, most = bytearray(), self._max_body_bytes
+        body, most = bytearray(), self._max_body_bytes if answer.status_code == 200 else _MAX_REFUSAL_BYTES
         async for piece in answer.stream:
             body += piece if decoder is None else decoder.decompress(piece, most + 1 - len(body))
             if len(body) > most:
-                raise BodyTooLarge(f"the limit is {most} bytes")
+                return None
         return bytes(body)
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
         # A gateway may repeat the request, with its key, in headers and error bodies.
         headers = {name: self._redaction.of_text(text) for name, text in answer.headers.items() if name in _HEADERS}
         if answer.status_code != 200:
-            body = self._redaction.of_bytes(body if len(body) <= _MAX_REFUSAL_BYTES else b"")
+            body = self._redaction.of_bytes(body)
         return read_response(
             request,
             answer.status_code,

@@ -7,7 +7,7 @@ intervals, until something answers.
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Final
 
@@ -15,9 +15,6 @@ from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from models.clock import Clock
 
 Sleep = Callable[[float], Awaitable[None]]
-
-# Two days before the last one, so that it can be shown in every time zone.
-_END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -35,16 +32,6 @@ class RateLimitBudget:
     waited: float = 0.0
     pages: int = 0
     cause: Failure | None = None
-
-    @classmethod
-    def seeded(
-        cls, scope: str, max_wait: float, resume_after: datetime | None, *, now: datetime, monotonic: float
-    ) -> "RateLimitBudget":
-        """Create a budget with the cooldown that an earlier process stored, if any."""
-        wait = cls(scope, max_wait)
-        if resume_after is not None:
-            wait.start_cooldown((resume_after - now).total_seconds(), monotonic)
-        return wait
 
     def start_cooldown(self, seconds: float, monotonic: float, cause: Failure | None = None) -> None:
         """Begin a cooldown of this many seconds. It never shortens an earlier one."""
@@ -67,8 +54,7 @@ class RateLimitBudget:
 
     def resume_after(self, now: datetime, monotonic: float) -> datetime:
         """Return when the cooldown ends, in wall-clock time (UTC), to be stored."""
-        left = (_END_OF_TIME - now).total_seconds()
-        return now + timedelta(seconds=min(self.due(monotonic), left))
+        return now + timedelta(seconds=self.due(monotonic))
 
 
 # Passing errors of this many rate-limit scopes, for this many seconds without an answer in between, are an outage. A

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,15 @@ class Current:
     is_erasing: bool = False
 
     def of(self, snapshot: Snapshot) -> "Current":
-        """Return this, or nothing if it and the snapshot have no run in common: that is another warehouse's."""
+        """Return this, or nothing if it and the snapshot have no run in common: that is another warehouse's.
+
+        A run that the snapshot does not have, which may be an older copy, is not published.
+        """
         known, published = ({run["run_id"] for run in runs} for runs in (self.runs, snapshot.query(_RUNS, [LEAST])))
-        return self if not known or not published or known & published else Current()
+        if known and published and not known & published:
+            return Current()
+        runs = [run if run["run_id"] in published else run | {"published_at": None} for run in self.runs]
+        return replace(self, runs=runs)
 
     def list_runs(self, snapshot: Snapshot, limit: int) -> list[Record]:
         """Return the last runs, newest first: those of the snapshot, and what the state says of them since."""

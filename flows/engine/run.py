@@ -107,11 +107,11 @@ class Run:
 
     def budget(self, scope: str) -> RateLimitBudget:
         """Return this run's wait budget for a rate-limit scope, including a cooldown of an earlier run."""
-        resume_after = self._cooldowns.get(scope)
-        if resume_after is not None:
+        budget = RateLimitBudget(scope, self.request.settings.max_wait)
+        if (resume_after := self._cooldowns.get(scope)) is not None:
             self.progress.cooldowns[scope] = resume_after
-        now, monotonic, most = self.clock.now(), self.clock.monotonic(), self.request.settings.max_wait
-        return RateLimitBudget.seeded(scope, most, resume_after, now=now, monotonic=monotonic)
+            budget.start_cooldown((resume_after - self.clock.now()).total_seconds(), self.clock.monotonic())
+        return budget
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield the accounts while they are being listed, until something ends all scans."""

@@ -17,7 +17,7 @@ from connectors.state.identity import (
     read_service,
 )
 from connectors.state.inbox import land
-from connectors.state.progress import lift_cooldowns, read_cooldowns
+from connectors.state.progress import read_cooldowns
 from connectors.state.runs import (
     add_failed_start,
     begin_command,
@@ -146,13 +146,6 @@ def test_another_service_gets_no_cursor_and_no_wait_of_the_one_before(state: Sta
         state.write(bind_service, address)
     assert state.read(read_service) == "https://b"
     assert state.read(read_cooldowns, now=NOW) == {}
-
-
-def test_long_cooldowns_are_lifted(state: State) -> None:
-    scopes = {f"media:{hours}": NOW + timedelta(hours=hours) for hours in (1, 30)}
-    state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, at, NOW)) for scope, at in scopes.items()])
-    state.write(lift_cooldowns, after=NOW + DAY)
-    assert set(state.read(read_cooldowns, now=NOW)) == {"media:1"}
 
 
 def test_times_of_a_clock_that_was_ahead_are_moved_to_now(state: State) -> None:

@@ -20,7 +20,7 @@ from connectors.warehouse.storage.connection import explained
 from connectors.warehouse.storage.errors import WarehouseError
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.identity import read_warehouse
-from flows.cli.current import Record, current_snapshot
+from flows.cli.current import Record, current, current_snapshot
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import DONE, FAIL, WARN, Answer, clean, err, row
 from flows.clock import SystemClock
@@ -38,7 +38,7 @@ from models.erasure import OPERATION, UNFINISHED
 from models.files import service_refusal
 from models.findings import several
 from models.partition import FEEDS
-from models.runs import LONG_COOLDOWN
+from models.runs import LONG_COOLDOWN, OutcomeKind
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
 
@@ -75,6 +75,9 @@ def _key(settings: Settings, _: datetime) -> _Results:
 def _api(settings: Settings, now: datetime) -> _Results:
     from connectors.state.progress import read_cooldowns
 
+    if current(settings).problem is not None:
+        yield "note", "not checked: cooldowns are in the state, which is missing or cannot be read"
+        return
     # Without the lock, so that this works while another process writes.
     with open_existing_state(settings.warehouse) as state:
         cooldowns = {} if state is None else state.read(read_cooldowns, now=now)
@@ -85,6 +88,9 @@ def _api(settings: Settings, now: datetime) -> _Results:
         yield "bad", f"no requests for {several(named)}: {LONG_COOLDOWN_WHY}. Fix: {LONG_COOLDOWN_FIX}."
     if CATALOGUE_SCOPE in ends:
         yield "note", f"not checked: the account catalogue is rate-limited until {ends[CATALOGUE_SCOPE]}"
+    elif writing := holder(settings.warehouse):
+        # It would not know of a wait that an answer asks for.
+        yield "note", f"not checked: {writing} is running"
     else:
         yield from asyncio.run(_request_pages(settings, cooldowns))
 
@@ -111,11 +117,16 @@ async def _request_pages(settings: Settings, cooldowns: Mapping[str, datetime]) 
                 why = "no account on the first page has a valid token and no cooldown"
                 found.append(("note", f"media not checked: {why}"))
     except ApiError as error:
-        seconds = error.retry_after if error.failure.disposition is Disposition.WAIT else None
-        if seconds and keep_cooldown(settings, request.scope, seconds):
+        seconds = error.retry_after
+        if error.failure.disposition is not Disposition.WAIT:
+            # An account that is gone is no problem of the key.
+            is_gone = found and error.failure.outcome is OutcomeKind.NOT_FOUND
+            found.append(("note" if is_gone else "bad", f"{error}. Fix: {error.failure.hint}."))
+        elif seconds and keep_cooldown(settings, request.scope, seconds):
             found.append(("note", f"{error}. Syncs wait for {span(seconds)}, too"))
         else:
-            found.append(("bad", f"{error}. Fix: {error.failure.hint}."))
+            wait = f"wait {span(seconds or 60)} before you sync: that could not be stored"
+            found.append(("note", f"{error}. Fix: {wait}."))
     return found
 
 

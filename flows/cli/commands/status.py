@@ -72,9 +72,10 @@ def read_status(settings: Settings, now: datetime) -> Record:
         if not (state.runs or state.command or state.writing):
             raise
         runs = [*state.runs]
-        # Before the first publication there is none.
-        if not isinstance(error, SnapshotMissing) or any(run["published_at"] for run in runs):
+        if not isinstance(error, SnapshotMissing):
             problem = str(error)
+        elif any(run["published_at"] for run in runs):
+            problem = f"There is no snapshot at {file}, but a run published one. Fix: `gramhouse publish`."
     data = report.data if report else NO_DATA
     last = next(iter(runs), None)
     unresolved = [run for run in _find_unresolved(runs) if run is not last]

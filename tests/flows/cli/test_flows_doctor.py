@@ -60,6 +60,9 @@ def test_a_key_that_cannot_list_media_is_found_before_the_nightly_run(doctor: Do
         assert "the key reaches 4 accounts" in doctor.run_cli("doctor").text
         verdict, message = doctor.find(1)["API"]
     assert (verdict, "api_scope_denied" in message) == ("bad", True)
+    # One account that is gone is no problem of the key.
+    with doctor.of(Rule(Action("error", code="api_automation_media_not_found"), "media")):
+        assert doctor.find(0)["API"][0] == "note"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(3600, "1 h"), (10**13, "115740740 d 17 h")])
@@ -70,7 +73,7 @@ def test_a_rate_limit_is_kept_for_the_next_command_if_the_warehouse_is_that_of_t
     with doctor.of(Rule(limited, "accounts", nth=2)) as right:
         assert doctor.run_cli("sync")[0] == 0
         with doctor.of(Rule(limited, "accounts")):
-            assert doctor.find(1)["API"][0] == "bad"
+            assert f"Fix: wait {text} before you sync" in doctor.find(1)["API"][1]
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", right)
         assert doctor.find(0)["API"][1].endswith(f"Syncs wait for {text}, too")
         assert "the account catalogue is rate-limited until" in doctor.find(int(seconds > 86_400))["API"][1]
@@ -102,7 +105,7 @@ def _hold(scope: str, until: datetime) -> None:
         state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until))])
 
 
-def test_no_request_is_sent_before_a_cooldown_ends_also_while_another_process_writes(doctor: Doctor) -> None:
+def test_no_request_is_sent_before_a_cooldown_ends_or_while_another_process_writes(doctor: Doctor) -> None:
     with doctor.of():
         assert doctor.run_cli("sync")[0] == 0
         later = datetime.now(UTC) + timedelta(hours=2)
@@ -110,10 +113,15 @@ def test_no_request_is_sent_before_a_cooldown_ends_also_while_another_process_wr
             _hold(f"selected_account:{row['account_id']}", later)
         verdict, message = doctor.find(0)["API"]
         assert (verdict, message.startswith("media not checked")) == ("note", True)
-        _hold("account_catalog", later)
+        # A running sync would not know of a wait that an answer to another process asks for.
         with hold(Path("data/warehouse.duckdb"), "a sync", since="now", pause=lambda _: None):
             found = doctor.find(0)
-        assert ("limited until" in found["API"][1], found["warehouse"][0]) == (True, "note")
+        assert (found["API"][1].startswith("not checked: a sync"), found["warehouse"][0]) == (True, "note")
+        _hold("account_catalog", later)
+        assert "limited until" in doctor.find(0)["API"][1]
+        # Without the state, nobody knows.
+        state_path(Path("data/warehouse.duckdb")).unlink()
+        assert doctor.find(1)["API"][0] == "note"
 
 
 def test_a_long_cooldown_is_lifted_when_a_person_agrees(doctor: Doctor) -> None:
