@@ -13,10 +13,9 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest, account_scope
 from connectors.source.errors import ApiError
-from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.source.responses import Response
-from connectors.source.retry import Attempts
+from connectors.source.waits import Attempts, RateLimitBudget
 from flows.engine.requests import Requests
 from flows.engine.scan import Scan
 from flows.pipeline import run_sync
