@@ -5,12 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.sandbox.http.access import DEMO_KEY, NO_ACCOUNT_KEY, ONE_ACCOUNT_KEY
 from tests.conformance.contract_examples import ERRORS, Example
 from tests.sandbox.asgi_client import Answer, Asker
 
 Build = Callable[..., Asker]
-STRANGER = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
 
 
 def check_literal(answer: Answer, example: Example) -> None:
@@ -28,17 +26,6 @@ def test_a_fault_is_the_literal_answer(asker: Asker, code: str) -> None:
         assert asker.control("POST", "faults", {"code": code, "retry_after": 30}).status == 201
         answer = asker.get() if operation == "accounts.list" else asker.media(asker.account_id())
         check_literal(answer, ERRORS[code])
-
-
-def test_an_account_that_is_not_granted_reveals_nothing(build: Build) -> None:
-    asker = build(day=5)
-    left = min(set(range(40)) - {account.position for account in asker.sandbox.catalogue.accounts(5)})
-    asked = [(left, ONE_ACCOUNT_KEY), (1, ONE_ACCOUNT_KEY), (left, NO_ACCOUNT_KEY), (0, NO_ACCOUNT_KEY)]
-    answers = [asker.media(asker.account_id(position), key=key) for position, key in asked]
-    answers += [asker.media(STRANGER, key=key) for key in (DEMO_KEY, ONE_ACCOUNT_KEY)]
-    assert [answer.code for answer in answers] == ["api_account_not_granted"] * 6
-    assert len({answer.body.partition(b"correlation_id")[0] for answer in answers}) == 1
-    assert asker.media(asker.account_id(left)).code == "api_automation_media_not_found"
 
 
 def test_a_cursor_is_valid_for_its_own_list_alone(asker: Asker) -> None:

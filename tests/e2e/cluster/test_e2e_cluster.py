@@ -13,7 +13,6 @@ import pytest
 
 from connectors.sandbox.settings import RateLimit
 from tests.api.server import Api
-from tests.e2e.cluster.dask_cluster import Cluster
 from tests.harness.against_api import assert_matches_api
 from tests.operator import (
     KEY,
@@ -24,6 +23,44 @@ from tests.operator import (
     start_sandboxes,
     wait_until,
 )
+from tests.prefect_api import free_port
+
+
+class Cluster:
+    """Starts a scheduler and workers, which a test may kill."""
+
+    def __init__(self, operator: Operator, stack: ExitStack) -> None:
+        self._operator = operator
+        self._stack = stack
+        self._port = free_port()
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.scheduler = f"tcp://127.0.0.1:{self._port}"
+
+    def _start(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
+        log = self._operator.folder / f"{arguments[0]}-{len(self.processes)}.log"
+        environment = self._operator.environment(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="10s", **env)
+        command = [sys.executable, "-m", f"distributed.cli.{arguments[0]}", *arguments[1:]]
+        output = self._stack.enter_context(log.open("wb"))
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        self._stack.callback(process.wait, TIMEOUT)
+        self._stack.callback(process.kill)
+        self.processes.append(process)
+        sign = "Scheduler at:" if arguments[0] == "dask_scheduler" else "Registered to:"
+        wait_until(lambda: sign in log.read_text() or process.poll() is not None, f"{arguments[0]} to start")
+        return process
+
+    def start_scheduler(self) -> "subprocess.Popen[bytes]":
+        return self._start(
+            "dask_scheduler", "--host", "127.0.0.1", "--port", str(self._port), "--dashboard-address", "127.0.0.1:0"
+        )
+
+    def start_worker(self, patch: str = "", **env: str) -> "subprocess.Popen[bytes]":
+        """Start a worker. `patch` is Python code that it runs first, which may change the module `scale`."""
+        preload = self._operator.folder / f"patch-{len(self.processes)}.py"
+        preload.write_text(f"from flows import scale\n{patch}\n", encoding="utf-8")
+        options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1", "--preload", str(preload))
+        return self._start("dask_worker", self.scheduler, *options, **env)
+
 
 pytestmark = pytest.mark.e2e
 

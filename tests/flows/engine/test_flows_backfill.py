@@ -60,20 +60,6 @@ async def test_a_backfill_scans_its_selection_again_and_a_sync_keeps_its_progres
     assert [page for page in service.asked() if page[:2] == (2, "posts")] == [(2, "posts", "c4")]
 
 
-@pytest.mark.parametrize("selection", [ALL, SECOND])
-async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection(
-    tmp_path: Path, said: list[str], selection: Selection
-) -> None:
-    service = Service(posts=6)
-    await synced(tmp_path, service)
-    await service.killed(tmp_path, lambda request: request.is_posts(2) and request.cursor == "c4", selection=ALL)
-    report = await synced(tmp_path, service, selection=selection)
-    assert len(report.resumed_runs) == (selection is ALL)
-    assert any("Resuming run" in line for line in said) is (selection is ALL)
-    requested = [cursor for account, _, cursor in service.asked() if account == 2]
-    assert requested == (["c4"] if selection is ALL else [None, "c2", "c4"])
-
-
 @pytest.mark.parametrize(("chosen", "state"), [((2,), RunState.PARTIAL), ((1, 2), RunState.COMPLETE)])
 async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
     tmp_path: Path, chosen: tuple[int, ...], state: RunState

@@ -30,7 +30,6 @@ SELECT account_id, surface, outcome, pages, items, error_code, http_status, corr
 FROM core.run_outcomes WHERE run_id = '{run_id}'
 ORDER BY resource, account_id, surface
 """
-_QUARANTINE = "SELECT reason, page, position, payload FROM core.quarantine"
 _REMOVED = "SELECT media_id FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 POSTS = uuid(1), "posts"
 
@@ -130,29 +129,6 @@ async def test_a_list_that_cannot_be_followed_fails_alone_and_decides_nothing(
     del service.spoil
     report, outcomes = await _run(tmp_path, service)
     assert (report.state, outcomes[POSTS][0]) == (RunState.COMPLETE, "complete")
-
-
-_DEEP = b'"b", "n": ' + b"[" * 250 + b"]" * 250
-_TEXT = rb'"a post"'
-
-
-async def test_a_scan_goes_on_after_an_item_that_cannot_be_read_and_removes_nothing(tmp_path: Path) -> None:
-    mapping = {"media_id": ["/code"]}
-    service = SpoiledApi(accounts=1, posts=6)
-    await _run(tmp_path, service, mapping=mapping)
-    service.spoil, service.posts = at(None, (_TEXT, _DEEP)), 5
-    for _ in range(2):
-        service.clock.days(1)
-        report, outcomes = await _run(tmp_path, service, mapping=mapping)
-        assert (report.state, outcomes[POSTS][:3]) == (RunState.COMPLETE, ("complete", 3, 5))
-        assert len(stored(tmp_path, _QUARANTINE)) == 1
-    assert stored(tmp_path, _REMOVED) == []
-
-    del service.spoil
-    for _ in range(2):
-        service.clock.days(1)
-        await _run(tmp_path, service, mapping=mapping)
-    assert stored(tmp_path, _REMOVED) == [("001-5",)]
 
 
 def _some_rejected(number: int | None, surface: str) -> int:

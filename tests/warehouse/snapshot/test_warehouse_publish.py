@@ -28,20 +28,6 @@ def names_beside(snapshot: Path) -> list[str]:
     return sorted(entry.name for entry in snapshot.parent.iterdir())
 
 
-def test_the_views_are_stored_in_the_warehouse_until_their_tables_change(days: Days, snapshot: Path) -> None:
-    days.publish(snapshot)
-    stored = "SELECT view_oid, view_name, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
-    before = days.rows(f"{stored} ORDER BY view_oid")
-    assert {row[1:] for row in before} == {row[1:] for row in ask(snapshot, stored)}
-    days.publish(snapshot)
-    assert days.rows(f"{stored} ORDER BY view_oid") == before
-    # The query of the view is the same as before; a type alone differs.
-    days.rig.db.execute("ALTER TABLE core.media ALTER like_count TYPE HUGEINT")
-    days.publish(snapshot)
-    assert set(days.rows(stored)) & {*before} == set()
-    assert ask(snapshot, "SELECT DISTINCT typeof(max(like_count)) FROM media") == [("HUGEINT",)]
-
-
 def test_the_snapshot_describes_itself_is_packed_and_read_only(filled: Days, snapshot: Path) -> None:
     before = os.umask(0o077)
     try:
