@@ -12,10 +12,9 @@ from typing import Any
 
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import ApiError
-from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.responses import Response
-from connectors.source.retry import Send
+from connectors.source.waits import RateLimitBudget, Send
 from connectors.state.identity import bind_service, read_forgotten, read_service
 from connectors.state.progress import read_cooldowns
 from connectors.state.runs import begin_run, end_run
