@@ -140,7 +140,7 @@ def test_a_column_that_cannot_be_hidden_is_refused(filled: Days, tmp_path: Path,
     assert not (tmp_path / "a.duckdb").exists()
 
 
-KEYS = ("userName", "User\u00a0Name+")
+KEYS = ("userName", "User\u00a0Name+", "ｕｓｅｒｎａｍｅ", '"username"')  # noqa: RUF001 - full width
 TWO_LISTS = {"email": "a", "Email": "b", "mixed": [1, {"Email": NAME}], "tags": [NAME]}
 NAMED = {"username": [{"text": NAME}], "owner": {"userName": [{"text": NAME}], "n": 1}}
 
