@@ -106,8 +106,14 @@ class Forgotten:
 
 
 def without_forgotten(page: Page, forgotten: Forgotten) -> Page:
-    """Return a page (API 4.1) without the records that contain the ids of erased accounts."""
+    """Return a page (API 4.1) without the records of erased accounts.
+
+    A rejected record is left out if its text contains such an id, a valid one only if it is its own: other accounts may
+    mention it, and one that is left out seems to be missing.
+    """
     if not (page.accounts or page.rejected):
         return page
-    kept = [raw for raw in page.records if not forgotten.marks_in(raw.decode())]
+    valid, rejected = iter(page.accounts), {record.position: record.payload for record in page.rejected}
+    texts = [rejected.get(position) or next(valid).id for position in range(len(page.records))]
+    kept = [raw for raw, text in zip(page.records, texts, strict=True) if not forgotten.marks_in(text)]
     return replace(read_account_page(replace(page, records=kept).body), next_cursor=page.next_cursor)

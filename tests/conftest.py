@@ -13,7 +13,6 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from flows.reporting.progress import notices
-from tests.prefect_api import prefect_server
 
 # No deadline: a slow machine must not fail a test. Tests that look for hangs set their own timeouts.
 settings.register_profile("gramhouse", deadline=None)
@@ -52,7 +51,7 @@ LONGEST = (
     "test_store_kills",
     "test_security_forget",
 )
-ON_PREFECT = ("test_e2e_foreign_pages", "test_e2e_up", "test_flows_flow_run")
+ON_PREFECT = ("test_e2e_foreign_pages", "test_e2e_up")
 _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}
 
 
@@ -90,18 +89,6 @@ class ByFile(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile | None:
     """Schedule by file, if that is asked for."""
     return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
-
-
-@pytest.fixture(scope="session")
-def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("prefect") / "home"
-
-
-@pytest.fixture(scope="session")
-def prefect_url(prefect_home: Path) -> Generator[str]:
-    """The API of a Prefect server for all tests of a session: it takes longer to start than all of them to run."""
-    with prefect_server(prefect_home) as api:
-        yield api
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ class SandboxSettings:
     first_day
         the time of day 0, in epoch seconds: all times of items are relative to it.
     change_every
-        of this many accounts, each day one leaves, one joins and one token expires; 0: never.
+        of this many accounts, on an average day one leaves, one joins and one token expires; 0: never.
     account_catalog, selected_account
         rate limits by kind of tenant scope; None: off.
     """

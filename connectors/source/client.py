@@ -3,6 +3,7 @@
 import asyncio
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self
@@ -18,7 +19,7 @@ from connectors.source.errors import ApiError
 from connectors.source.memory import Memory
 from connectors.source.network import Network
 from connectors.source.responses import Response, read_correlation_id, read_response
-from connectors.source.transport import BodyTooLarge, explain, open_transport
+from connectors.source.transport import explain, open_transport
 from models import release
 from models.api import DEFAULT_PATHS, PagePaths
 from models.clock import Clock
@@ -45,25 +46,15 @@ class Timeouts:
     total: float = 120.0
 
 
-class _Redaction:
-    """Replaces one key by `***`, as it is or with characters that JSON or a URL escapes, also twice."""
-
-    def __init__(self, api_key: SecretStr) -> None:
-        self._shortest = len(api_key)
-        forms = (
-            rf"(?:\\{{0,4}}{re.escape(char)}|(?i:\\{{1,4}}u{ord(char):04x}|%(?:25)?{ord(char):02x}))"
-            for char in api_key.get_secret_value()
-        )
-        self._pattern = re.compile("".join(forms).encode())
-
-    def of_bytes(self, content: bytes) -> bytes:
-        """Return the content without the key."""
-        # No form is shorter than the key; most headers are.
-        return content if len(content) < self._shortest else self._pattern.sub(b"***", content)
-
-    def of_text(self, text: str) -> str:
-        """Return the text without the key; undecodable bytes in it do not change."""
-        return self.of_bytes(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+def _hiding(api_key: SecretStr) -> Callable[[bytes], bytes]:
+    """Return what replaces a key by `***`, as it is or with characters that JSON or a URL escapes, also twice."""
+    forms = (
+        rf"(?:\\{{0,4}}{re.escape(char)}|(?i:\\{{1,4}}u{ord(char):04x}|%(?:25)?{ord(char):02x}))"
+        for char in api_key.get_secret_value()
+    )
+    pattern, shortest = re.compile("".join(forms).encode()), len(api_key)
+    # No form is shorter than the key; most headers are.
+    return lambda content: content if len(content) < shortest else pattern.sub(b"***", content)
 
 
 class ApiClient:
@@ -100,16 +91,14 @@ class ApiClient:
                 "User-Agent": f"gramhouse/{release()}",
             }
         )
-        self._redaction = _Redaction(api_key)
+        self._hide = _hiding(api_key)
         self._clock = clock
         limits = timeout or Timeouts()
         self._seconds = limits.total
         self._extensions = {"timeout": httpx.Timeout(limits.read, connect=limits.connect, pool=None).as_dict()}
         self._paths = paths
         self._network = network or Network()
-        self._transport = transport or open_transport(
-            self._network, is_secure=self._base.startswith("https:"), concurrency=concurrency
-        )
+        self._transport = transport or open_transport(self._network, concurrency)
         self._max_body_bytes = max_body_bytes
         self._answers = Memory()
 
@@ -124,16 +113,23 @@ class ApiClient:
 
     async def send(self, request: ApiRequest) -> Response:
         """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
-        got = await self._exchange(request)
-        if isinstance(got, ApiError):
-            # Not raised in an `except` block: the transport's exception references the request and its key.
-            raise got
-        response = self._read(request, *got)
+        answer, body = await self._exchange(request)
+        # A gateway may repeat the request, with its key, in headers and error bodies.
+        headers = {name: self._hide_text(text) for name, text in answer.headers.items() if name in _HEADERS}
+        response = read_response(
+            request,
+            answer.status_code,
+            headers,
+            body if answer.status_code == 200 else self._hide(body),
+            now=self._clock.now(),
+            paths=self._paths,
+            hide=self._hide,
+        )
         # A cache repeats the id of the answer that it kept.
         is_repeated = response.correlation_id is not None and not self._answers.remember(response.correlation_id)
         return replace(response, is_cached=True) if is_repeated else response
 
-    async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes] | ApiError:
+    async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes]:
         query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
         url, answer = f"{self._base}{request.path}?{query}", None
         try:
@@ -142,48 +138,44 @@ class ApiClient:
                 sent = httpx.Request("GET", url, headers=self._headers, extensions=self._extensions)
                 answer = await self._transport.handle_async_request(sent)
                 try:
-                    return answer, await self._read_body(answer)
+                    body = await self._read_body(answer)
                 finally:
                     await answer.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, zlib.error, BodyTooLarge) as error:
-            if answer is not None and answer.status_code != 200:
-                # An error response without its body still has a status and Retry-After.
-                return answer, b""
+        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, zlib.error) as error:
+            body = None
             code, message = explain(error, urlsplit(self._base).netloc, self._network.proxy, begun=answer is not None)
-            return ApiError(
-                request.operation,
-                code,
-                self._redaction.of_text(message),
-                status=answer.status_code if answer else None,
-                correlation_id=read_correlation_id(answer.headers) if answer else None,
-            )
+        else:
+            code, message = "body_too_large_response", f"the response is larger than {self._max_body_bytes} bytes"
+        if answer is not None and body is not None:
+            return answer, body
+        if answer is not None and answer.status_code != 200:
+            # An error response without its body still has a status and Retry-After.
+            return answer, b""
+        # Not raised in the `except` block: the transport's exception references the request and its key.
+        raise ApiError(
+            request.operation,
+            code,
+            self._hide_text(message),
+            status=answer.status_code if answer else None,
+            correlation_id=read_correlation_id(answer.headers) if answer else None,
+        )
 
-    async def _read_body(self, answer: httpx.Response) -> bytes:
-        """Read a body, without gzip; other codings than the accepted one are left, and fail where the page is read.
+    async def _read_body(self, answer: httpx.Response) -> bytes | None:
+        """Read a body, without gzip; None if it is too large after decompression.
 
-        Bytes after the compressed ones are ignored, and an end that is missing shows in the page.
+        Other codings than the accepted one are left, and fail where the page is read. Bytes after the compressed ones
+        are ignored, and an end that is missing shows in the page.
         """
         assert isinstance(answer.stream, httpx.AsyncByteStream)  # noqa: S101 - for mypy
         codings = {coding.lower() for coding in answer.headers.get_list("content-encoding", split_commas=True)}
         decoder = zlib.decompressobj(_WITH_GZIP_HEADER) if codings & _GZIP else None
-        body, most = bytearray(), self._max_body_bytes
+        body, most = bytearray(), self._max_body_bytes if answer.status_code == 200 else _MAX_REFUSAL_BYTES
         async for piece in answer.stream:
             body += piece if decoder is None else decoder.decompress(piece, most + 1 - len(body))
             if len(body) > most:
-                raise BodyTooLarge(f"the limit is {most} bytes")
+                return None
         return bytes(body)
 
-    def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
-        # A gateway may repeat the request, with its key, in headers and error bodies.
-        headers = {name: self._redaction.of_text(text) for name, text in answer.headers.items() if name in _HEADERS}
-        if answer.status_code != 200:
-            body = self._redaction.of_bytes(body if len(body) <= _MAX_REFUSAL_BYTES else b"")
-        return read_response(
-            request,
-            answer.status_code,
-            headers,
-            body,
-            now=self._clock.now(),
-            paths=self._paths,
-            hide=self._redaction.of_bytes,
-        )
+    def _hide_text(self, text: str) -> str:
+        """Return the text without the key; undecodable bytes in it do not change."""
+        return self._hide(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")

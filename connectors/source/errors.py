@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from functools import partial
 from typing import Final
 
 from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind
@@ -41,6 +40,11 @@ class Rule:
     hint: str
     status: int | None = None
     outcome: OutcomeKind = OutcomeKind.FAILED
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether such a failure may be temporary, so that a later run may succeed."""
+        return self.disposition in {RETRY, WAIT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ LIMITS = frozenset({429, 503, 509, 529})
 
 
 class ApiError(Exception):
-    """Raised for a failed request; `retry_after` is in seconds, and `rule` that of its code in `RULES` unless given.
+    """Raised for a failed request; `retry_after` is in seconds, and `rule` that of its code unless given.
 
     To keep an error after it was handled, keep its `failure`: the exception keeps its traceback and the response alive.
     """
@@ -94,28 +98,16 @@ class ApiError(Exception):
         rule: Rule | None = None,
         retry_after: float | None = None,
     ) -> None:
-        rule = rule or RULES[code]
+        rule = rule or rule_of(code)
         self.failure = Failure(
             operation, code, one_line(message), rule.disposition, rule.outcome, rule.hint, status, correlation_id, body
         )
         self.retry_after = retry_after
-        super().__init__(self.failure)
+        # With the arguments that have no default, so that it can be pickled: workers make requests for a run.
+        super().__init__(operation, code, message)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Return how it is made again in another process: workers make requests for a run."""
-        about = self.failure
-        again = partial(
-            ApiError,
-            about.operation,
-            about.code,
-            about.message,
-            status=about.status,
-            correlation_id=about.correlation_id,
-            body=about.body,
-            rule=Rule(about.disposition, about.hint, outcome=about.outcome),
-            retry_after=self.retry_after,
-        )
-        return again, ()
+    def __str__(self) -> str:
+        return str(self.failure)
 
     @property
     def is_limit(self) -> bool:
@@ -156,9 +148,6 @@ _SCHEME = (
     "check the scheme (https or http) and the port of GRAMHOUSE_BASE_URL, and whether the service requires a client"
     f" certificate, which gramhouse does not have; otherwise, {_BETWEEN}"
 )
-
-# Of `http_<status>`, what a gateway says, unless there is a row for it.
-_GATEWAY = Rule(RETRY, _BETWEEN)
 
 UNKNOWN_STATUS: Final = "unknown_status"
 
@@ -264,10 +253,8 @@ _UNKNOWN: Mapping[int, Rule] = {
 }
 
 
-def rule_for(code: str | None, status: int) -> Rule:
-    """Return the rule of an answer that is not a page: `code` is its error envelope's (API 2), None without one."""
-    if code is None:
-        return RULES.get(gateway_code(status), _GATEWAY)
+def service_rule(code: str, status: int) -> Rule:
+    """Return the rule of an error envelope (API 2)."""
     known = RULES.get(code)
     if known is not None and status == known.status:
         return known
@@ -279,15 +266,7 @@ def gateway_code(status: int) -> str:
     return {1: "unexpected_status", 2: "unexpected_status", 3: "redirect"}.get(status // 100, f"http_{status}")
 
 
-def hint_for(code: str) -> str:
-    """Return the hint for the error code of an outcome: what a person can do. Empty for an unknown code."""
-    return rule.hint if (rule := _rule_of(code)) else ""
-
-
-def is_transient(code: str) -> bool:
-    """Return whether a failure with this error code may be temporary, so that a later run may succeed."""
-    return (rule := _rule_of(code)) is not None and rule.disposition in {RETRY, WAIT}
-
-
-def _rule_of(code: str) -> Rule | None:
-    return RULES.get(code, _GATEWAY if code.startswith("http_") else None)
+def rule_of(code: str) -> Rule:
+    """Return the rule of an error code of API 7 or of ours; that of an unknown code has no hint."""
+    gateway = Rule(RETRY, _BETWEEN)
+    return RULES.get(code, gateway if code.startswith("http_") else Rule(SKIP, ""))

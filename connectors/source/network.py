@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
+from pydantic_core import Url
 
 from connectors.source.base_url import is_loopback
 from models.text import one_line
@@ -14,12 +15,6 @@ from models.text import one_line
 # As in curl, lower case comes first, and an empty variable counts as unset. Without http_proxy: http is for loopback.
 _PROXY = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _NO_PROXY = ("no_proxy", "NO_PROXY")
-_DEFAULT_PORTS = {"http": 1080, "https": 443}
-_ADDRESS = re.compile(
-    r"((?P<scheme>https?)://)?(?P<login>[!-.0-~]*@)?(?P<host>[\w.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?(/[!-~]*)?",
-    re.ASCII | re.IGNORECASE,
-)
-_LAST_PORT = 65_535
 _SHOWN = 200
 
 
@@ -27,7 +22,8 @@ _SHOWN = 200
 class Network:
     """A proxy, and certificates that replace the public ones with the variables that name them; by default neither.
 
-    `proxy` is its host, port and variable, to be shown; `proxy_url` has its credentials, too.
+    `proxy` is its host, port and variable, to be shown; `proxy_url` has its credentials, too. There is none for http:
+    without TLS, the key would reach it.
     """
 
     proxy: str = ""
@@ -65,15 +61,16 @@ def _proxy(environ: Mapping[str, str]) -> tuple[str, SecretStr | None]:
     variable, address = _first(_PROXY, environ)
     if not address:
         return "", None
-    found = _ADDRESS.fullmatch(address)
-    if found is None or int(found["port"] or 0) > _LAST_PORT:
+    try:
+        url = Url(address if "://" in address else f"http://{address}")
+    except ValueError:
+        url = None
+    if url is None or url.scheme not in {"http", "https"}:
         raise ValueError(
             f"{variable}: it is not the address of an HTTP proxy (SOCKS proxies are not supported). Fix: set it to"
             " http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, with special characters percent-encoded"
         )
-    scheme = (found["scheme"] or "http").lower()
-    server = f"{found['host'].lower()}:{found['port'] or _DEFAULT_PORTS[scheme]}"
-    return f"{server} ({variable})", SecretStr(f"{scheme}://{found['login'] or ''}{server}")
+    return f"{url.host}:{url.port} ({variable})", SecretStr(str(url))
 
 
 def _certificates(files: Mapping[str, str]) -> ssl.SSLContext:

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest
-from connectors.source.errors import DOCUMENTED, ApiError, gateway_code, rule_for
+from connectors.source.errors import DOCUMENTED, ApiError, gateway_code, service_rule
 from models.api import (
     DEFAULT_PATHS,
     Page,
@@ -22,8 +22,8 @@ from models.text import one_line
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
-# Later than the last date of the calendar, and a number that JSON and durations can hold.
-_LONGEST = 1e13
+# A hundred years, which the calendar can hold.
+_LONGEST = 3_155_760_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +86,18 @@ def _refusal(operation: str, status: int, headers: Mapping[str, str], body: byte
     envelope, correlation_id = read_error(body), read_correlation_id(headers)
     if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(str(envelope.correlation_id)):
         correlation_id = str(envelope.correlation_id)
-    if envelope and correlation_id is None and envelope.code not in DOCUMENTED:
-        # Gateways have errors of the same form.
-        envelope = None
-    message = _describe_gateway(status, headers)
-    if envelope:
+    code, message, rule = gateway_code(status), _describe_gateway(status, headers), None
+    # Gateways have errors of the same form.
+    if envelope and (correlation_id is not None or envelope.code in DOCUMENTED):
+        code, rule = one_line(envelope.code, 64), service_rule(envelope.code, status)
         message = f"{envelope.message} [{envelope.issues}]" if envelope.issues else envelope.message
     return ApiError(
         operation,
-        one_line(envelope.code, 64) if envelope else gateway_code(status),
+        code,
         message,
         status=status,
         correlation_id=correlation_id,
-        rule=rule_for(envelope.code if envelope else None, status),
+        rule=rule,
         retry_after=read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")),
     )
 
@@ -117,10 +116,10 @@ def read_retry_after(value: str, now: datetime, date: str = "") -> float | None:
     which is compared with the response's Date header, `date`, or without one with `now` (aware).
     """
     # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
-    waits = [min(float(part), _LONGEST) for part in map(str.strip, value.split(",")) if _SECONDS.fullmatch(part)]
+    waits = [float(part) for part in map(str.strip, value.split(",")) if _SECONDS.fullmatch(part)]
     if not waits and (until := _http_date(value)) is not None:
         waits = [(until - (_http_date(date) or now)).total_seconds()]
-    return max((wait for wait in waits if wait >= 0), default=None)
+    return max((min(wait, _LONGEST) for wait in waits if wait >= 0), default=None)
 
 
 def _describe_gateway(status: int, headers: Mapping[str, str]) -> str:

@@ -26,16 +26,9 @@ MAX_HEADERS: Final = 1_000
 """Limit of the number of headers of a response."""
 
 
-class BodyTooLarge(Exception):  # noqa: N818 - the name describes the body
-    """A body that exceeds the size limit after decompression."""
-
-
-def open_transport(network: Network, *, is_secure: bool, concurrency: int) -> httpx.AsyncBaseTransport:
-    """Return a transport over kept connections. The public certificates are only loaded if `is_secure`."""
-    # Loading the public certificates takes longer than a page. The context for http trusts no server.
-    certificates = network.certificates or (
-        httpx.create_ssl_context(trust_env=False) if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    )
+def open_transport(network: Network, concurrency: int) -> httpx.AsyncBaseTransport:
+    """Return a transport over kept connections, at most `concurrency` of them."""
+    certificates = network.certificates or httpx.create_ssl_context(trust_env=False)
 
     def open_session() -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
@@ -47,8 +40,7 @@ def open_transport(network: Network, *, is_secure: bool, concurrency: int) -> ht
             max_headers=MAX_HEADERS,
         )
 
-    # The key must not reach a proxy, as it would without TLS.
-    proxy = _proxy(network.proxy_url.get_secret_value()) if is_secure and network.proxy_url else None
+    proxy = _proxy(network.proxy_url.get_secret_value()) if network.proxy_url else None
     return AiohttpTransport(verify=certificates, trust_env=False, proxy=proxy, client=open_session)
 
 
@@ -92,7 +84,6 @@ _CUT = "cut_body", "the response of {server} ended early, or its compression is 
 _NO_TLS = "tls_failed", "no TLS (https) with {server}"
 _UNREACHED = "connection_failed", "cannot connect to {server}"
 _ROWS: tuple[tuple[type[BaseException], tuple[str, str]], ...] = (
-    (BodyTooLarge, ("body_too_large_response", "the response of {server} is too large")),
     (ssl.CertificateError, ("certificate_refused", "the certificate of {server} is not trusted")),
     (aiohttp.ConnectionTimeoutError, ("timeout", "{server} did not accept the connection in time")),
     (TimeoutError, ("timeout", "{server} did not answer in time")),
@@ -103,12 +94,10 @@ _ROWS: tuple[tuple[type[BaseException], tuple[str, str]], ...] = (
     (ConnectionError, ("connection_reset", "{server} closed the connection before it answered")),
     (aiohttp.ClientPayloadError, _CUT),
     (zlib.error, _CUT),
-    (aiohttp.ClientHttpProxyError, ("proxy_refused", "the connection to {server} was refused")),
+    (aiohttp.ClientHttpProxyError, ("proxy_refused", "cannot connect to {server}")),
     (aiohttp.ClientResponseError, ("protocol_error", "{server} answered with something that is not HTTP")),
 )
 
-# Statuses with which a proxy says that it could not reach the service, or may do so later.
-_PASSING = frozenset({408, 425, 429, *range(500, 600)})
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 _ALERT = re.compile(r"\[SSL: (\w+)\]")
 
@@ -124,11 +113,8 @@ def explain(error: Exception, server: str, proxy: str, *, begun: bool) -> tuple[
     # The error of the system or of TLS, which aiohttp wraps.
     inner = getattr(cause, "certificate_error", None) or getattr(cause, "os_error", None) or cause
     code, text = next((row for kind, row in _ROWS if isinstance(cause, kind)), _UNREACHED)
-    if begun and code not in {"timeout", "body_too_large_response"}:
+    if begun and code != "timeout":
         code, text = _CUT
-    elif isinstance(cause, aiohttp.ClientHttpProxyError) and cause.status in _PASSING:
-        # The proxy, not this machine, could not connect to the service.
-        code = _UNREACHED[0]
     elif code != "certificate_refused" and _ALERT.search(str(inner)):
         # An alert of the server after the handshake has the number of a system error, but is none.
         code, text = _NO_TLS
@@ -140,8 +126,6 @@ def explain(error: Exception, server: str, proxy: str, *, begun: bool) -> tuple[
 def _reason(error: BaseException) -> str:
     """Return the cause without what another program wrote: a proxy's text, or a part of a response, may be anything."""
     match error:
-        case BodyTooLarge():
-            return str(error)
         case aiohttp.ClientHttpProxyError():
             return f"the proxy answered with status {error.status}"
         case aiohttp.ClientResponseError():

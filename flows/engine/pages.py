@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure, is_transient
-from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure, rule_of
 from connectors.source.responses import Response
-from connectors.source.retry import Attempts
+from connectors.source.waits import Attempts, RateLimitBudget
 from connectors.warehouse.queries.progress import find_seen_ids
 from flows.engine.run import Run
 from flows.engine.scan import Scan
@@ -150,7 +149,7 @@ def _why_again(run: Run, scan: Scan, failure: Failure) -> str | None:
 async def _give_up(run: Run, scan: Scan, error: ApiError | Deferred, unreadable: ReceivedPage | None) -> Outcome | None:
     """End a scan because of an error, and all others if they would fail, too; return as `scan_partition` does."""
     failure = error.failure if isinstance(error, ApiError) else None
-    if scan.may_repeat and run.repeats_left and failure is not None and is_transient(failure.code):
+    if scan.may_repeat and run.repeats_left and failure is not None and rule_of(failure.code).is_transient:
         scan.may_repeat = False
         run.repeats_left -= 1
         await run.land(PageCommit(unreadable))

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from connectors.source.errors import is_transient
+from connectors.source.errors import rule_of
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import plain
 from models.runs import OutcomeKind
@@ -35,7 +35,7 @@ def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], fl
     passing reason. `random` returns a number from 0 to 1.
     """
     failed = [each for each in report.failure_groups if each.outcome is OutcomeKind.FAILED]
-    failed = [each for each in failed if is_transient(each.error_code)]
+    failed = [each for each in failed if rule_of(each.error_code).is_transient]
     scans = report.outcomes.total - report.outcomes[OutcomeKind.SKIPPED]
     of_catalogue = [each for each in failed if each.is_catalogue]
     causes = of_catalogue or (failed if 2 * sum(each.scans for each in failed) > scans else [])

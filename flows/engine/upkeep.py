@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from connectors.source.rate_limit import RateLimitBudget
 from connectors.state.database import SqlConnection
 from connectors.state.identity import (
     begin_operation,
@@ -154,7 +153,7 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
         with open_files(settings, "gramhouse doctor", now=now) as files:
             if service_refusal(files.state.read(read_service), settings.address()) is not None:
                 return False
-            until = RateLimitBudget(scope, max_wait=0, not_before=seconds).resume_after(now, monotonic=0)
+            until = now + timedelta(seconds=seconds)
             files.state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until, now))])
     except WarehouseError:
         return False

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from connectors.source.errors import hint_for
+from connectors.source.errors import rule_of
 from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import Data, RunReport
@@ -63,7 +63,7 @@ def _failure(group: FailureGroup, now: datetime) -> Finding:
 
 def hint(group: FailureGroup, now: datetime) -> str:
     """Return what a person can do about scans with the same failure, as of `now`; empty for an unknown error code."""
-    return LONG_COOLDOWN_FIX if _is_long(group, now) else hint_for(group.error_code)
+    return LONG_COOLDOWN_FIX if _is_long(group, now) else rule_of(group.error_code).hint
 
 
 def _is_long(group: FailureGroup, now: datetime) -> bool:

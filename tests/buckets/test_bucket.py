@@ -48,22 +48,6 @@ async def _read(bucket: SnapshotBucket, folder: Path) -> bytes:
     return (folder / "reader" / "analytics.duckdb").read_bytes()
 
 
-async def test_a_snapshot_is_published_and_fetched(tmp_path: Path, url: str) -> None:
-    bucket = SnapshotBucket(url)
-    assert await bucket.newest() is None
-    await bucket.check()
-    for number, content in enumerate((b"one", b"two")):
-        await _publish(bucket, tmp_path, content, AT + timedelta(hours=number))
-        assert await _read(bucket, tmp_path) == content
-    assert {path.name for path in (tmp_path / "reader").iterdir()} == {".analytics.duckdb.lock", "analytics.duckdb"}
-
-
-async def test_a_large_file_is_uploaded_and_downloaded_in_parts(tmp_path: Path, url: str) -> None:
-    content = bytes(range(256)) * 4096 * 17
-    await _publish(SnapshotBucket(url), tmp_path, content)
-    assert await _read(SnapshotBucket(url), tmp_path) == content
-
-
 async def test_a_copy_that_is_current_is_not_downloaded_again(tmp_path: Path, url: str) -> None:
     await _publish(SnapshotBucket(url), tmp_path, b"one")
     files = []
@@ -117,16 +101,7 @@ async def test_another_object_is_reported_in_one_line(tmp_path: Path, url: str) 
         ("s3://none", {}, r"404 Not Found \(NoSuchBucket\)\. Fix: check the bucket's name"),
         ("s3://bucket", {"AWS_ENDPOINT_URL": "nowhere"}, "panicked"),
         ("s3://bucket", {"AWS_ALLOW_HTTP": "false"}, "builder error"),
-        ("s3://bucket", {"AWS_ACCESS_KEY_ID": "a\nb"}, "panicked"),
-        ("az://bucket", {}, "Account must be specified"),
-        *(
-            ("az://bucket", {"AZURE_STORAGE_ACCOUNT_NAME": "a", **changes}, why)
-            for changes, why in (
-                ({"AZURE_STORAGE_ACCOUNT_KEY": "?a secret"}, "Invalid Access"),
-                (SAS, "Connection refused"),
-            )
-        ),
-        ("gs://bucket", {"GOOGLE_SERVICE_ACCOUNT": "/none.json"}, "/none.json: No such "),
+        ("az://bucket", {"AZURE_STORAGE_ACCOUNT_NAME": "a", **SAS}, "Connection refused"),
         ("gs://bucket", {"GOOGLE_SERVICE_ACCOUNT_KEY": '{"private_key": "a secret"'}, "Unable to decode"),
     ],
 )

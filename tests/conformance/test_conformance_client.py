@@ -1,6 +1,24 @@
-"""The client against recorded malformed responses: each has its expected error, and the next valid response is read."""
+"""The client against recorded malformed responses: each has its expected error, and the next valid response is read.
 
+The first line of a file in `recordings` describes the response, which comes after its outcomes. Those are written by
+hand from API 7 and 8, not derived from gramhouse's own tables: `# => THEN [CODE STATUS] [name=value ...]`. THEN is:
+
+- `lands`: the page lands,
+- `again`: it is requested again soon,
+- `hold`: no request is sent before the announced wait is over,
+- `skip`: only this scan fails,
+- `restart`: the scan begins again at its first page,
+- `defer`: the scan is left to a later run.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -9,7 +27,154 @@ from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
 from tests.clocks import VirtualClock
-from tests.conformance.recorded import CASES, GOOD_ITEMS, GOOD_TRACE, Case, heard, served
+from tests.servers import Meet, Stage
+
+_FOLDER = Path(__file__).parent / "recordings"
+_ELSEWHERE = b"elsewhere.example"
+
+TRACE, GOOD_TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN", "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
+_ACCOUNT = {"ig_username": "good", "public_id": "abcdefghijkl", "status": "active"}
+_ITEMS = [{"id": f"00000000-0000-4000-8000-{number:012d}", **_ACCOUNT} for number in (1, 2)]
+_GOOD = json.dumps({"items": _ITEMS, "next_cursor": "good"})
+GOOD_ITEMS = len(_ITEMS)
+GOOD = (
+    f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Correlation-ID: {GOOD_TRACE}\r\n"
+    f"Content-Length: {len(_GOOD)}\r\n\r\n{_GOOD}"
+).encode()
+_DEEP = b"[" * 200_000
+
+
+def _with(header: bytes) -> bytes:
+    return GOOD.replace(b"Content-Type", header + b"Content-Type", 1)
+
+
+# Responses that are too large for files, with their outcome.
+_SWOLLEN: Mapping[str, tuple[str, bytes]] = {
+    "header of 8,000 bytes": ("lands items=2", _with(b"X-Long: " + b"x" * 8_000 + b"\r\n")),
+    "header of 60,000 bytes": ("lands items=2", _with(b"X-Long: " + b"x" * 60_000 + b"\r\n")),
+    "header of 64 KiB": ("again protocol_error - lost", _with(b"X-Long: " + b"x" * 65_536 + b"\r\n")),
+    "name of 64 KiB": ("again protocol_error - lost", _with(b"X" * 65_536 + b": x\r\n")),
+    "900 headers": ("lands items=2", _with(b"".join(b"X-%d: x\r\n" % number for number in range(900)))),
+    "1,000 headers": ("again protocol_error - lost", _with(b"".join(b"X-%d: x\r\n" % n for n in range(1_000)))),
+    "reason of 20,000 bytes": ("lands items=2", GOOD.replace(b"OK", b"O" * 20_000, 1)),
+    "status line without an end": ("again protocol_error - lost", b"HTTP/1.1 200 " + b"O" * 70_000),
+    "100 Continue, 1,000 times": ("lands items=2", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000 + GOOD),
+    "JSON 200,000 deep": (
+        "again malformed_page 200 lost",
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(_DEEP) + _DEEP,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A response, and its outcome.
+
+    `wait`: seconds announced. `closes`: the answer ends with its connection. `pause`: what comes first, the "head" or
+    the first "answer", and not in one piece with the rest. `items`: of the page. `lost`: no correlation id is kept.
+    `timed`: the client's patience is what ends it.
+    """
+
+    name: str
+    sent: bytes
+    then: str
+    code: str
+    status: int | None
+    kind: str
+    wait: float | None
+    lost: bool
+    closes: bool
+    pause: str
+    timed: bool
+    items: int
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.pause} first" if self.pause else self.name
+
+    @property
+    def trace(self) -> str | None:
+        """Return the correlation id that is kept."""
+        return None if self.lost else GOOD_TRACE if self.name in _SWOLLEN else TRACE
+
+    def pieces(self, sent: bytes) -> tuple[bytes, bytes]:
+        """Return what comes before the pause, and after it."""
+        at = _head_of(sent) if self.pause else 0
+        if self.pause == "answer" and (stated := re.search(rb"Content-Length: ([0-9]+)", sent)):
+            at += int(stated[1])
+        return sent[:at], sent[at:]
+
+
+def _case(name: str, sent: bytes, outcome: str) -> Case:
+    then, *words = outcome.split()
+    code, status = ("", "200") if then == "lands" else (words.pop(0), words.pop(0))
+    given = {name: value for name, _, value in (word.partition("=") for word in words)}
+    return Case(
+        name,
+        sent,
+        then,
+        code,
+        None if status == "-" else int(status),
+        given.get("kind", "failed"),
+        float(given["wait"]) if "wait" in given else None,
+        "lost" in given,
+        "closes" in given,
+        given.get("pause", ""),
+        "timed" in given,
+        int(given.get("items", "1")),
+    )
+
+
+def _read(path: Path) -> list[Case]:
+    head = re.match(rb"# (?!=> )[^\n]+\n((?:# => [^\n]+\n)+)", content := path.read_bytes())
+    assert head, path
+    return [_case(path.stem, content[head.end() :], line[5:]) for line in head[1].decode().splitlines()]
+
+
+CASES = [
+    *(case for path in sorted(_FOLDER.glob("*.http")) for case in _read(path)),
+    *(_case(name, sent, outcome) for name, (outcome, sent) in _SWOLLEN.items()),
+]
+
+
+async def heard(iterations: int = 20) -> None:
+    """Let the client read: it runs on the same event loop, so a few iterations are enough."""
+    for _ in range(iterations):
+        await asyncio.sleep(0)
+
+
+def _recorded(first: bytes, rest: bytes, *, closes: bool) -> Meet:
+    """Send a recording for the first request, with a pause between its pieces, and valid pages after it."""
+    answers = iter([(first, rest)])
+
+    async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (pieces := next(answers, None)) is None:
+            writer.write(GOOD)
+            return
+        writer.write(pieces[0])
+        if pieces[0]:
+            await heard()
+        writer.write(pieces[1])
+        if closes:
+            await writer.drain()
+            writer.close()
+
+    return play
+
+
+def _head_of(sent: bytes) -> int:
+    """Return the length of a response's head; 0 without one."""
+    return sent.index(b"\r\n\r\n") + 4 if b"\r\n\r\n" in sent else 0
+
+
+@asynccontextmanager
+async def served(case: Case) -> AsyncIterator[tuple[Stage, Stage]]:
+    """Serve a response, and the other host that its head may name."""
+    async with Stage(_recorded(b"", GOOD, closes=False)).open() as elsewhere:
+        at = _head_of(case.sent)
+        here = case.sent[:at].replace(_ELSEWHERE, elsewhere.url.removeprefix("http://").encode()) + case.sent[at:]
+        async with Stage(_recorded(*case.pieces(here), closes=case.closes)).open() as server:
+            yield server, elsewhere
+
 
 pytestmark = pytest.mark.anyio
 KEY = "cnry7Zq4f1e9bXw"

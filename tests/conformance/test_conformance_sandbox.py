@@ -91,10 +91,3 @@ def test_every_answer_is_one_of_the_contract(key: str) -> None:
 
     request()
     assert seen >= KEYS[key]
-
-
-@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "OPTIONS", "PATCH", "TRACE", "QUERY"])
-def test_other_methods_are_refused_with_an_envelope(method: str) -> None:
-    answer = SANDBOX.raw("/api/v1/accounts", method=method)
-    check(ACCOUNTS, answer)
-    assert answer.code == "api_invalid_request_url"

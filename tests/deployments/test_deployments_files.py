@@ -3,20 +3,14 @@
 import asyncio
 import json
 import re
-import shlex
 import tomllib
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
-from cronsim import CronSim
-from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.flows import Flow, load_flow_from_entrypoint
 from prefect.utilities.templating import apply_values
@@ -37,15 +31,12 @@ KUBERNETES_VERSIONS = ("1.30", "1.37")
 ORDINARY = {".yaml", ".json", ".md", ""}
 FILES = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix in ORDINARY)
 YAMLS = [path for path in FILES if path.suffix == ".yaml"]
-EXAMPLES = [path for path in YAMLS if path.name.endswith(".example.yaml")]
 KUSTOMIZATIONS = sorted(KUBERNETES.rglob("kustomization.yaml"))
 # What the cron jobs have in common.
 JOB = KUBERNETES / "cron/job.yaml"
 MANIFESTS = sorted(set(KUBERNETES.rglob("*.yaml")) - {*KUSTOMIZATIONS, JOB})
 POOL = KUBERNETES / "prefect/pool.json"
-DOCKERFILE = (HERE / "Dockerfile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 IMAGE = f"gramhouse:{PROJECT['version']}"
 # The source of a secret may be stated, but not the secret.
 SECRET = re.compile(r"(?i)(api_?key|password|secret|token|auth_string)$")
@@ -144,34 +135,6 @@ def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch
         assert strategy == limit.get("collision_strategy")
 
 
-# The Dockerfile
-
-
-def _instructions(name: str) -> list[list[str]]:
-    text = re.sub(r"\\\n", " ", DOCKERFILE)
-    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith(f"{name} ")]
-
-
-def test_the_image_has_a_supported_python_and_runs_as_an_unprivileged_user() -> None:
-    [[argument]] = _instructions("ARG")
-    python = argument.removeprefix("PYTHON=")
-    assert Version(python) in SpecifierSet(PROJECT["requires-python"])
-    assert f"Programming Language :: Python :: {python}" in PROJECT["classifiers"]
-    assert {words[0] for words in _instructions("FROM")} == {"python:${PYTHON}-slim"}
-    assert _instructions("USER") == [["10001:10001"]]
-    assert not re.search(r"(?i)^(ARG|ENV).*(key|password|token)\b", DOCKERFILE, re.MULTILINE)
-
-
-def test_the_image_can_publish_to_a_bucket_and_use_workers(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(ROOT)
-    [script] = [words[words.index("-c") + 1] for words in _instructions("RUN") if "-c" in words]
-    exec(script)
-    extras = PROJECT["optional-dependencies"]
-    assert capsys.readouterr().out.split() == [*PROJECT["dependencies"], *extras["bucket"], *extras["dask"]]
-
-
 # compose.yaml
 
 
@@ -228,21 +191,6 @@ def test_a_job_of_the_pool_is_of_its_schema() -> None:
         kubernetes_validate.validate(job, version, strict=True)
 
 
-@pytest.mark.parametrize("path", KUSTOMIZATIONS, ids=_name)
-def test_a_kustomization_lists_the_files_of_its_folder(path: Path) -> None:
-    [document] = _documents(path)
-    assert document["apiVersion"] == "kustomize.config.k8s.io/v1beta1"
-    assert document["kind"] == "Kustomization"
-    files = {name for name in document["resources"] if not name.startswith("..")}
-    files |= {patch["path"] for patch in document.get("patches", []) if "path" in patch}
-    assert files == {other.name for other in path.parent.glob("*.yaml")} - {path.name, *(e.name for e in EXAMPLES)}
-    bases = set(document["resources"]) - files
-    assert all((path.parent / base / "kustomization.yaml").is_file() for base in bases)
-    assert document["namespace"] == _one("Namespace")["metadata"]["name"]
-    for image in document.get("images", []):
-        assert f"{image['newName']}:{image['newTag']}" == IMAGE
-
-
 def _one(kind: str = "", name: str = "") -> dict[str, Any]:
     """Return the only object of a kind, or with a name."""
     [found] = [one for one in OBJECTS if kind in ("", one["kind"]) and name in ("", one["metadata"]["name"])]
@@ -294,18 +242,6 @@ def test_a_pod_is_confined_and_refers_to_existing_objects(name: str) -> None:
         assert {mount["name"] for mount in mapping.get("volumeMounts", [])} <= volumes
 
 
-def test_one_writer_holds_the_warehouse() -> None:
-    worker = _one("Deployment", "worker")
-    assert worker["spec"]["replicas"] == 1
-    assert worker["spec"]["strategy"] == {"type": "Recreate"}
-    for cron in CRON_JOBS.values():
-        assert cron["concurrencyPolicy"] == "Forbid"
-        assert next(CronSim(cron["schedule"], NOW.astimezone(ZoneInfo(cron["timeZone"])))) > NOW
-    # The two jobs are due at different times, but one may still run when the other is: it waits for the lock.
-    assert float(_one(name="gramhouse-settings")["data"]["GRAMHOUSE_BUSY_WAIT"]) > 0
-    assert _one("PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteOnce"]
-
-
 def test_the_cron_jobs_of_kubernetes_are_the_schedules_of_up() -> None:
     """Stories exist for 24 hours: without a separate job, a failed nightly run would lose a day of them."""
     scheduled = {one["name"]: one["schedules"][0] for one in DEPLOYMENTS if one["schedules"]}
@@ -327,21 +263,3 @@ def test_the_key_is_mounted_where_the_settings_expect_it() -> None:
         syncs = name in {"worker", "workers", "nightly", "due", "pool"}
         assert claims == [secret["metadata"]["name"]] * syncs
         assert mounts == [folder] * syncs
-
-
-def test_the_cluster_finds_its_scheduler_and_its_certificates() -> None:
-    [document] = _documents(KUBERNETES / "cluster/kustomization.yaml")
-    patches = {str(patch["target"]): yaml.safe_load(patch["patch"]) for patch in document["patches"]}
-    settings, jobs = patches["{'kind': 'ConfigMap', 'name': 'gramhouse-settings'}"], patches["{'kind': 'CronJob'}"]
-    [port] = _one("Service", "scheduler")["spec"]["ports"]
-    address = f"tls://scheduler:{port['port']}"
-    assert {"op": "add", "path": "/data/GRAMHOUSE_SCHEDULER", "value": address} in settings
-    assert PODS["workers"]["containers"][0]["command"][2] == address
-    dask, tls = _one(name="gramhouse-dask"), _one(name="gramhouse-tls")
-    mounted = {path.rpartition("/")[2] for path in dask["data"].values() if path.startswith("/run/secrets/tls/")}
-    assert mounted == set(tls["stringData"])
-    added = {one["path"].rpartition("/containers/0/")[2].rstrip("/-"): one["value"] for one in jobs}
-    assert added["envFrom"] == {"configMapRef": {"name": dask["metadata"]["name"]}}
-    assert added["volumeMounts"]["mountPath"] == "/run/secrets/tls"
-    [admitted] = _one("NetworkPolicy")["spec"]["ingress"][0]["from"][0]["podSelector"]["matchExpressions"]
-    assert set(admitted["values"]) == {"scheduler", "workers", *CRON_JOBS}

@@ -1,13 +1,11 @@
 """dbt: `gramhouse describe --format dbt`, and the keys and joins stated there and in the dictionary."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -176,30 +174,3 @@ def test_incremental_models_equal_a_full_refresh_on_each_of_thirty_days(
     assert result.violation is None
     assert loaded >= 30
     assert result.ended < result.days
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not DBT.exists(), reason="`make long` creates the environment of dbt")
-def test_dbt_builds_two_models_on_the_sources_and_knows_their_age(
-    described: str, dbt: Callable[..., str], snapshot: Path, tmp_path: Path
-) -> None:
-    project = tmp_path / "project"
-    (project / "models" / "gramhouse_sources.yml").write_text(described, encoding="utf-8")
-    # With the tests of the tables that the models read; those of all others are made by the same few lines.
-    built = dbt(snapshot, "--warn-error", "build", "--select", "+account_engagement", "+media_items", "+media_versions")
-    assert "2 table models" in built
-    assert "2 incremental models" in built
-    assert "WARN=0 ERROR=0 SKIP=0" in built
-    dbt(snapshot, "source", "freshness")
-    [age] = json.loads((project / "target" / "sources.json").read_text())["results"]
-    with duckdb.connect(str(snapshot), read_only=True) as db:
-        ((published, is_stale),) = db.execute(
-            "SELECT snapshot_at, snapshot_at < now() - to_seconds(stale_after) FROM published"
-        ).fetchall()
-    assert datetime.fromisoformat(age["max_loaded_at"]) == published
-    assert age["status"] == ("warn" if is_stale else "pass")
-    with duckdb.connect(str(project / "models.duckdb"), read_only=True) as db:
-        [(posts,)] = db.execute("SELECT sum(posts) FROM account_engagement").fetchall()
-    with duckdb.connect(str(snapshot), read_only=True) as db:
-        asked = "SELECT count(*) FROM media WHERE surface = 'posts' AND removed_at IS NULL"
-        assert db.execute(asked).fetchall() == [(posts,)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from models.api import DEFAULT_PATHS, PagePaths, Unreadable, read_account_page, read_error, read_media_page
+from models.erasure import Forgotten, mark_of, without_forgotten
 
 CONTRACT = Path(__file__).parents[1] / "contract"
 ACCOUNT: dict[str, Any] = {
@@ -62,6 +63,14 @@ def test_what_is_no_account_is_rejected_alone(item: object, at: str, *, has_id: 
     assert rejected.reason.startswith(at)
     assert rejected.reason.isprintable()
     assert rejected.payload == json.dumps(item).replace("\\ud83d", "\\ufffd")
+
+
+def test_an_account_that_mentions_a_forgotten_one_stays() -> None:
+    gone = "0b6f7c1e-0000-4d1b-9a53-2f1d3f0c8e11"
+    read = read_account_page(page({**ACCOUNT, "id": gone}, {"id": gone}, {**ACCOUNT, "manager": gone}, cursor="next"))
+    left = without_forgotten(read, Forgotten("salt", frozenset({mark_of(gone, "salt")})))
+    assert ([account.id for account in left.accounts], left.rejected) == ([ACCOUNT["id"]], [])
+    assert (left.records, left.next_cursor) == (read.records[2:], "next")
 
 
 def test_fifty_accounts_are_a_page_and_an_empty_page_is_one_too() -> None:

@@ -1,19 +1,7 @@
 import pytest
 
-from models.views import MEDIA, View, own_columns, views
+from models.views import MEDIA, own_columns, views
 from tests.warehouse.rig import opened
-
-VIEWS = pytest.mark.parametrize("view", views().values(), ids=views())
-
-
-@VIEWS
-def test_a_view_is_one_query_and_has_descriptions(view: View) -> None:
-    for comment in (view.comment, *view.columns.values()):
-        assert comment.endswith(".")
-    assert view.columns
-    assert "--" not in view.comment + view.select
-    assert ";" not in view.select
-    assert view.select.startswith(("SELECT", "WITH"))
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +10,6 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]
     query = "SELECT table_name, map(list(column_name), list(comment)) FROM duckdb_columns() WHERE schema_name = 'core'"
     with opened(tmp_path_factory.mktemp("warehouse")) as rig:
         return dict(rig.db.execute(f"{query} GROUP BY 1").fetchall())
-
-
-def test_a_view_is_created_after_the_views_that_it_reads() -> None:
-    names = list(views())
-    assert names.index("media") < names.index("post_performance") < names.index("best_hour")
-    for view in views().values():
-        assert all(names.index(read) < names.index(view.name) for read in view.reads if read in views())
 
 
 def test_columns_of_fields_use_no_name_of_a_declared_column(tables: dict[str, dict[str, str]]) -> None:

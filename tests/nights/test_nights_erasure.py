@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import duckdb
 import pytest
 
 from tests.api.faults import change_page, refuse
@@ -81,16 +80,6 @@ def test_what_the_last_snapshot_hid_is_not_shown_in_silence(
     assert SECRET not in operator.shown()
 
 
-def test_values_within_json_are_hidden_under_every_key_of_the_column(operator: Operator) -> None:
-    keys = "ｃａｐｔｉｏｎ", "caption\t", "cap\ntion", '"caption"', "captionText", "text"  # noqa: RUF001 - full width
-    hidden = [{key: f"{SECRET} {number}"} for number, key in enumerate(keys)]
-    operator.connect(accounts=1, posts=2, change_posts=with_field(slides=[{"id": "1"}, "mixed", *hidden]))
-    operator.set(hide="caption")
-    operator.run("sync")
-    shown = operator.shown()
-    assert [key for number, key in enumerate(keys) if f"{SECRET} {number}" in shown] == []
-
-
 def test_a_hidden_public_id_is_not_in_what_a_person_chose(operator: Operator) -> None:
     operator.connect(accounts=2, posts=1)
     public_id = account(1)["public_id"]
@@ -101,34 +90,12 @@ def test_a_hidden_public_id_is_not_in_what_a_person_chose(operator: Operator) ->
     assert [file.name for file in operator.folder.glob("*.json") if public_id in file.read_text()] == []
 
 
-def test_repairing_a_clock_moves_the_times_of_the_raw_store_too(operator: Operator) -> None:
-    operator.connect(accounts=1)
-    operator.clock.days(365)
-    operator.run("sync")
-    operator.clock.days(-365)
-    operator.run("doctor", "--repair", code=None)
-    times = duckdb.sql(f"SELECT max(seen_at) FROM read_parquet('{operator.folder}/raw/**/*.parquet')").fetchall()
-    assert times[0][0] <= operator.clock.now()
-
-
 def test_the_registry_does_not_list_a_field_that_is_hidden(operator: Operator) -> None:
     operator.connect(accounts=1, posts=2, change_posts=with_field(mood=SECRET))
     for hide, listed in (("caption", 1), ("caption,mood", 0)):
         operator.set(hide=hide)
         operator.night()
         assert operator.count("fields", "path = '/mood'") == listed
-
-
-def test_no_name_that_an_account_ever_had_is_shown_if_names_are_hashed(operator: Operator) -> None:
-    names = ["first.name", "second.name"]
-    service = operator.connect(accounts=1, posts=1)
-    operator.set(hide="ig_username:hash")
-    for name in names:
-        service.change_accounts = renamed(name)
-        operator.night()
-    assert operator.count("core.account_periods", "attribute = 'ig_username'") == 2
-    shown = operator.shown()
-    assert [name for name in names if name in shown] == []
 
 
 def test_a_finding_about_a_forgotten_account_is_erased(operator: Operator) -> None:

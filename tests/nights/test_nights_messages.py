@@ -1,6 +1,5 @@
 """What commands say and print: one clear line for each wrong input, and nothing that is not so."""
 
-import polars as pl
 import pytest
 
 from tests.api.listed import daily
@@ -14,14 +13,6 @@ def test_a_query_that_is_not_utf_8_is_one_line(operator: Operator, query: bytes)
     operator.type(query)
     [line] = operator.run("query", "-", code=2).stderr.splitlines()
     assert "UTF-8" in line
-
-
-def test_polars_reads_the_surface_of_exported_items(operator: Operator) -> None:
-    operator.connect(accounts=1, stories=2)
-    operator.run("sync")
-    operator.run("export", "exported")
-    schemas = [pl.read_parquet_schema(file) for file in operator.folder.rglob("exported/**/*.parquet")]
-    assert {"surface" in schema for schema in schemas if "media_id" in schema} == {True}
 
 
 def test_explain_does_not_promise_a_scan_of_an_unknown_status(operator: Operator) -> None:

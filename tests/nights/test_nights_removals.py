@@ -57,13 +57,6 @@ def test_a_key_that_sees_no_account_is_a_finding_from_the_first_night(operator: 
     operator.run("status", code=3)
 
 
-def test_an_account_that_is_listed_twice_with_two_statuses_does_not_change_every_night(operator: Operator) -> None:
-    twice = lambda accounts: [*accounts, {**accounts[1], "status": "token_expired"}]  # noqa: E731
-    operator.connect(accounts=2, posts=1, change_accounts=twice)
-    assert all("user_2" in operator.night(code=3).text for _ in range(3))
-    assert operator.count("account_status_history", "ig_username = 'user_2'") == 1
-
-
 def test_a_story_without_a_time_expires_a_day_after_it_was_first_seen(operator: Operator) -> None:
     service = operator.connect(accounts=1, posts=1, stories=1)
     for service.stories in (1, 0):

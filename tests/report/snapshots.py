@@ -23,7 +23,7 @@ DAYS = 3
 def three_days(folder: Path) -> Path:
     """Sync 12 accounts on three days, the last with two denied scans; return the snapshot."""
     first = int(FIRST.timestamp())
-    sandbox = Sandbox(SandboxSettings(accounts=12, posts=40, change_every=4, first_day=first))
+    sandbox = Sandbox(SandboxSettings(accounts=12, posts=60, change_every=7, first_day=first))
 
     def deny_two(day: int) -> None:
         if day == DAYS - 1:

@@ -5,13 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.sandbox.http.access import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
-from connectors.sandbox.settings import RateLimit
 from tests.conformance.contract_examples import ERRORS, Example
 from tests.sandbox.asgi_client import Answer, Asker
 
 Build = Callable[..., Asker]
-STRANGER = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
 
 
 def check_literal(answer: Answer, example: Example) -> None:
@@ -23,50 +20,12 @@ def check_literal(answer: Answer, example: Example) -> None:
     assert answer.json() == {"error": literal}
 
 
-def _left(asker: Asker) -> Answer:
-    """Request an account that was listed and is removed on a later day."""
-    listed = {account["id"] for account in asker.scan()}
-    asker.sandbox.day = 5
-    return asker.media(min(listed - {account["id"] for account in asker.scan()}))
-
-
-REQUESTS: dict[str, Callable[[Asker], Answer]] = {
-    "api_invalid_request_url": lambda a: a.get("/api/v1/nowhere"),
-    "api_unauthorized": lambda a: a.get(key=None),
-    "api_account_not_granted": lambda a: a.media(STRANGER),
-    "api_automation_media_not_found": _left,
-    "api_scope_denied": lambda a: a.media(a.account_id(), key=NO_SCOPE_KEY),
-    "api_invalid_cursor": lambda a: a.get(cursor="made-up"),
-    "api_invalid_limit": lambda a: a.get(limit=51),
-    "api_validation_error": lambda a: a.get(sort="asc"),
-    "api_automation_invalid_configuration": lambda a: a.media(a.account_id(), "reels"),
-    "rate_limited": lambda a: [a.get(), a.get()][1],
-}
-
-
-@pytest.mark.parametrize("code", REQUESTS)
-def test_a_real_request_gets_the_literal_answer(build: Build, code: str) -> None:
-    asker = build(account_catalog=RateLimit(1, 30) if code == "rate_limited" else None)
-    check_literal(REQUESTS[code](asker), ERRORS[code])
-
-
 @pytest.mark.parametrize("code", ERRORS)
 def test_a_fault_is_the_literal_answer(asker: Asker, code: str) -> None:
     for operation in ERRORS[code].operations:
         assert asker.control("POST", "faults", {"code": code, "retry_after": 30}).status == 201
         answer = asker.get() if operation == "accounts.list" else asker.media(asker.account_id())
         check_literal(answer, ERRORS[code])
-
-
-def test_an_account_that_is_not_granted_reveals_nothing(build: Build) -> None:
-    asker = build(day=5)
-    left = min(set(range(40)) - {account.position for account in asker.sandbox.catalogue.accounts(5)})
-    asked = [(left, ONE_ACCOUNT_KEY), (1, ONE_ACCOUNT_KEY), (left, NO_ACCOUNT_KEY), (0, NO_ACCOUNT_KEY)]
-    answers = [asker.media(asker.account_id(position), key=key) for position, key in asked]
-    answers += [asker.media(STRANGER, key=key) for key in (DEMO_KEY, ONE_ACCOUNT_KEY)]
-    assert [answer.code for answer in answers] == ["api_account_not_granted"] * 6
-    assert len({answer.body.partition(b"correlation_id")[0] for answer in answers}) == 1
-    assert asker.media(asker.account_id(left)).code == "api_automation_media_not_found"
 
 
 def test_a_cursor_is_valid_for_its_own_list_alone(asker: Asker) -> None:

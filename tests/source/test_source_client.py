@@ -88,25 +88,19 @@ SERVER = "127.0.0.1:PORT"
 CLOSED = f"{SERVER} closed the connection before it answered"
 ENDED = f"the response of {SERVER} ended early, or its compression is damaged"
 LATE = f"{SERVER} did not answer in time"
-LARGE = f"the response of {SERVER} is too large: the limit is 10000 bytes"
+LARGE = "the response is larger than 10000 bytes"
 NO_HTTP = f"{SERVER} answered with something that is not HTTP"
 BOMB = gzip.compress(bytes(10_000_000))
 # Faults that depend on time or on the limit, or have a text of their own; tests/conformance has the others.
 LOST: dict[str, tuple[Meet, str, str]] = {
     "silent": (saying(then="hang"), "timeout", LATE),
     "reset": (saying(then="reset"), "connection_reset", CLOSED),
-    "closed in the head": (saying(b"HTTP/1.1 200 OK\r\nx-", then="close"), "connection_reset", CLOSED),
     # Each piece arrives in time and would extend a read timeout.
     "a slow drip": (saying(http()[:-40], *[b" "] * 39, pause=0.03), "timeout", LATE),
     "damaged gzip": (saying(http(body=b"x" + BOMB, content_encoding="gzip")), "cut_body", ENDED),
     "too large": (saying(http(body=b" " * 10_001)), "body_too_large_response", LARGE),
     "a gzip bomb": (saying(http(body=BOMB, content_encoding="gzip")), "body_too_large_response", LARGE),
     "no HTTP": (saying(b"220 mail ESMTP\r\n\r\n", then="close"), "protocol_error", f"{NO_HTTP}: Bad status line"),
-    "long header": (
-        saying(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", then="close"),
-        "protocol_error",
-        f"{NO_HTTP}: Got more than 65536 bytes when reading",
-    ),
 }
 
 
@@ -176,33 +170,16 @@ async def test_a_refused_certificate_is_reported_with_its_reason(tmp_path: Path)
     assert other[1].endswith("Hostname mismatch, certificate is not valid for 'localhost'")
 
 
-def test_only_https_reads_the_public_certificates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_public_certificates_are_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # The environment replaces them only by way of `Network`.
     (tmp_path / "evil.pem").touch()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "evil.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    for secure in (True, False):
-        transport = open_transport(Network(), is_secure=secure, concurrency=1)
-        assert isinstance(transport, AiohttpTransport)
-        context = transport.ssl_context
-        assert (context.cert_store_stats()["x509_ca"] > 0) is secure
-        assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-
-
-async def test_connections_are_bounded() -> None:
-    open_now, most = 0, 0
-
-    async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal open_now, most
-        open_now += 1
-        most = max(most, open_now)
-        await asyncio.sleep(0.01)
-        open_now -= 1
-        writer.write(http())
-
-    async with playing(play, concurrency=3) as (_, one):
-        await asyncio.gather(*[one.send(REQUEST) for _ in range(12)])
-    assert most == 3
+    transport = open_transport(Network(), 1)
+    assert isinstance(transport, AiohttpTransport)
+    context = transport.ssl_context
+    assert context.cert_store_stats()["x509_ca"] > 0
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
 async def test_a_server_that_sends_before_the_request_is_connected_to_once() -> None:

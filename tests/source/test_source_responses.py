@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest, accounts_request, feed_request
-from connectors.source.errors import RETRY, RULES, SKIP, WAIT, ApiError, Deferred, hint_for, rule_for
+from connectors.source.errors import RETRY, RULES, SKIP, WAIT, ApiError, Deferred, gateway_code, rule_of, service_rule
 from connectors.source.responses import read_response, read_retry_after
 from models.partition import FEEDS
 from tests.conformance.contract_examples import ERRORS
@@ -57,9 +57,6 @@ def test_requests_hold_only_documented_parameters() -> None:
         (("surface", "stories"), ("cursor", ""), ("limit", "25")),
         "selected_account:id",
     )
-    for limit in (-1, 0, 51):
-        with pytest.raises(ValueError, match="1 to 50"):
-            accounts_request(None, limit)
     for account_id in ("", ".", ".."):
         with pytest.raises(ValueError, match="account id"):
             feed_request(POSTS, account_id, None, 50)
@@ -106,9 +103,9 @@ def test_an_unknown_code_is_ruled_by_its_status_and_a_gateways_word_stops_nothin
     status: int, disposition: str, outcome: str
 ) -> None:
     for code in ("", "api_brand_new", "timeout", "api_invalid_cursor" if status != 422 else "x"):
-        rule = rule_for(code, status)
+        rule = service_rule(code, status)
         assert (rule.disposition.value, rule.outcome) == (disposition, outcome)
-    between = rule_for(None, status)
+    between = rule_of(gateway_code(status))
     assert (between.disposition, between.outcome) == (WAIT if status == 429 else RETRY, "failed")
     assert not {"key", "bug in gramhouse"} & set(between.hint.split(" "))
 
@@ -119,8 +116,8 @@ def test_every_code_of_ours_makes_a_one_line_error_with_a_hint() -> None:
         assert str(error) == f"accounts.list: 200 {code}: first second [31m (correlation id C)"
         assert error.failure.hint.isprintable()
         assert error.failure.disposition in {RETRY, WAIT, SKIP}
-    assert all(map(hint_for, [*RULES, "http_400", "http_502"]))
-    assert {hint_for(code) for code in ("api_brand_new", "")} == {""}
+    assert all(rule_of(code).hint for code in (*RULES, "http_400", "http_502"))
+    assert {rule_of(code).hint for code in ("api_brand_new", "")} == {""}
 
 
 def test_an_error_is_the_services_if_its_code_is_documented_or_it_is_traced() -> None:
@@ -137,14 +134,12 @@ def test_an_error_is_the_services_if_its_code_is_documented_or_it_is_traced() ->
     assert (failure.code, failure.message) == ("new " + "x" * 59 + "…", "a [2Jb [too_small at 0.1, odd at ]")
 
 
-@pytest.mark.parametrize(("status", "code"), [(100, "unexpected_status"), (401, "http_401"), (502, "http_502")])
-def test_what_the_service_did_not_say_is_the_word_of_a_gateway(status: int, code: str) -> None:
+def test_what_the_service_did_not_say_is_the_word_of_a_gateway() -> None:
     for body in (b"<html>bad\ngateway</html>", b'{"message":"Forbidden"}', envelope(code="access_denied"), b""):
-        failure = refused(status, body, content_type="text/html\x07", server="nginx", via="1.1 x").failure
-        assert (failure.code, failure.disposition, failure.outcome) == (code, RETRY, "failed")
+        failure = refused(401, body, content_type="text/html\x07", server="nginx", via="1.1 x").failure
+        assert (failure.code, failure.disposition, failure.outcome) == ("http_401", RETRY, "failed")
         assert failure.message.startswith("a proxy or gateway (nginx), not the service, answered")
-        assert failure.message.endswith(f" with status {status}, text/html")
-    assert refused(status).failure.message.endswith("no stated type")
+    assert refused(502).failure.message.endswith("no stated type")
 
 
 @pytest.mark.parametrize(
@@ -162,13 +157,6 @@ def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -
     assert (failure.code, "captive portal" in failure.hint) == ("redirect", True)
 
 
-def test_the_error_of_a_malformed_page_describes_the_response() -> None:
-    failure = refused(200, b"<html>", content_type="text/html", x_correlation_id=TRACE).failure
-    assert (failure.code, failure.status, failure.correlation_id) == ("malformed_page", 200, TRACE)
-    assert failure.message == "text/html: it is not a JSON object"
-    assert refused(200).failure.message.startswith("a body of no stated type: ")
-
-
 @pytest.mark.parametrize(("age", "is_cached"), [(None, False), ("0", False), ("1", True), ("x", True)])
 def test_an_age_says_that_a_cache_answered(age: str | None, *, is_cached: bool) -> None:
     headers = {} if age is None else {"age": age}
@@ -180,7 +168,9 @@ def test_an_age_says_that_a_cache_answered(age: str | None, *, is_cached: bool) 
     ("value", "seconds"),
     [
         ("86400000", 86400000.0),
-        ("9" * 20, 1e13),
+        # A hundred years.
+        ("9" * 20, 3_155_760_000.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 3_155_760_000.0),
         ("Thu, 01 Jan 2026 12:01:30 -0000", 90.0),
         ("Thu, 01 Jan 2026 12:00:00 GMT", 0.0),
         ("Thu, 99 Jan 2026 11:59:59 GMT", None),
@@ -193,8 +183,8 @@ def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) ->
 
 
 def test_errors_travel_between_processes() -> None:
-    error = ApiError(ACCOUNTS, "timeout", "late")
-    copy = pickle.loads(pickle.dumps(Deferred("account_catalog", NOW, error.failure)))
-    assert (copy.scope, copy.resume_after, copy.error) == ("account_catalog", NOW, error.failure)
-    assert str(copy) == "account_catalog must wait until 2026-01-01T12:00:00+00:00 (accounts.list: timeout: late)"
+    error = refused(401, envelope(code="api_brand_new"), x_correlation_id=TRACE, retry_after="7")
+    copy = pickle.loads(pickle.dumps(error))
+    assert (copy.failure, copy.retry_after, str(copy)) == (error.failure, 7, str(error))
+    assert str(Deferred("s", NOW, error.failure)) == f"s must wait until 2026-01-01T12:00:00+00:00 ({error})"
     assert str(Deferred("s", NOW, None)) == "s must wait until 2026-01-01T12:00:00+00:00"

@@ -60,9 +60,12 @@ def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
 
 def test_a_checkpoint_has_the_landing_of_its_scans_first_page(state: State) -> None:
     state.write(land, [commit(1, CATALOGUE, "other"), commit(1)])
-    state.write(land, [commit(2), commit(2, CATALOGUE, "other", state=ScanState.COMPLETE, cursor=None)])
+    done = commit(2, CATALOGUE, "other", state=ScanState.COMPLETE, cursor=None)
+    state.write(land, [commit(2, repeated_pages=3, empty_pages=4), done])
     found = state.read(read_checkpoints, ["a", "", "unknown"])
-    assert found[POSTS] == Checkpoint(POSTS, "scan", "run", NOW, NOW, "cursor 2", 2, 100, began_seq=2)
+    assert found[POSTS] == Checkpoint(
+        POSTS, "scan", "run", NOW, NOW, "cursor 2", 2, 100, began_seq=2, repeated_pages=3, empty_pages=4
+    )
     assert found[CATALOGUE].began_seq == 1
     assert found[CATALOGUE].state is ScanState.COMPLETE
     assert [(one.began_seq, one.end is not None) for one in landings(state, 0)] == [

@@ -48,12 +48,6 @@ def test_of_two_records_in_one_catalogue_the_first_counts(rig: Rig) -> None:
     assert rig.rows("finding, record_id, seq", "scan_findings") == [("listed_twice", ACCOUNT, 6)]
 
 
-def test_ids_are_in_lower_case(rig: Rig) -> None:
-    upper = {**account(10), "id": "ABCDEF00-0000-4000-8000-000000000001"}
-    rig.full_scan(upper, {**upper, "id": upper["id"].lower()}, partition=CATALOGUE)
-    assert rig.values("account_id", "accounts") == [upper["id"].lower()]
-
-
 def test_a_malformed_record_of_an_unknown_account_is_no_account(rig: Rig) -> None:
     rig.full_scan({**account(1), "public_id": ""}, partition=CATALOGUE)
     assert rig.rows("*", "accounts") == []

@@ -8,7 +8,6 @@ import pytest
 
 from connectors.warehouse.merge import items
 from connectors.warehouse.raw.parts import read_parts
-from models.landing import Landing
 from models.mapping import BUILT_IN
 from models.partition import CATALOGUE, media
 from tests.warehouse.rig import POSTS, Rig, account, item
@@ -36,6 +35,15 @@ def test_every_content_of_an_item_counts_in_order(rig: Rig, pages: list[str], *,
     rows = [row for part in read_parts(rig.folder / "raw", merged_seq=rig.seq) for row in part.to_pylist()]
     stored = {(row["landed"], row["position"]): row["payload"] for row in rows}
     assert stored[place] == json.dumps(item("a", caption="A")).encode()
+
+
+@pytest.mark.parametrize("unread", [["x"], {"text": {"body": "x"}}])
+def test_a_version_has_a_column_beside_what_stands_at_its_first_path(rig: Rig, unread: object) -> None:
+    for text in ("A", "B"):
+        rig.full_scan({"id": "a", "caption": unread, "captionText": text})
+    [content] = rig.values("content", "media_versions")
+    assert (json.loads(content)["caption"], len(json.loads(content))) == ("A", 2)
+    assert rig.values("changed", "media_versions") == [["caption"]]
 
 
 def test_a_count_that_the_mapping_ignores_has_its_newest_value_and_no_history(rig: Rig) -> None:
@@ -131,35 +139,6 @@ def test_types_that_widen_within_a_batch_do_not_depend_on_how_many_items_are_rea
         ("2", None, "text", "no", "[1]"),
         ("3", 3.0, None, None, None),
     ]
-
-
-class Statements:
-    """A connection that counts the statements of a merge, also BEGIN and COMMIT."""
-
-    def __init__(self, db: Any) -> None:  # noqa: ANN401 - a connection
-        self._db, self.number = db, 0
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the connection
-        self.number += name in ("execute", "begin", "commit")
-        return getattr(self._db, name)
-
-
-def test_a_merge_runs_no_statement_without_work(rig: Rig) -> None:
-    rig.full_scan(item("a", x=1), item("b"))
-    db = rig.db
-
-    def statements_of(page: Landing) -> int:
-        rig.db = Statements(db)  # type: ignore[assignment]
-        rig.merge()
-        number: int = rig.db.number  # type: ignore[attr-defined]
-        rig.db = db
-        assert page.seq == rig.values("merged_seq", "warehouse")[0]
-        return number
-
-    scan = rig.scan()
-    assert statements_of(scan.page(item("a", x=1), item("b"))) <= 6
-    assert statements_of(scan.page(item("c", x=1), item("d"))) <= 10
-    assert statements_of(scan.close(item("e"))) <= 15
 
 
 def test_unknown_fields_of_pages_without_items_are_registered(rig: Rig) -> None:

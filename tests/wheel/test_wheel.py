@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.operator import KEY, PROXIES, ROOT, TIMEOUT, killed_on_exit, wait_until
+from tests.operator import KEY, PROXIES, ROOT, killed_on_exit
 from tests.prefect_api import free_port
 
 PACKAGES = ("flows", "connectors", "models", "deployments")
@@ -106,19 +105,3 @@ def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path, sandbo
     asked = "SELECT count(*) FROM post_performance"
     assert run(installed / "gramhouse", "query", "--format", "csv", asked, cwd=project)
     run(installed / "gramhouse", "report", cwd=project)
-
-
-@pytest.mark.long
-def test_the_deployments_run_from_the_wheel(installed: Path, project: Path, sandbox: dict[str, str]) -> None:
-    port, log = free_port(), project / "up.log"
-    command = [str(installed / "gramhouse"), "up", "--port", str(port)]
-    with log.open("w") as output:
-        up = subprocess.Popen(command, cwd=project, env=os.environ | sandbox, stdout=output, stderr=output, text=True)
-    with killed_on_exit(up):
-        wait_until(lambda: up.poll() is not None or "Stop with Ctrl-C" in log.read_text(), "gramhouse up")
-        api = f"http://127.0.0.1:{port}/api"
-        for deployment in ("sync/stories", "publish/publish"):
-            command = [str(installed / "prefect"), "deployment", "run", deployment, "--watch"]
-            assert "finished successfully" in run(*command, cwd=project, PREFECT_API_URL=api)
-        up.send_signal(signal.SIGINT)
-        assert up.wait(TIMEOUT) == 0, log.read_text()

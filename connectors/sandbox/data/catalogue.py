@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 from connectors.sandbox.contract import ACTIVE, POSTS, STORIES, TOKEN_EXPIRED, UUID
@@ -18,11 +17,10 @@ Grant = tuple[int, ...] | None
 FIRST_ACCOUNT = -1
 FIRST_ITEM = 1 << 62
 
-_LEAVES, _EXPIRES = 10, 11
+_LIFE = 10
 _LONGEST_EXPIRY = 4
 _MOST_ACCOUNTS = 1 << 21
 _OWNERS = 10**10
-_CACHED = 16_384
 
 
 class Account(NamedTuple):
@@ -42,9 +40,9 @@ class Account(NamedTuple):
 class Catalogue:
     """All accounts and media on each day, as pure functions of the settings.
 
-    Positions 0 to ``accounts - 1`` exist on day 0. In every block of ``change_every`` positions, each day one account
-    leaves, and one token expires for one to four days; one account joins for each block. The account at position 0
-    neither leaves nor expires, so that there is always one active account.
+    Positions 0 to ``accounts - 1`` exist on day 0. An account stays for ``change_every`` days on average, and in each
+    of as many its token expires once, for one to four days. The account at position 0 neither leaves nor expires, so
+    that there is always one active account.
 
     A subclass can replace ``surfaces``, by name, and override ``render``.
     """
@@ -56,10 +54,8 @@ class Catalogue:
             STORIES: Stories(settings, self.draw),
         }
         self._at_first = settings.accounts
-        self._block = settings.change_every
+        self._often = settings.change_every
         self._growth = settings.accounts // settings.change_every if settings.change_every else 0
-        self._gone = lru_cache(_CACHED)(self._gone_by)
-        self._expired = lru_cache(_CACHED)(self._expired_at)
 
     def position(self, account_id: str) -> int:
         """Return the position of the account with this UUID, on any day; -1 if there is none."""
@@ -68,12 +64,19 @@ class Catalogue:
 
     def find(self, position: int, day: int) -> Account | None:
         """Return the account at a position if it is in the catalogue on this day, otherwise None."""
-        is_gone = self._block and position in self._gone(position // self._block, day)
-        if is_gone or not self.has_listed(position, day):
+        if not self.has_listed(position, day):
             return None
-        is_expired = self._block and position in self._expired(position // self._block, day)
-        draw, status = self.draw, TOKEN_EXPIRED if is_expired else ACTIVE
-        return Account(position, draw.account_id(position), username(position), draw.public_id(position), status)
+        draw, status = self.draw, ACTIVE
+        if position and self._often:
+            life, phase, days, *_ = draw.eight(_LIFE, position)
+            late = position - self._at_first
+            arrival = 0 if late < 0 else 1 + late // self._growth
+            if day - arrival > life % (2 * self._often):
+                return None
+            if (day + phase) % self._often < 1 + days % _LONGEST_EXPIRY:
+                status = TOKEN_EXPIRED
+        public_id = draw.tag(f"public {position}", 7).hex()
+        return Account(position, draw.account_id(position), username(position), public_id, status)
 
     def has_listed(self, position: int, day: int) -> bool:
         """Return whether the account at this position is, or was earlier, in the catalogue on this day."""
@@ -98,26 +101,6 @@ class Catalogue:
     def _size(self, day: int) -> int:
         """Return the number of positions used until this day, including those of accounts that have left."""
         return min(self._at_first + self._growth * day, _MOST_ACCOUNTS)
-
-    def _arrives(self, position: int) -> int:
-        late = position - self._at_first
-        return 0 if late < 0 or not self._growth else 1 + late // self._growth
-
-    def _gone_by(self, block: int, day: int) -> frozenset[int]:
-        gone = set()
-        for then in range(1, day + 1):
-            position = block * self._block + self.draw.one(_LEAVES, block, then) % self._block
-            if position and self._arrives(position) < then:
-                gone.add(position)
-        return frozenset(gone)
-
-    def _expired_at(self, block: int, day: int) -> frozenset[int]:
-        expired = set()
-        for ago in range(_LONGEST_EXPIRY):
-            member, days, *_ = self.draw.eight(_EXPIRES, block, day - ago)
-            if ago < 1 + days % _LONGEST_EXPIRY:
-                expired.add(block * self._block + member % self._block)
-        return frozenset(expired - {0})
 
 
 def owner(account: Account) -> int:

@@ -10,8 +10,8 @@ DAY = 86_400
 
 _CDN = "https://cdn.example/v/t51"
 SITE = "https://photos.example"
-_MASK = (1 << 64) - 1
-_FACTOR = 0x9E3779B97F4A7C15
+_FIRST_ID = 10**16
+_ID_BITS = 53
 
 
 class Child(NamedTuple):
@@ -44,6 +44,11 @@ class Item(NamedTuple):
     children: tuple[Child, ...] = ()
 
 
+def item_id(chance: int) -> int:
+    """Return the id for a random number: an integer of 17 digits; the next ones are for the item's children."""
+    return _FIRST_ID + chance % (1 << _ID_BITS)
+
+
 def iso(seconds: int) -> str:
     """Return epoch seconds as text such as ``2017-08-31T18:10:00``, in UTC without an offset."""
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
@@ -57,7 +62,7 @@ def shortcode(item_id: int) -> str:
 def signed(item_id: int, media_type: str, day: int) -> str:
     """Return the URL of a file, with a signature that differs each day."""
     suffix = "mp4" if media_type == "VIDEO" else "jpg"
-    return f"{_CDN}/{item_id}_n.{suffix}?_nc_ht=cdn.example&oh=00_{(day + 1) * _FACTOR & _MASK:016x}"
+    return f"{_CDN}/{item_id}_n.{suffix}?_nc_ht=cdn.example&oh=00_{day:016x}"
 
 
 def graph(item: Item, username: str, owner: int, day: int) -> Document:

@@ -4,19 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from connectors.sandbox.data.identity import SEQUENCES, Draw, item_id, item_number
-from connectors.sandbox.data.items import DAY, Child, Item
+from connectors.sandbox.data.identity import Draw
+from connectors.sandbox.data.items import DAY, Child, Item, item_id
 from connectors.sandbox.data.words import post_caption, story_caption
 from connectors.sandbox.settings import SandboxSettings
 
 _ACCOUNT, _POST, _COUNT, _STORY = 20, 21, 30, 31
-_POSTS, _STORIES = 0, 1
 _OLDEST = 10 * 365 * DAY
 _LONGEST_GAP = 2 * DAY
 
 # Percentages with a mean of 100, so that the catalogue has about `accounts x posts` posts, differently distributed.
 _SIZES = (10, 30, 40, 50, 60, 70, 80, 90, 100, 100, 110, 120, 130, 150, 190, 270)
-_POSTS_IN_TEN_DAYS = (2, 3, 4, 5, 7, 10, 14, 20)
+_DAYS_BETWEEN_POSTS = (1, 1, 1, 1, 2, 2, 3, 5)
 _FOLLOWERS = (90, 240, 410, 860, 1_500, 3_200, 9_800, 41_000)
 
 # A third of the posts are carousels.
@@ -40,32 +39,13 @@ def _is_shown(fate: int, since: int) -> bool:
     return bool(deathless) or since <= dies or (returns and since > dies + away)
 
 
-class Timeline(NamedTuple):
-    """The parameters of an account's posts."""
+class _Account(NamedTuple):
+    """How an account posts: posts on day 0, days between later ones and before the first of them, and followers."""
 
-    first_day: int
     at_first: int
-    per_ten_days: int
+    pace: int
     phase: int
-    gap: int
     followers: int
-
-    def total(self, day: int) -> int:
-        """Return the number of posts ever made until this day."""
-        return min(self.at_first + (day * self.per_ten_days + self.phase) // 10, SEQUENCES)
-
-    def day_of(self, sequence: int) -> int:
-        """Return the first day of a post; 0 for all posts that exist at the beginning."""
-        late = sequence - self.at_first
-        return 0 if late < 0 else -((self.phase - 10 * (late + 1)) // self.per_ten_days)
-
-    def published(self, sequence: int, day: int, chance: int) -> int:
-        """Return when a post of this day was published, in epoch seconds; it increases with the sequence."""
-        if day == 0:
-            return self.first_day - (self.at_first - sequence) * self.gap + chance % self.gap
-        before = self.total(day - 1)
-        slot = DAY // (self.total(day) - before)
-        return self.first_day + (day - 1) * DAY + (sequence - before) * slot + chance % slot
 
 
 @dataclass(frozen=True)
@@ -75,47 +55,45 @@ class Posts:
     settings: SandboxSettings
     draw: Draw
 
-    def timeline(self, position: int) -> Timeline:
-        """Return the timeline of the account at a position. Position 0 has exactly the mean number of posts."""
-        mean = self.settings.posts
-        size, rate, phase, followers, *_ = self.draw.eight(_ACCOUNT, position)
-        at_first = (mean * (100 if position == 0 else _SIZES[size % len(_SIZES)]) + 50) // 100
-        return Timeline(
-            self.settings.first_day,
-            at_first,
-            per_ten_days=_POSTS_IN_TEN_DAYS[rate % len(_POSTS_IN_TEN_DAYS)] if mean else 0,
-            phase=phase % 10,
-            gap=min(_LONGEST_GAP, _OLDEST // max(at_first, 1)),
-            followers=_FOLLOWERS[followers % len(_FOLLOWERS)],
-        )
-
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
         """Yield the posts shown on this day that are older than ``sequence``, newest first."""
         return (item for item, is_shown in self.every(position, day, sequence) if is_shown)
 
     def every(self, position: int, day: int, sequence: int) -> Iterator[tuple[Item, bool]]:
         """Yield all posts made until this day that are older than ``sequence``, each with whether it is shown."""
-        timeline = self.timeline(position)
-        for older in range(min(timeline.total(day), sequence) - 1, -1, -1):
-            yield self._post(position, older, day, timeline)
+        account = self._account(position)
+        total = account.at_first + (day + account.phase) // account.pace if self.settings.posts else 0
+        for older in range(min(total, sequence) - 1, -1, -1):
+            yield self._post(position, older, day, account)
 
-    def _post(self, position: int, sequence: int, day: int, timeline: Timeline) -> tuple[Item, bool]:
+    def _account(self, position: int) -> _Account:
+        size, pace, phase, followers, *_ = self.draw.eight(_ACCOUNT, position)
+        # Position 0 has exactly the mean number of posts.
+        percent = 100 if position == 0 else _SIZES[size % len(_SIZES)]
+        days = _DAYS_BETWEEN_POSTS[pace % len(_DAYS_BETWEEN_POSTS)]
+        at_first = (self.settings.posts * percent + 50) // 100
+        return _Account(at_first, days, phase % days, _FOLLOWERS[followers % len(_FOLLOWERS)])
+
+    def _post(self, position: int, sequence: int, day: int, account: _Account) -> tuple[Item, bool]:
         fate, words, edit, kind, appeal, second, parts, flags = self.draw.eight(_POST, position, sequence)
-        number = item_number(position, _POSTS, sequence)
-        born = timeline.day_of(sequence)
-        published = timeline.published(sequence, born, second)
+        late, first_day = sequence - account.at_first, self.settings.first_day
+        if late < 0:
+            gap = min(_LONGEST_GAP, _OLDEST // account.at_first)
+            born, published = 0, first_day + late * gap + second % gap
+        else:
+            born = (late + 1) * account.pace - account.phase
+            published = first_day + (born - 1) * DAY + second % DAY
         is_edited = edit % 16 == 0 and day - born > edit // 16 % 20
         media_type, product_type = _KINDS[kind % len(_KINDS)]
-        age = (timeline.first_day + day * DAY - published) // DAY
-        fans = timeline.followers * (1 + appeal % 12 * (appeal >> 8) % 12) // 100
+        age = (first_day + day * DAY - published) // DAY
+        fans = account.followers * (1 + appeal % 12 * (appeal >> 8) % 12) // 100
         likes = fans * (age + 1) // (age + 3)
-        children: tuple[Child, ...] = ()
+        number, children = item_id(flags >> 8), list[Child]()
         if media_type == "CAROUSEL_ALBUM":
-            numbers = range(number + 1, number + 3 + parts % 4)
-            children = tuple([Child(item_id(n), _CHILD_KINDS[parts >> 2 * (n - number) & 3]) for n in numbers])
+            children = [Child(number + n, _CHILD_KINDS[parts >> 2 * n & 3]) for n in range(1, 3 + parts % 4)]
         item = Item(
             sequence,
-            item_id(number),
+            number,
             media_type,
             product_type,
             post_caption(words, edit >> 16 if is_edited else None),
@@ -123,7 +101,7 @@ class Posts:
             likes,
             likes // (12 + appeal % 40),
             flags % 25 != 0,
-            children,
+            tuple(children),
         )
         return item, _is_shown(fate, day - born)
 
@@ -141,11 +119,11 @@ class Stories:
         first = day * _MOST_A_DAY
         begins = self.settings.first_day + (day - 1) * DAY
         for older in range(min(first + many, sequence) - 1, first - 1, -1):
-            words, kind, second, appeal, *_ = self.draw.eight(_STORY, position, older)
+            words, kind, second, appeal, chance, *_ = self.draw.eight(_STORY, position, older)
             slot = DAY // many
             yield Item(
                 older,
-                item_id(item_number(position, _STORIES, older)),
+                item_id(chance),
                 "VIDEO" if kind % 3 == 0 else "IMAGE",
                 "STORY",
                 story_caption(words),

@@ -33,11 +33,9 @@ def story_caption(words: int) -> str | None:
 
 def username(position: int) -> str:
     """Return a unique username of 1 to 30 characters for a position."""
-    first, second, styles = _WORDS["first"], _WORDS["second"], _WORDS["username_styles"]
+    first, second = _WORDS["first"], _WORDS["second"]
     pairs = len(first) * len(second)
     lap, n = divmod(position, pairs)
     # The step is coprime to the number of pairs, so each pair is used once per lap.
     one, other = divmod((n * 1847 + 611) % pairs, len(second))
-    again, style = divmod(lap, len(styles))
-    name = styles[style].format(first=first[one], second=second[other])
-    return f"{name}{again + 1}" if again else name
+    return f"{first[one]}.{second[other]}{lap + 1 if lap else ''}"

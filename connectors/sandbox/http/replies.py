@@ -1,7 +1,7 @@
 """Requests that are checked before anything is looked up (API 4), and refusals (API 7)."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from starlette.datastructures import QueryParams
@@ -95,22 +95,16 @@ def read_query(raw: bytes, *, media: bool) -> tuple[str, str | None, int]:
     """
     pairs = QueryParams(raw).multi_items()
     given = dict(pairs)
-    issues = list(_issues([name for name, _ in pairs], _MEDIA_QUERY if media else _ACCOUNT_QUERY))
-    if media and (issues or given.get("surface") not in contract.SURFACES):
+    names, known = [name for name, _ in pairs], _MEDIA_QUERY if media else _ACCOUNT_QUERY
+    wrong = [index for index, name in enumerate(names) if name not in known or name in names[:index]]
+    if media and (wrong or given.get("surface") not in contract.SURFACES):
         raise Refused("api_automation_invalid_configuration")
-    if issues:
-        raise Refused("api_validation_error", issues=issues[: contract.MAX_ISSUES])
+    if wrong:
+        issues = [{"code": "unrecognized_keys", "path": [index]} for index in wrong[: contract.MAX_ISSUES]]
+        raise Refused("api_validation_error", issues=issues)
     limit, cursor = given.get("limit", str(contract.DEFAULT_LIMIT)), given.get("cursor")
     if _LIMIT.fullmatch(limit) is None or not 1 <= int(limit) <= contract.MAX_LIMIT:
         raise Refused("api_invalid_limit")
     if cursor is not None and not 1 <= len(cursor) <= contract.MAX_CURSOR:
         raise Refused("api_invalid_cursor")
     return given.get("surface", ""), cursor, int(limit)
-
-
-def _issues(names: list[str], known: frozenset[str]) -> Iterator[Mapping[str, object]]:
-    for index, name in enumerate(names):
-        if name not in known:
-            yield {"code": "unrecognized_keys", "path": [index]}
-        elif name in names[:index]:
-            yield {"code": "duplicate_key", "path": [index]}

@@ -102,8 +102,11 @@ def _select(table: str, columns: Iterable[str], hiding: Hiding, salt: str) -> st
 def _describe(view: View, hiding: Hiding) -> View:
     """Return a view whose comments say what is hidden, and without `kind`, which no table has, if that is."""
     notes = {name: " Hidden: a salted hash." if is_hashed else " Hidden." for name, is_hashed in hiding.hidden.items()}
+    if "media_id" not in view.columns:
+        # Other views have columns with the names of items' columns, such as the kind of a run.
+        notes = {name: note for name, note in notes.items() if name in OF_ACCOUNTS}
     columns = {name: about + notes.get(name, "") for name, about in view.columns.items()}
-    if "kind" not in hiding.gone or "kind" not in columns:
+    if "kind" not in notes or "kind" not in columns:
         return replace(view, columns=columns)
     select = f"SELECT * REPLACE (NULL::VARCHAR AS kind) FROM ({view.select})"  # noqa: S608 - of this package
     return replace(view, columns=columns, select=select)

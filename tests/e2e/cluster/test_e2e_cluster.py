@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from connectors.sandbox.settings import RateLimit
-from tests.api.faults import Rule, refuse
 from tests.api.server import Api
-from tests.e2e.cluster.dask_cluster import Cluster
 from tests.harness.against_api import assert_matches_api
 from tests.operator import (
     KEY,
@@ -25,6 +23,44 @@ from tests.operator import (
     start_sandboxes,
     wait_until,
 )
+from tests.prefect_api import free_port
+
+
+class Cluster:
+    """Starts a scheduler and workers, which a test may kill."""
+
+    def __init__(self, operator: Operator, stack: ExitStack) -> None:
+        self._operator = operator
+        self._stack = stack
+        self._port = free_port()
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.scheduler = f"tcp://127.0.0.1:{self._port}"
+
+    def _start(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
+        log = self._operator.folder / f"{arguments[0]}-{len(self.processes)}.log"
+        environment = self._operator.environment(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="10s", **env)
+        command = [sys.executable, "-m", f"distributed.cli.{arguments[0]}", *arguments[1:]]
+        output = self._stack.enter_context(log.open("wb"))
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        self._stack.callback(process.wait, TIMEOUT)
+        self._stack.callback(process.kill)
+        self.processes.append(process)
+        sign = "Scheduler at:" if arguments[0] == "dask_scheduler" else "Registered to:"
+        wait_until(lambda: sign in log.read_text() or process.poll() is not None, f"{arguments[0]} to start")
+        return process
+
+    def start_scheduler(self) -> "subprocess.Popen[bytes]":
+        return self._start(
+            "dask_scheduler", "--host", "127.0.0.1", "--port", str(self._port), "--dashboard-address", "127.0.0.1:0"
+        )
+
+    def start_worker(self, patch: str = "", **env: str) -> "subprocess.Popen[bytes]":
+        """Start a worker. `patch` is Python code that it runs first, which may change the module `scale`."""
+        preload = self._operator.folder / f"patch-{len(self.processes)}.py"
+        preload.write_text(f"from flows import scale\n{patch}\n", encoding="utf-8")
+        options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1", "--preload", str(preload))
+        return self._start("dask_worker", self.scheduler, *options, **env)
+
 
 pytestmark = pytest.mark.e2e
 
@@ -153,18 +189,6 @@ def test_a_run_without_its_cluster_ends_with_one_line_and_is_resumed_here(
     assert _repeated(many) <= 3 * _OF_A_WORKER
 
 
-@pytest.mark.long
-def test_a_worker_that_hangs_is_replaced(there: Operator, many: Api, cluster: Cluster) -> None:
-    first, _ = cluster.start_worker(), cluster.start_worker()
-    code, output = _during_a_run(there, many, lambda _: first.send_signal(signal.SIGSTOP))
-    first.send_signal(signal.SIGCONT)
-    assert code == 0, output
-    assert_matches_api(there.ask, many)
-    wait_until(lambda: first.poll() is not None or _is_quiet(many), "the worker to stop")
-    assert there.sync()["media"]["added"] == 0
-    assert_matches_api(there.ask, many)
-
-
 # Code that a worker runs first, its environment, and why the run refuses it.
 REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
     "another version": ("scale.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, Python "),
@@ -190,20 +214,6 @@ def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
 
 
 @pytest.mark.long
-def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: Api, cluster: Cluster) -> None:
-    cluster.start_worker(), cluster.start_worker()
-    revoked = Rule(refuse("api_unauthorized"))
-    code, output = _during_a_run(there, many, lambda _: many.script.replace([revoked]))
-    assert code == 1, output
-    # Of both workers, and those that began before the first answer was read.
-    assert sum(one.status == 401 for one in many.requests) <= 4 * _OF_A_WORKER
-    assert _is_quiet(many)
-    many.script.replace()
-    assert there.sync()["state"] == "complete"
-    assert_matches_api(there.ask, many)
-
-
-@pytest.mark.long
 def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: Api) -> None:
     # A terminal sends the signal to every process of the group.
     with subprocess.Popen(
@@ -218,7 +228,7 @@ def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Op
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + signal.SIGINT
-    assert "Traceback" not in err
+    assert not {"Traceback", "Unclosed"} & {*err.split()}
     assert "run the same command to resume" in err
     requests = len(many.requests)
     assert there.sync()["state"] == "complete"

@@ -21,21 +21,6 @@ def _refused(operator: Operator) -> str:
     return line
 
 
-def test_another_file_in_the_snapshots_place_is_refused_before_the_first_request(
-    operator: Operator, service: Api
-) -> None:
-    service.requests.clear()
-    operator.folder.mkdir()
-    for name, content in (("gramhouse.toml", b"page_size = 50\n"), ("notes.txt", b""), ("page.html", b"<html>")):
-        file = operator.folder / name
-        file.write_bytes(content)
-        done = operator.run("sync", code=2, GRAMHOUSE_SNAPSHOT=str(file))
-        assert f"{file} is " in done.stderr
-        assert "and is not replaced. Fix: check GRAMHOUSE_SNAPSHOT" in done.stderr
-        assert file.read_bytes() == content
-    assert service.requests == []
-
-
 @pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Api, *, cut: bool) -> None:
     operator.sync()
@@ -58,11 +43,6 @@ def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Api, 
     operator.run(*shlex.split(export))
     operator.run("rebuild")
     assert_matches_api(operator.ask, service)
-
-
-def test_a_file_in_place_of_a_folder_is_reported_in_one_line(operator: Operator) -> None:
-    operator.folder.write_text("in the way")
-    assert "GRAMHOUSE_SNAPSHOT" in _refused(operator) or "GRAMHOUSE_WAREHOUSE" in _refused(operator)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import urllib.request
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -81,50 +80,6 @@ def test_a_scheduled_run_lands_pages_and_can_be_read(up: Up, nightly: str) -> No
     batch = "stories and posts, accounts 1 to 4"
     assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
     assert up.page_of(nightly)["data"].startswith("## Complete")
-
-
-@pytest.mark.long
-def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged(up: Up, nightly: str) -> None:
-    wait_until(lambda: len(up.runs_of("nightly")) >= 3, "Prefect's scheduler")
-    lost = up.runs_of("nightly")[-1]["id"]
-    up.ask(f"/flow_runs/{lost}/set_state", {"state": {"type": "RUNNING"}, "force": True})
-    # Prefect knows the states of both, but not their events: those of scheduled runs arrive up to 15 minutes late.
-    for run in (nightly, lost):
-        heartbeat = {
-            "id": str(uuid4()),
-            "occurred": str(datetime.now(UTC) - timedelta(seconds=175)),
-            "event": "prefect.flow-run.heartbeat",
-            "resource": {"prefect.resource.id": f"prefect.flow-run.{run}"},
-            "related": [
-                {"prefect.resource.id": "flow", "prefect.resource.role": "flow", "prefect.resource.name": "sync"}
-            ],
-        }
-        up.ask("/events", [heartbeat])
-    [automation] = [
-        each["id"] for each in up.ask("/automations/filter") if each["name"].endswith("a run without a heartbeat")
-    ]
-
-    def crashed() -> bool:
-        # Prefect evaluates the timers of an automation immediately after a change.
-        up.ask(f"/automations/{automation}", {"enabled": True}, method="PATCH")
-        return bool(up.run(lost)["state_type"] == "CRASHED")
-
-    wait_until(crashed, "the automation", pause=1)
-    assert up.run(nightly)["state_type"] == "COMPLETED"
-    assert up.states(nightly) == ["Running", "Completed"]
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("nightly")
-def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:
-    name = next(a["ig_username"] for a in up.service.list_accounts() if a["status"] == "active")
-    options = {"accounts": [name], "surfaces": ["posts"], "reason": "a test"}
-    run = up.ended(up.trigger("backfill", parameters={"options": options}))
-    assert (run["state_type"], "1 account chosen" in run["state"]["message"]) == ("COMPLETED", True)
-    with pytest.raises(urllib.error.HTTPError) as wrong:
-        up.trigger("backfill", parameters={"options": {"accounts": [name], "expert": {"page_size": 80}}})
-    assert wrong.value.code in {409, 422}
-    wrong.value.close()
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
-from tests.operator import Operator, killed_on_exit, wait_until
+from tests.operator import Operator, killed_on_exit
 
 pytestmark = pytest.mark.e2e
 
@@ -63,13 +63,3 @@ def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operato
             assert writing.returncode == 0
         assert look() == before
     assert_matches_api(operator.ask, service)
-
-
-def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, service: Api) -> None:
-    service.script.replace([Rule(Action("delay", seconds=30))])
-    with killed_on_exit(operator.start("sync")) as first:
-        wait_until(lambda: len(service.requests) > 0, "the first request")
-        second = operator.run("sync", code=4)
-        assert len(second.stderr.strip().splitlines()) == 2
-        assert f"gramhouse sync (process {first.pid}" in second.stderr
-        assert "is running" in operator.run("status").stdout

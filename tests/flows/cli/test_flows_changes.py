@@ -13,7 +13,7 @@ from models.partition import CATALOGUE, Partition, media
 from models.runs import RunState
 from tests.clocks import VirtualClock
 from tests.operator import Cli
-from tests.warehouse.days import ANNA, BEN, POSTS, Days, Item, account, ask, at, opened_days
+from tests.warehouse.days import BEN, POSTS, Days, Item, account, ask, at, opened_days
 
 ONE: Item = {"id": "1", "caption": "one", "like_count": 1, "permalink": "https://p.example/1/"}
 TWO: Item = {"id": "2", "like_count": 1, "children": [{"id": "c"}]}
@@ -51,19 +51,6 @@ def changes(snapshot: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> Cl
 
 def found(changes: Cli, *arguments: str) -> dict[str, Any]:
     return dict(changes("changes", "--json", *arguments).json())
-
-
-def test_the_changes_of_the_last_run_are_listed(changes: Cli) -> None:
-    code, out, err = changes("changes")
-    assert (code, err) == (0, "")
-    assert [" ".join(line.split()) for line in out.splitlines()] == [
-        "Run 3 (began 2026-03-03 02:00 UTC): 2 changed, 1 new",
-        "run_seq change ig_username surface media_id columns caption permalink old_ig_username account_id",
-        f"3 renamed ann anna {ANNA}",
-        f"3 changed ann posts 1 caption three https://p.example/1/ {ANNA}",
-        f"3 changed ann posts 2 children {ANNA}",
-        f"3 new ben posts 1 one https://p.example/1/ {BEN}",
-    ]
 
 
 def test_unfinished_runs_before_the_last_one_are_listed_with_it(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.operator import Cli
-from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, account, at, opened_days
+from tests.warehouse.days import ANNA, POSTS, STORIES, account, at, opened_days
 
 Explain = Callable[..., list[dict[str, Any]]]
 
@@ -93,24 +93,3 @@ def test_what_is_not_there_is_one_line(folder: Path, run_cli: Cli) -> None:
         assert run_cli("explain", LINK, "--raw").code == 1
     finally:
         (folder / "elsewhere").rename(folder / "raw")
-
-
-def test_the_removal_of_an_account_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> None:
-    ben = account(BEN, name="ben")
-    with opened_days(tmp_path) as days:
-        days.catalogue(0, [account(), ben])
-        days.scan(POSTS, 0, [{"id": "1"}, {"id": "2"}])
-        days.scan(POSTS, 1, [{"id": "1"}])
-        days.catalogue(24, [account(status="token_expired"), ben])
-        days.catalogue(48, [ben])
-        monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(days.publish()))
-        missing = "missing since 2026-03-03 02:01 UTC"
-        assert f"; {missing}\n" in run_cli("explain", ANNA).stdout
-        days.catalogue(72, [ben])
-        days.publish()
-    removed = "2026-03-03 02:01 UTC"
-    assert f"  removed since {removed}\n" in run_cli("explain", ANNA).stdout
-    left = f"its account left the catalogue {removed}"
-    assert f"  Unknown: last seen 2026-03-01 03:01 UTC; {left}" in run_cli("explain", "1").stdout
-    by = "not listed by the scan that ended 2026-03-01 03:01 UTC"
-    assert f"  Missing: last seen 2026-03-01 02:01 UTC; {by}; {left}" in run_cli("explain", "2").stdout

@@ -1,18 +1,13 @@
 """The modules that each command imports, checked in sys.modules because times depend on the machine."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.cli.command_table import COMMANDS
-from tests.operator import Cli
 
 ROOT = Path(__file__).parents[3]
 HEAVY = ("aiohttp", "duckdb", "httpx", "prefect", "pyarrow", "pydantic", "pydantic_settings", "sqlalchemy")
@@ -53,13 +48,6 @@ def test_the_help_and_the_version_import_no_command() -> None:
     assert imported("up", "--help").isdisjoint({"httpx", "prefect", "sqlalchemy"})
 
 
-def test_little_is_imported_before_signals_are_handled() -> None:
-    program = "import sys; import flows.cli.__main__; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    modules = set(done.stdout.split())
-    assert modules.isdisjoint({"ctypes", "dataclasses", "models.runs", "typing_extensions", *HEAVY})
-
-
 def test_a_flow_is_imported_without_pandas() -> None:
     # Its run does not import it later: `run_in_flow` prepares the process as the command line does.
     program = "import sys; import flows.sync, flows.backfill, flows.publish; print(*sys.modules)"
@@ -82,14 +70,3 @@ def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
     assert status.isdisjoint({"aiohttp", "httpx", "prefect", "pyarrow"})
     for command in (["query", "FROM media"], ["report", "r.html"]):
         assert imported(*command, **environment).isdisjoint({"pyarrow", "sqlalchemy"}), command
-
-
-@pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])
-def test_the_help_is_complete_on_a_terminal_of_80_columns(run_cli: Cli, command: list[str]) -> None:
-    code, text, _ = run_cli(*command, "--help")
-    assert code == 0
-    assert max(map(len, text.splitlines())) <= 80
-    words = set(re.sub("[│╭╮╰╯─]", " ", text).split())
-    for described in [COMMANDS[name] for name in command] or COMMANDS.values():
-        assert set(described.help.split()) <= words
-    assert "Usage:" in words

@@ -14,8 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_form
 from starlette.responses import Response
 
 from connectors.sandbox.http.replies import PageRequest
-from connectors.state.database import open_state, state_path
-from connectors.state.runs import begin_run, end_run
+from connectors.state.database import state_path
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import metrics, read_status, report
@@ -23,7 +22,6 @@ from flows.cli.output.terminal import out
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.reporting.words import json_value
-from models.runs import RunState
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, RejectedApi, daily
@@ -268,18 +266,21 @@ def test_what_is_mistyped_and_what_is_no_failure_is_not_recorded(run_cli: Cli) -
     assert Status().attention == []
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-async def test_a_run_that_could_not_publish_is_not_healthy(tmp_path: Path, *, is_first: bool) -> None:
+async def test_a_run_that_could_not_publish_is_not_healthy_and_the_next_one_asks_for_nothing(tmp_path: Path) -> None:
     api = ListedApi(accounts=2)
-    if not is_first:
-        await synced(tmp_path, api)
     with pytest.raises(WarehouseUnusable, match="no table has a column 'captoin'"):
         await synced(tmp_path, api, hide=("captoin",))
     status = Status()
-    assert status.attention == ["interrupted"]
+    assert status.attention == ["unpublished"]
     assert "no table has a column 'captoin'" in status.text
-    await synced(tmp_path, api)
-    assert Status().attention == []
+    asked = len(api.requests)
+    assert len((await synced(tmp_path, api)).resumed_runs) == 1
+    assert (len(api.requests), Status().attention) == (asked, [])
+    with pytest.raises(WarehouseUnusable):
+        await synced(tmp_path, api, hide=("captoin",))
+    await publish_now(load(**PLACES))
+    status = Status()
+    assert (status.attention, "captoin" in status.text) == ([], False)
 
 
 @pytest.mark.parametrize(
@@ -296,15 +297,6 @@ def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
     assert run_cli("sync")[0] in {1, 2}
     code, out, _ = run_cli("status")
     assert (code, f"Last command: sync: failed ({why}" in out) == (3, True)
-
-
-async def test_before_anything_is_published_an_interrupted_run_is_shown(tmp_path: Path) -> None:
-    with open_state(state_path(tmp_path / "warehouse.duckdb")) as state:
-        state.write(begin_run, "r1", "sync", pid=1, now=datetime.now(UTC), within=timedelta(), version="1")
-        state.write(end_run, "r1", RunState.INTERRUPTED, now=datetime.now(UTC), detail="Stopped.")
-    status = Status()
-    assert (status.attention, status.found["totals"]) == (["interrupted"], None)
-    assert "Last run: sync: interrupted (Stopped)" in status.text
 
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

@@ -47,8 +47,6 @@ def test_the_example_in_the_docs_works_as_described() -> None:
     ("output", "message"),
     [
         ('[mapping]\nignore = [""]', "mapping.ignore.0: '$.' is not a path"),
-        ('[mapping]\nmedia_id = ["uuid"]', "mapping.media_id.0: 'uuid' is not a path"),
-        ('[mapping]\nids = ["$.uuid"]', "mapping.ids: unknown setting. "),
         ('[mapping.columns.caption]\npath = "$.x"', "caption.path: unknown setting. Did you mean paths? "),
         ('[mapping.columns.caption]\npaths = ["$.x"]\ntype = "count"', "caption is read as text"),
         ('[mapping.columns.overflow]\npaths = ["$.x"]', "overflow is a column that gramhouse fills itself"),

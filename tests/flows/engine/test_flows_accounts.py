@@ -1,6 +1,5 @@
 """Missing accounts, ids in another case, unknown statuses, and warehouses of another API."""
 
-import json
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import ApiError
 from connectors.state.identity import mark_forgotten, unmark_forgotten
 from connectors.warehouse.storage.errors import OtherService
@@ -29,14 +27,10 @@ DAY = 86_400.0
 
 
 class Catalogue(ListedApi):
-    """An API whose catalogue lists the accounts `listed`, with any spelling and status.
-
-    Its last page has the cursor `after_last`, if that is not None.
-    """
+    """An API whose catalogue lists the accounts `listed`, with any spelling and status."""
 
     spell: Callable[[str], str] = str
     malformed: Collection[int] = ()
-    after_last: Callable[[PageRequest], str | None] = staticmethod(lambda _: None)
 
     def __init__(self, listed: Collection[int], **more: Any) -> None:  # noqa: ANN401 - as ListedApi
         super().__init__(**more)
@@ -55,12 +49,6 @@ class Catalogue(ListedApi):
             )
             for each in self.listed
         ]
-
-    def render(self, request: PageRequest) -> bytes:
-        page = json.loads(super().render(request))
-        if request.account is None:
-            page["next_cursor"] = page["next_cursor"] or self.after_last(request)
-        return json.dumps(page).encode()
 
     def asked(self) -> list[Asked]:
         """Return what was asked for since the last look."""
@@ -199,24 +187,6 @@ async def test_accounts_of_a_catalogue_that_is_never_listed_in_one_run_are_scann
         await synced(tmp_path, service)
         service.clock.days(1)
     assert scanned == {None, *range(1, 9)}
-
-
-async def test_accounts_of_a_last_page_that_repeats_its_cursor_land_and_are_scanned(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(1, 5))
-    service.after_last = lambda request: request.cursor
-    await synced(tmp_path, service, page_size=2)
-    service.listed = (1, 2, 3)
-    for _ in range(2):
-        service.clock.passed += DAY
-        service.asked()
-        report = await synced(tmp_path, service, page_size=2)
-        assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
-        asked = service.asked()
-        assert sum(request.operation == "accounts.list" for request in asked) == 2
-        assert {request.number for request in asked} == {None, 1, 2, 3}
-    assert stored(tmp_path, "SELECT count(*), count(removed_at) FROM core.accounts") == [(4, 0)]
-    codes = stored(tmp_path, "SELECT DISTINCT outcome, error_code FROM core.run_outcomes WHERE account_id = ''")
-    assert codes == [("failed", "cursor_loop")]
 
 
 @pytest.mark.parametrize("hours", [1, 24])

@@ -1,17 +1,15 @@
 """Backfills: selected scans from the first page, with progress separate from that of syncs."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.config.options import BackfillOptions
 from flows.reporting.message import to_message
 from models.runs import OutcomeKind, RunState
-from models.selection import Selection, SelectionError
+from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.listed import ListedApi, uuid
 from tests.runs import stored, synced
@@ -62,20 +60,6 @@ async def test_a_backfill_scans_its_selection_again_and_a_sync_keeps_its_progres
     assert [page for page in service.asked() if page[:2] == (2, "posts")] == [(2, "posts", "c4")]
 
 
-@pytest.mark.parametrize("selection", [ALL, SECOND])
-async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection(
-    tmp_path: Path, said: list[str], selection: Selection
-) -> None:
-    service = Service(posts=6)
-    await synced(tmp_path, service)
-    await service.killed(tmp_path, lambda request: request.is_posts(2) and request.cursor == "c4", selection=ALL)
-    report = await synced(tmp_path, service, selection=selection)
-    assert len(report.resumed_runs) == (selection is ALL)
-    assert any("Resuming run" in line for line in said) is (selection is ALL)
-    requested = [cursor for account, _, cursor in service.asked() if account == 2]
-    assert requested == (["c4"] if selection is ALL else [None, "c2", "c4"])
-
-
 @pytest.mark.parametrize(("chosen", "state"), [((2,), RunState.PARTIAL), ((1, 2), RunState.COMPLETE)])
 async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
     tmp_path: Path, chosen: tuple[int, ...], state: RunState
@@ -103,26 +87,3 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
             "SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL"
         ).fetchall()
     assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
-
-
-MARCH = Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))
-
-
-@pytest.mark.parametrize(
-    ("typed", "scanned"),
-    [
-        ({"accounts": [" a ", ""]}, Selection(("a",))),
-        ({"everything": True, "surfaces": ["posts", "stories"]}, Selection(everything=True)),
-        ({"failed": True, "surfaces": ["posts"] * 3}, Selection(failed=True, surfaces=POSTS)),
-        # Digits alone are no Unix time.
-        *[({"expired_since": at}, MARCH) for at in ("2026-03-01", "20260301", 20260301, "2026-03-01T00:00:00Z")],
-    ],
-)
-def test_a_selection_from_the_command_line(typed: dict[str, Any], scanned: Selection) -> None:
-    assert BackfillOptions.model_validate(typed).selection() == scanned
-
-
-@pytest.mark.parametrize("typed", [{}, {"accounts": [" "]}, {"surfaces": ["posts"]}])
-def test_a_selection_of_nothing_is_refused(typed: dict[str, Any]) -> None:
-    with pytest.raises(SelectionError, match="--account"):
-        BackfillOptions.model_validate(typed).selection()

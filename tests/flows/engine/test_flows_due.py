@@ -12,8 +12,7 @@ import pytest
 from flows.engine.plan import Plan, describe_plan, make_plan
 from flows.engine.publishing import Published
 from flows.pipeline import DIRECT, run_sync
-from flows.reporting.message import describe_run
-from models.cadence import HOUR, DueReason
+from models.cadence import HOUR
 from models.runs import OutcomeKind, RunState
 from models.selection import NothingChosen
 from tests.api.faults import refuse
@@ -68,13 +67,6 @@ async def test_a_week_of_hours_of_a_quiet_and_a_busy_account(tmp_path: Path) -> 
     assert {row[0] for row in stored_state(tmp_path, "SELECT selection FROM runs")} == {"due"}
 
 
-async def test_stories_are_scanned_every_six_hours_while_an_account_has_some(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, Feed())
-    runs.service.stories = 2
-    asked = await hours(runs, 25, due=True, surfaces=("stories",))
-    assert [hour for hour, number, _ in asked if number == 1] == [0, 6, 12, 18, 24]
-
-
 async def test_nothing_due_is_no_run(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(3))
     await runs.sync()
@@ -96,33 +88,6 @@ async def test_what_failed_is_scanned_again_after_an_hour_and_what_was_refused_a
     asked = await hours(runs, 26, due=True, surfaces=("posts",))
     tries = {one: [hour for hour, number, _ in asked if number == one] for one in (1, 2, 3)}
     assert tries == {1: [0, 1, 2, 4, 8, 14, 20], 2: [0, 24], 3: [0, 24]}
-
-
-async def test_a_catalogue_that_was_never_listed_is_tried_again_after_an_hour(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(3))
-    runs.service.fault = lambda asked: None if asked.surface else refuse("api_internal_error")
-    await runs.sync(days=1 / 24, due=True)
-    plan = make_plan(runs.request(due=True), now=runs.now)
-    assert (plan.scans, plan.catalogue) == ((), 1)
-    runs.service.fault = lambda _: None
-    report = await runs.sync(due=True)
-    assert (report.outcomes.total, describe_run(report).partition(": 1 account due; ")[1] != "") == (3, True)
-
-
-async def test_a_token_that_is_renewed_and_a_new_account_are_due_when_the_catalogue_says_so(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(3), daily(3))
-    runs.service.expired = {2}
-    await hours(runs, 3, **WEEK)
-    runs.service.expired, runs.service.accounts = {1}, 3
-    runs.clock.days(21 / 24)
-    before = len(runs.service.requests)
-    await runs.sync(**WEEK)
-    # Those of account 1, whose token has expired, were due, too.
-    found = {(one.number, one.surface) for one in runs.service.requests[before:]}
-    assert found == {(None, None), (2, "posts"), (2, "stories"), (3, "posts"), (3, "stories")}
-    assert runs.ask("SELECT due_at, due_reason FROM freshness WHERE ig_username = 'user_1' LIMIT 1") == [
-        (None, DueReason.TOKEN_EXPIRED)
-    ]
 
 
 async def test_a_run_that_was_not_published_is_although_nothing_is_due(tmp_path: Path) -> None:

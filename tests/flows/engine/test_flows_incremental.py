@@ -100,16 +100,6 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
     assert runs.likes() == runs.truth()
 
 
-@pytest.mark.long
-async def test_full_scans_spread_over_the_days(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, *(daily(100) for _ in range(14)))
-    runs.service.seconds_each = 1.0
-    full = [kinds(await runs.sync())[OutcomeKind.COMPLETE] - 15 for _ in range(15)]
-    assert full[0] == 14
-    assert all(count < 10 for count in full[1:])
-    assert sum(full[1:8]) == 14 == sum(full[8:15])
-
-
 async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(30))
     surfaces: list[list[str]] = []

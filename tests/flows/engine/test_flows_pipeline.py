@@ -9,14 +9,8 @@ from sqlalchemy import Connection
 
 from connectors.state.runs import begin_run, end_run, mark_published, read_runs
 from connectors.warehouse.queries.reader import open_snapshot
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine import closing
 from flows.engine.closing import delete_old
 from flows.pipeline import run_sync
-from flows.reporting.findings import list_findings
-from flows.reporting.reader import Reader
-from flows.reporting.run_report import last_report
-from models.findings import Finding, Severity
 from models.runs import RunState
 from tests.api.listed import ListedApi
 from tests.clocks import START
@@ -25,43 +19,6 @@ from tests.runs import open_run_resources, request, rows, synced
 pytestmark = pytest.mark.anyio
 
 YEAR = timedelta(days=365)
-
-
-async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:
-    service = ListedApi()
-    in_the_way = tmp_path / ".analytics.duckdb.next"
-    in_the_way.mkdir()
-    async with open_run_resources(tmp_path, service) as resources:
-        with pytest.raises(WarehouseUnusable):
-            await run_sync(request(tmp_path), resources)
-        asked = len(service.requests)
-        in_the_way.rmdir()
-        for resumed, requests in ((1, asked), (0, 2 * asked)):
-            report = await run_sync(request(tmp_path), resources)
-            assert (len(report.resumed_runs), report.state) == (resumed, RunState.COMPLETE)
-            assert len(service.requests) == requests
-    assert (tmp_path / "analytics.duckdb").is_file()
-
-
-async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    missing = Finding("accounts_missing", Severity.ACTION, "30 accounts are missing", "check the key", count=30)
-    noted = Finding("values_not_cast", Severity.INFORMATION, "2 values could not be cast", count=2)
-
-    async def find(*_: object) -> list[Finding]:
-        return [missing, noted]
-
-    monkeypatch.setattr(closing, "find_warnings", find)
-    async with open_run_resources(tmp_path, ListedApi()) as resources:
-        report = await run_sync(request(tmp_path), resources)
-        ended = await rows(resources, "SELECT state, error_code, detail FROM core.runs")
-    assert ended == [("partial", "accounts_missing", "30 accounts are missing")]
-    assert list_findings(report) == [missing, noted]
-    with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
-        last = last_report(Reader(snapshot))
-    assert last is not None
-    assert (last.run_id, last.state, last.warnings) == (report.run_id, RunState.PARTIAL, report.warnings)
 
 
 async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from flows.reporting.for_prefect import list_events, markdown
 from flows.reporting.message import to_document, to_message
 from flows.reporting.page.page import write_page
 from flows.reporting.run_report import NO_DATA
-from flows.reporting.words import plain, span
+from flows.reporting.words import plain
 from models.findings import Severity
 from models.runs import OutcomeKind
 from tests.api.asked import Asked
@@ -124,10 +124,3 @@ async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.Mo
         for output in (shown, page, now, markdown(run), to_message(run)):
             assert each.text in output
             assert all(name in output for name in each.accounts)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0.0 s"), (10, "10 s"), (59.6, "1 min"), (7805, "2 h 10 min"), (273_600, "3 d 4 h")]
-)
-def test_a_duration(seconds: float, text: str) -> None:
-    assert span(seconds) == text

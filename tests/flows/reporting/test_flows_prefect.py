@@ -23,41 +23,6 @@ def _heads(text: str) -> list[str]:
     return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
 
 
-def test_a_page_has_findings_by_severity_with_their_fix_and_the_runs_before() -> None:
-    assert markdown(report()).startswith(
-        "## Complete: nothing needs attention\n\nsync 2026-03-01 02:15 UTC: 100 accounts listed; 300 pages,"
-        " 12,000 records landed; media: 40 new, 7 changed or counted; scans: 100 complete; took 42 min.\n\n| scans"
-    )
-    outcomes = [("", "complete", 1), ("posts", "denied", 3), ("posts", "deferred", 1)]
-    scans = [dict(zip(("surface", "outcome", "scans"), each, strict=True)) for each in outcomes]
-    many = tokens(*(f"user_{n}" for n in range(99_000)))
-    page = markdown(
-        report(
-            {"outcomes": scans, "expired": many, "renewed": tokens("carl"), **stale("anna", "ben")},
-            kind="backfill",
-            selection="anna: posts",
-            reason="they asked",
-            state=RunState.PARTIAL,
-            resumed=(RESUMED,),
-            failure_groups=(failure(OutcomeKind.DENIED, scans=5), failure(OutcomeKind.DEFERRED, "rate_limited")),
-        )
-    )
-    assert _heads(page) == [
-        "Partial", "Action required", "Warnings", "Information", "Earlier runs, which this one resumed"
-    ]  # fmt: skip
-    needs, rest = page.split("### Warnings")
-    waits, rest = rest.split("### Information")
-    assert "- `5 scans denied (api_forbidden, correlation id TRACE): No`: `anna`\n  - Fix: `grant the key" in needs
-    assert "- `2 of 100 accounts: posts not refreshed within 1 d 12 h" in needs
-    assert waits.count("`user_") == 20
-    assert "`user_19` and 98,980 more\n  - Fix: `the owner" in waits
-    assert "1 scan deferred (rate_limited" in waits
-    assert "`carl`" in rest
-    assert "- sync of 2026-03-01 02:15 UTC (interrupted): 30 pages, 1,200 records landed; media: 1,000 new, 3" in rest
-    assert "Scanned: `anna: posts`, because `they asked`\n\n| scans" in rest
-    assert "| account catalogue | 1 | 0 | 0 |\n| posts | 0 | 1 | 3 |" in rest
-
-
 def test_external_values_on_a_page_are_text_and_do_not_break_its_table() -> None:
     page = markdown(hostile())
     blocks = MarkdownIt("commonmark", {"html": True}).enable("table").parse(page)

@@ -87,7 +87,7 @@ def test_no_published_file_has_a_value_that_is_left_out(filled: Days, tmp_path: 
 def test_every_table_keeps_its_columns_without_the_hidden_values(filled: Days, tmp_path: Path) -> None:
     listed = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE schema_name = 'main' ORDER BY ALL"
     columns = ask(put(filled, tmp_path / "all.duckdb"), listed)
-    snapshot = put(filled, tmp_path / "a.duckdb", "caption", "ig_username", "like_count", "text")
+    snapshot = put(filled, tmp_path / "a.duckdb", "caption", "ig_username", "like_count", "text", "kind")
     assert ask(snapshot, listed) == columns
     gone = {"caption", "permalink", "owner__username", "username", "like_count", "text"}
     for table, name, _ in columns:
@@ -140,7 +140,7 @@ def test_a_column_that_cannot_be_hidden_is_refused(filled: Days, tmp_path: Path,
     assert not (tmp_path / "a.duckdb").exists()
 
 
-KEYS = ("userName", "User\u00a0Name+")
+KEYS = ("userName", "User\u00a0Name+", "ｕｓｅｒｎａｍｅ", '"username"')  # noqa: RUF001 - full width
 TWO_LISTS = {"email": "a", "Email": "b", "mixed": [1, {"Email": NAME}], "tags": [NAME]}
 NAMED = {"username": [{"text": NAME}], "owner": {"userName": [{"text": NAME}], "n": 1}}
 

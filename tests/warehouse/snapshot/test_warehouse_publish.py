@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import shutil
 import stat
 from collections.abc import Callable
@@ -29,20 +28,6 @@ def names_beside(snapshot: Path) -> list[str]:
     return sorted(entry.name for entry in snapshot.parent.iterdir())
 
 
-def test_the_views_are_stored_in_the_warehouse_until_their_tables_change(days: Days, snapshot: Path) -> None:
-    days.publish(snapshot)
-    stored = "SELECT view_oid, view_name, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
-    before = days.rows(f"{stored} ORDER BY view_oid")
-    assert {row[1:] for row in before} == {row[1:] for row in ask(snapshot, stored)}
-    days.publish(snapshot)
-    assert days.rows(f"{stored} ORDER BY view_oid") == before
-    # The query of the view is the same as before; a type alone differs.
-    days.rig.db.execute("ALTER TABLE core.media ALTER like_count TYPE HUGEINT")
-    days.publish(snapshot)
-    assert set(days.rows(stored)) & {*before} == set()
-    assert ask(snapshot, "SELECT DISTINCT typeof(max(like_count)) FROM media") == [("HUGEINT",)]
-
-
 def test_the_snapshot_describes_itself_is_packed_and_read_only(filled: Days, snapshot: Path) -> None:
     before = os.umask(0o077)
     try:
@@ -57,33 +42,6 @@ def test_the_snapshot_describes_itself_is_packed_and_read_only(filled: Days, sna
     assert ("permalink",) in ask(snapshot, packed)
     # DuckDB reads it since 1.2.
     assert ask(snapshot, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal") == [("v1.2.0+",)]
-
-
-def plan_of(snapshot: Path, question: str) -> str:
-    return str(ask(snapshot, f"EXPLAIN (ANALYZE, FORMAT json) {question}")[0][1])
-
-
-def rows_scanned(plan: str) -> int:
-    # DuckDB 1.5 and 2.0 format the profile differently; in both each operator occurs once.
-    return sum(int(rows) for rows in re.findall(r'"(?:operator_)?rows_scanned": *(\d+)', plan))
-
-
-def test_a_question_for_one_account_reaches_the_scan_behind_the_view(days: Days, snapshot: Path) -> None:
-    days.rig.db.execute("""
-INSERT INTO core.media BY NAME
-SELECT
-    md5((i // 1000)::VARCHAR)::UUID::VARCHAR AS account_id, 'posts' AS surface, i::VARCHAR AS media_id,
-    now() AS first_seen_at, now() AS last_seen_at, 1 AS seen_seq, 1 AS present_seq, 1 AS raw_landed,
-    1 AS raw_position, 0 AS content_hash, 0 AS payload_hash,
-    now() - to_minutes(i) AS published_at, i AS like_count, now() AS changed_at, now() AS content_changed_at
-FROM range(400_000) AS r(i) ORDER BY account_id
-""")
-    days.publish(snapshot)
-    ((account_id,),) = ask(snapshot, "SELECT account_id FROM media WHERE media_id = '7'")
-    last = f"SELECT * FROM media WHERE account_id = '{account_id}' ORDER BY published_at DESC LIMIT 100"
-    assert [int(row[2]) for row in ask(snapshot, last)] == list(range(100))
-    assert 0 < rows_scanned(plan_of(snapshot, last)) <= 2 * 122_880
-    assert str(ask(snapshot, "EXPLAIN SELECT sum(like_count) FROM media")[0][1]).count("HASH_JOIN") <= 1
 
 
 def test_it_can_be_attached_beside_others_under_another_name(filled: Days, snapshot: Path) -> None:

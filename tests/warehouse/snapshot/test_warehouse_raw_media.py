@@ -58,22 +58,6 @@ def test_a_missing_store_is_reported_in_one_line(snapshot: Path) -> None:
     assert ask(snapshot, "SELECT count(*) FROM media") == [(2,)]
 
 
-def test_a_damaged_part_is_read_by_no_query_and_no_export(snapshot: Path, tmp_path: Path) -> None:
-    part = min((snapshot.parent / "raw").iterdir())
-    data = bytearray(part.read_bytes())
-    group = pq.read_metadata(part).row_group(0)
-    payload = group.column(pq.read_schema(part).get_field_index("payload"))
-    data[payload.data_page_offset + payload.total_compressed_size - 1] ^= 1
-    part.chmod(0o600)
-    part.write_bytes(data)
-    # No wrong usage, as a QueryError is.
-    message = refusal(lambda: asked(snapshot, "SELECT max(payload) FROM raw_media"))
-    assert "CRC checksum verification failed" in message
-    assert "Fix: `gramhouse doctor`" in message
-    assert "checksum" in refusal(lambda: export(snapshot, tmp_path / "out", with_raw=True))
-    assert not (tmp_path / "out").exists()
-
-
 def test_each_landing_is_read_once_after_a_compaction_and_none_that_came_later(days: Days, snapshot: Path) -> None:
     before = asked(snapshot, "FROM raw_versions ORDER BY landed, position")
     parts = sorted((days.rig.folder / "raw").iterdir())

@@ -34,14 +34,10 @@ def answer(snapshot: Snapshot, text: str) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT 1",
         "-- a comment\nSELECT 1 /* ; CALL enable_logging() */",
-        "FROM t",
         "WITH x AS (SELECT 1) FROM x",
         "DESCRIBE t",
-        "SUMMARIZE t",
         "EXPLAIN ANALYZE FROM t",
-        "EXPLAIN SET threads = 1",
         "PIVOT t ON b USING sum(a)",
         "SELECT 1; SELECT 2",
         "SELECT 'CALL enable_logging' AS caption, 5--1\n",
@@ -65,30 +61,18 @@ def test_text_that_is_not_a_statement_is_refused(snapshot: Snapshot, text: str) 
     ("expression", "text", "in_json"),
     [
         ("INTERVAL '100000000 years'", "100000000 years", "100000000 years"),
-        ("{'a': INTERVAL '100000000 years'}", "{'a': 100000000 years}", {"a": "100000000 years"}),
         ("DATE '0044-03-15 (BC)'", "0044-03-15 (BC)", "0044-03-15 (BC)"),
-        ("DATE 'infinity'", "infinity", "infinity"),
-        ("TIMESTAMP '290000-01-01'", "290000-01-01 00:00:00", "290000-01-01 00:00:00"),
         ("TIMESTAMP_NS '2026-03-01 00:00:00.123456789'", "2026-03-01 00:00:00.123456789",
          "2026-03-01 00:00:00.123456789"),
-        ("TIMESTAMPTZ 'infinity'", "infinity", "infinity"),
         ("TIMESTAMPTZ '2026-03-01 00:00:00+00'", "2026-03-01 00:00:00+00", "2026-03-01T00:00:00+00:00"),
-        ("TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'", "9999-12-31 23:59:59.999999+00",
-         "9999-12-31T23:59:59.999999+00:00"),
         ("{'a': [TIMESTAMPTZ 'infinity', DATE '-infinity']}", "{'a': [infinity, -infinity]}",
          {"a": ["infinity", "-infinity"]}),
         ("TIME '24:00:00'", "24:00:00", "24:00:00"),
         ("'1e37'::DECIMAL(38, 0)", "1" + 37 * "0", "1" + 37 * "0"),
-        ("1.10::DECIMAL(9, 2)", "1.10", "1.10"),
         ("340282366920938463463374607431768211455::UHUGEINT", "340282366920938463463374607431768211455", 2**128 - 1),
-        ("'NaN'::DOUBLE", "nan", "NaN"),
-        ("'-inf'::FLOAT", "-inf", "-Infinity"),
         ("['NaN'::DOUBLE, 1.5]", "[nan, 1.5]", "[NaN,1.5]"),
-        ("(1, 2)", "(1, 2)", "(1, 2)"),
         (r"'\xAA\x00a'::BLOB", r"\xAA\x00a", r"\xAA\x00a"),
         ("MAP {1: NULL, 2: ['a']}", "{1=NULL, 2=[a]}", {"1": None, "2": ["a"]}),
-        ("union_value(k := 1)", "1", "1"),
-        ("{'a': 1}::VARIANT", "{'a': 1}", {"a": 1}),
         ("NULL", None, None),
     ],
 )  # fmt: skip
@@ -117,9 +101,7 @@ def test_json_stays_as_it_is_if_it_is_json(snapshot: Snapshot, text: str, in_jso
 @pytest.mark.parametrize(
     ("selected", "names"),
     [
-        ("1 AS a, 2 AS a", ("a", "a_1")),
         ('1 AS a, 2 AS a, 3 AS "A", 4 AS a_1, 5 AS a', ("a", "a_1", "A_2", "a_1_1", "a_3")),
-        ("t.a, u.a FROM t, t AS u", ("a", "a_1")),
     ],
 )
 def test_columns_of_the_same_name_are_renamed(snapshot: Snapshot, selected: str, names: tuple[str, ...]) -> None:

@@ -435,11 +435,9 @@ def test_times_of_publication_count_until_24_hours_after_the_snapshot(db: DuckDB
     ("caption", "tags"),
     [
         ("Tom&#39;s #one", ["one"]),
-        ("a#b a_#c \u0301#d 1#e", []),
-        ("#one#two_2", ["one", "two_2"]),
-        ("(#one)#two ##three\n#four", ["four", "one", "three", "two"]),
+        ("a#b a_#c \u0301#d 1#e # #", []),
+        ("(#one)#two_2 ##three\n#four", ["four", "one", "three", "two_2"]),
         ("#\u00e9t\u00e9 #e\u0301te\u0301 #\u00c9T\u00c9", ["\u00e9t\u00e9"]),
-        ("# #", []),
     ],
 )
 def test_a_hashtag_does_not_begin_within_a_word(db: DuckDBPyConnection, caption: str, tags: list[str]) -> None:
@@ -464,26 +462,6 @@ def test_a_surface_that_no_run_scans_does_not_make_media_older(db: DuckDBPyConne
     assert ask(db, "SELECT media_as_of FROM expired_accounts") == [(ago(2),)]
     fill(db, {"run_outcomes": [{"run_id": "first", "account_id": "anna", "surface": "stories", "outcome": "failed"}]})
     assert ask(db, "SELECT media_as_of FROM expired_accounts") == [(None,)]
-
-
-def test_accounts_not_scanned_for_longer_than_the_setting_are_stale(db: DuckDBPyConnection) -> None:
-    accounts = [account("fresh"), account("new", first_seen_at=ago(0, 35)), account("expired", status="token_expired")]
-    # The clock was ahead when this one was scanned.
-    scans = [scan(name, "posts", at, items_missing=0) for name, at in (("fresh", ago(0, 36)), ("expired", ago(-1)))]
-    fill(db, {"accounts": accounts, "completed_scans": scans})
-    query = "SELECT account_id, is_stale, age_seconds, stale_for, items_missing FROM freshness"
-    assert ask(db, query) == [
-        ("expired", False, None, 0.0, 0),
-        ("fresh", False, 36 * 3600, 36 * 3600.0, 0),
-        ("new", False, 35 * 3600, None, 0),
-    ]
-    # Only the setting determines the limit.
-    db.execute("UPDATE published SET stale_after = 35.5 * 3600")
-    assert ask(db, f"SELECT account_id FROM ({query}) WHERE is_stale") == [("fresh",)]
-    assert ask(db, "SELECT account_id, reason FROM stale_accounts") == [("fresh", "not_scanned")]
-    # An old file is stale, even if its data was fresh when it was published.
-    read_at(db, NOW + timedelta(days=7))
-    assert ask(db, f"SELECT account_id FROM ({query}) WHERE is_stale") == [("fresh",), ("new",)]
 
 
 def test_stories_are_live_expired_or_unknown(days: Days) -> None:
