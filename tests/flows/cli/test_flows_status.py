@@ -249,7 +249,7 @@ async def test_a_snapshot_of_another_warehouse_is_not_healthy_unless_it_was_aske
     for name, reasons in (("here", ["failed"]), ("there", ["failed", "snapshot_log"])):
         status = Status(snapshot=f"{name}/analytics.duckdb", warehouse="here/warehouse.duckdb")
         assert status.attention == reasons
-    assert "there/analytics.duckdb is the snapshot of another warehouse" in status.text
+        assert ("there/analytics.duckdb is the snapshot of another warehouse" in status.text) == (name == "there")
     settings = load(snapshot="there/analytics.duckdb", warehouse="here/warehouse.duckdb")
     found = read_status(settings, START, is_chosen=True)
     assert (found["attention"], found["last_command"]) == ([], None)
