@@ -26,12 +26,9 @@ MAX_HEADERS: Final = 1_000
 """Limit of the number of headers of a response."""
 
 
-def open_transport(network: Network, *, is_secure: bool, concurrency: int) -> httpx.AsyncBaseTransport:
-    """Return a transport over kept connections. The public certificates are only loaded if `is_secure`."""
-    # Loading the public certificates takes longer than a page. The context for http trusts no server.
-    certificates = network.certificates or (
-        httpx.create_ssl_context(trust_env=False) if is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    )
+def open_transport(network: Network, concurrency: int) -> httpx.AsyncBaseTransport:
+    """Return a transport over kept connections, at most `concurrency` of them."""
+    certificates = network.certificates or httpx.create_ssl_context(trust_env=False)
 
     def open_session() -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
@@ -43,8 +40,7 @@ def open_transport(network: Network, *, is_secure: bool, concurrency: int) -> ht
             max_headers=MAX_HEADERS,
         )
 
-    # The key must not reach a proxy, as it would without TLS.
-    proxy = _proxy(network.proxy_url.get_secret_value()) if is_secure and network.proxy_url else None
+    proxy = _proxy(network.proxy_url.get_secret_value()) if network.proxy_url else None
     return AiohttpTransport(verify=certificates, trust_env=False, proxy=proxy, client=open_session)
 
 

@@ -264,11 +264,16 @@ async def test_a_run_that_could_not_publish_is_not_healthy_and_the_next_one_asks
     with pytest.raises(WarehouseUnusable, match="no table has a column 'captoin'"):
         await synced(tmp_path, api, hide=("captoin",))
     status = Status()
-    assert status.attention == ["interrupted"]
+    assert status.attention == ["unpublished"]
     assert "no table has a column 'captoin'" in status.text
     asked = len(api.requests)
     assert len((await synced(tmp_path, api)).resumed_runs) == 1
     assert (len(api.requests), Status().attention) == (asked, [])
+    with pytest.raises(WarehouseUnusable):
+        await synced(tmp_path, api, hide=("captoin",))
+    await publish_now(load(**PLACES))
+    status = Status()
+    assert (status.attention, "captoin" in status.text) == ([], False)
 
 
 def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import RULES, ApiError, Deferred, Disposition
-from connectors.source.rate_limit import Outage, RateLimitBudget
-from connectors.source.retry import TRIES, Attempts, Verdict
+from connectors.source.waits import TRIES, Attempts, Outage, RateLimitBudget, Verdict
 from tests.clocks import START, VirtualClock
 from tests.source.test_source_responses import refused as refusal
 
