@@ -153,13 +153,17 @@ def _list_problems(state: Current, problems: Record, *, is_published: bool) -> I
     for run in state.runs[:1]:
         has_ended = run["state"] in (RunState.COMPLETE, RunState.PARTIAL)
         if has_ended and run["published_at"] is None and not state.writing:
-            fix = "correct the cause, then `gramhouse publish`"
-            yield Finding("unpublished", Severity.ACTION, "The snapshot does not contain the last run", fix)
+            # With a code it is why the run is partial.
+            why, _, fix = ((None if run["error_code"] else run["detail"]) or "").partition(" Fix: ")
+            text = join(": ", ("The snapshot does not contain the last run", why.rstrip(".")))
+            fix = fix.rstrip(".") or "correct the cause, then `gramhouse publish`"
+            yield Finding("unpublished", Severity.ACTION, text, fix)
 
 
 def _describe_run(title: str, run: Record) -> Finding:
     """Return how a run, or another command, ended; the code is its state."""
-    detail, _, fix = (run["detail"] or "").partition(" Fix: ")
+    # That of a complete run is why it was not published.
+    detail, _, fix = ("" if run["state"] == RunState.COMPLETE else run["detail"] or "").partition(" Fix: ")
     why = join(": ", (run["error_code"], detail.rstrip(".")))
     what = join(" ", (f"{title}: {run_title(run['kind'], run['selection'])}: {run['state']}", why and f"({why})"))
     resume = "run the same command to resume" if run["state"] == RunState.INTERRUPTED else ""
