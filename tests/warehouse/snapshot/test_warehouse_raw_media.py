@@ -8,6 +8,7 @@ import pytest
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import QueryError
 from tests.warehouse.days import POSTS, Days, Row, ask, at, minute, refusal
 
@@ -56,6 +57,23 @@ def test_a_missing_store_is_reported_in_one_line(snapshot: Path) -> None:
     assert f"{snapshot.parent / 'raw'} of the raw store cannot be read" in message
     assert "Fix: " in message
     assert ask(snapshot, "SELECT count(*) FROM media") == [(2,)]
+
+
+def test_a_damaged_part_is_read_by_no_query_no_export_and_no_rebuild(snapshot: Path, tmp_path: Path) -> None:
+    part = min((snapshot.parent / "raw").iterdir())
+    data = bytearray(part.read_bytes())
+    group = pq.read_metadata(part).row_group(0)
+    payload = group.column(pq.read_schema(part).get_field_index("payload"))
+    data[payload.data_page_offset + payload.total_compressed_size - 1] ^= 1
+    part.chmod(0o600)
+    part.write_bytes(data)
+    # No wrong usage, as a QueryError is.
+    message = refusal(lambda: asked(snapshot, "SELECT max(payload) FROM raw_media"))
+    assert "CRC checksum verification failed" in message
+    assert "Fix: `gramhouse doctor`" in message
+    assert "checksum" in refusal(lambda: export(snapshot, tmp_path / "out", with_raw=True))
+    assert "checksum" in refusal(lambda: [*read_parts(part.parent, merged_seq=9)])
+    assert not (tmp_path / "out").exists()
 
 
 def test_each_landing_is_read_once_after_a_compaction_and_none_that_came_later(days: Days, snapshot: Path) -> None:
