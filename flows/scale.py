@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from connectors.source.client import ApiClient
@@ -74,7 +76,10 @@ def ask(terms: str, salt: str, settings: Settings, now: datetime, requests: Sequ
         used = settings.address(), settings.key(), settings.page_paths(), settings.concurrency
         if used not in _clients:
             clock = ContinuedClock(SystemClock(), now)
-            _clients[used] = await make_client(settings, clock).__aenter__()
+            client = _clients[used] = await make_client(settings, clock).__aenter__()
+            # The worker closes it at its end.
+            closing = SimpleNamespace(close=partial(client.__aexit__, None, None, None))
+            worker.extensions[f"gramhouse {len(_clients)}"] = closing
         return await asyncio.gather(*map(_clients[used].send, requests), return_exceptions=True)
 
     # In the event loop of the worker, which lasts as long as its connections.

@@ -129,6 +129,22 @@ def read_item(record: Record, mapping: Mapping) -> Item:
     return _read(record, mapping, {}, 0)
 
 
+def content_of(values: Record, mapping: Mapping) -> bytes:
+    """Return the content of an item with these `values`, in which counts may be among the others."""
+    rules, content = _rules(mapping), dict[str, Any]()
+    columns = {column.name: column for column in rules.columns}
+    for name, value in values.items():
+        if (column := columns.get(name)) is not None:
+            place, is_count = column.places[0], column.is_count
+            stable = None if column.is_address and not place.is_content else _by_value(column.read(value))
+        else:
+            place = reduce(getitem, to_keys(name), rules.record)
+            stable, is_count = _stable(value, place), place.is_count and as_count(value) is not None
+        if stable is not None and not (is_count or place.is_ignored):
+            content[name if column is not None else place.stable_path] = stable
+    return _canonical(content)
+
+
 def read_posts(raws: Iterable[bytes], mapping: Mapping) -> Sequence[Post]:
     """Return media records as posts: their ids and times, as far as they can be read."""
     rules, posts = _rules(mapping), []

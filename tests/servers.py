@@ -53,18 +53,16 @@ TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
 
 
 class Stage:
-    """A server on a real socket that reads each request's head and then calls `play`; `peers` are its connections."""
+    """A server on a real socket that reads each request's head and then calls `play`."""
 
     def __init__(self, play: Meet) -> None:
         self.play = play
         self.heads: list[str] = []
-        self.peers: list[object] = []
         self.url = ""
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while not writer.is_closing():
             self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-            self.peers.append(writer.get_extra_info("peername"))
             await self.play(reader, writer)
             await writer.drain()
 

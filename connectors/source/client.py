@@ -3,6 +3,7 @@
 import asyncio
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self
@@ -45,25 +46,15 @@ class Timeouts:
     total: float = 120.0
 
 
-class _Redaction:
-    """Replaces one key by `***`, as it is or with characters that JSON or a URL escapes, also twice."""
-
-    def __init__(self, api_key: SecretStr) -> None:
-        self._shortest = len(api_key)
-        forms = (
-            rf"(?:\\{{0,4}}{re.escape(char)}|(?i:\\{{1,4}}u{ord(char):04x}|%(?:25)?{ord(char):02x}))"
-            for char in api_key.get_secret_value()
-        )
-        self._pattern = re.compile("".join(forms).encode())
-
-    def of_bytes(self, content: bytes) -> bytes:
-        """Return the content without the key."""
-        # No form is shorter than the key; most headers are.
-        return content if len(content) < self._shortest else self._pattern.sub(b"***", content)
-
-    def of_text(self, text: str) -> str:
-        """Return the text without the key; undecodable bytes in it do not change."""
-        return self.of_bytes(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+def _hiding(api_key: SecretStr) -> Callable[[bytes], bytes]:
+    """Return what replaces a key by `***`, as it is or with characters that JSON or a URL escapes, also twice."""
+    forms = (
+        rf"(?:\\{{0,4}}{re.escape(char)}|(?i:\\{{1,4}}u{ord(char):04x}|%(?:25)?{ord(char):02x}))"
+        for char in api_key.get_secret_value()
+    )
+    pattern, shortest = re.compile("".join(forms).encode()), len(api_key)
+    # No form is shorter than the key; most headers are.
+    return lambda content: content if len(content) < shortest else pattern.sub(b"***", content)
 
 
 class ApiClient:
@@ -100,16 +91,14 @@ class ApiClient:
                 "User-Agent": f"gramhouse/{release()}",
             }
         )
-        self._redaction = _Redaction(api_key)
+        self._hide = _hiding(api_key)
         self._clock = clock
         limits = timeout or Timeouts()
         self._seconds = limits.total
         self._extensions = {"timeout": httpx.Timeout(limits.read, connect=limits.connect, pool=None).as_dict()}
         self._paths = paths
         self._network = network or Network()
-        self._transport = transport or open_transport(
-            self._network, is_secure=self._base.startswith("https:"), concurrency=concurrency
-        )
+        self._transport = transport or open_transport(self._network, concurrency)
         self._max_body_bytes = max_body_bytes
         self._answers = Memory()
 
@@ -124,17 +113,23 @@ class ApiClient:
 
     async def send(self, request: ApiRequest) -> Response:
         """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
-        got = await self._exchange(request)
-        if isinstance(got, ApiError):
-            # Not raised in an `except` block: the transport's exception references the request and its key.
-            raise got
-        response = self._read(request, *got)
+        answer, body = await self._exchange(request)
+        # A gateway may repeat the request, with its key, in headers and error bodies.
+        headers = {name: self._hide_text(text) for name, text in answer.headers.items() if name in _HEADERS}
+        response = read_response(
+            request,
+            answer.status_code,
+            headers,
+            body if answer.status_code == 200 else self._hide(body),
+            now=self._clock.now(),
+            paths=self._paths,
+            hide=self._hide,
+        )
         # A cache repeats the id of the answer that it kept.
         is_repeated = response.correlation_id is not None and not self._answers.remember(response.correlation_id)
         return replace(response, is_cached=True) if is_repeated else response
 
-    async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes] | ApiError:
-        """Return the answer and its body, or why there is none."""
+    async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes]:
         query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
         url, answer = f"{self._base}{request.path}?{query}", None
         try:
@@ -156,10 +151,11 @@ class ApiClient:
         if answer is not None and answer.status_code != 200:
             # An error response without its body still has a status and Retry-After.
             return answer, b""
-        return ApiError(
+        # Not raised in the `except` block: the transport's exception references the request and its key.
+        raise ApiError(
             request.operation,
             code,
-            self._redaction.of_text(message),
+            self._hide_text(message),
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )
@@ -180,17 +176,6 @@ class ApiClient:
                 return None
         return bytes(body)
 
-    def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
-        # A gateway may repeat the request, with its key, in headers and error bodies.
-        headers = {name: self._redaction.of_text(text) for name, text in answer.headers.items() if name in _HEADERS}
-        if answer.status_code != 200:
-            body = self._redaction.of_bytes(body)
-        return read_response(
-            request,
-            answer.status_code,
-            headers,
-            body,
-            now=self._clock.now(),
-            paths=self._paths,
-            hide=self._redaction.of_bytes,
-        )
+    def _hide_text(self, text: str) -> str:
+        """Return the text without the key; undecodable bytes in it do not change."""
+        return self._hide(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")

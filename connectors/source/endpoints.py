@@ -7,7 +7,6 @@ from urllib.parse import quote
 from models.partition import Feed
 
 ACCOUNTS: Final = "accounts.list"
-MAX_LIMIT: Final = 50
 
 CATALOGUE_SCOPE: Final = "account_catalog"
 """The rate-limit scope of the account list (API 4.1)."""
@@ -24,7 +23,7 @@ class ApiRequest:
 
 
 def accounts_request(cursor: str | None, limit: int) -> ApiRequest:
-    """Build the request for a page of the key's accounts (API 4.1). Raises ValueError unless limit is 1 to 50."""
+    """Build the request for a page of the key's accounts (API 4.1)."""
     return ApiRequest(ACCOUNTS, "/api/v1/accounts", _paging(cursor, limit), CATALOGUE_SCOPE)
 
 
@@ -36,7 +35,7 @@ def account_scope(account_id: str) -> str:
 def feed_request(feed: Feed, account_id: str, cursor: str | None, limit: int) -> ApiRequest:
     """Build the request for a page of one account's feed (API 4.2).
 
-    Raises ValueError unless limit is 1 to 50 and the id is valid as a path segment.
+    Raises ValueError if the id is not valid as a path segment.
     """
     if account_id in {"", ".", ".."}:
         # Dots are never percent-encoded, and servers resolve them: the request would go to another path.
@@ -46,7 +45,5 @@ def feed_request(feed: Feed, account_id: str, cursor: str | None, limit: int) ->
 
 
 def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
-    if not 1 <= limit <= MAX_LIMIT:
-        raise ValueError(f"a page's limit is 1 to {MAX_LIMIT}, not {limit}")
     # API 8 rule 2: the cursor is sent unchanged.
     return (*((("cursor", cursor),) if cursor is not None else ()), ("limit", str(limit)))

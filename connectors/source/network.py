@@ -22,7 +22,8 @@ _SHOWN = 200
 class Network:
     """A proxy, and certificates that replace the public ones with the variables that name them; by default neither.
 
-    `proxy` is its host, port and variable, to be shown; `proxy_url` has its credentials, too.
+    `proxy` is its host, port and variable, to be shown; `proxy_url` has its credentials, too. There is none for http:
+    without TLS, the key would reach it.
     """
 
     proxy: str = ""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, rule_of
-from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
-from connectors.source.retry import Attempts
+from connectors.source.waits import Attempts, RateLimitBudget
 from connectors.warehouse.queries.progress import find_seen_ids
 from flows.engine.run import Run
 from flows.engine.scan import Scan

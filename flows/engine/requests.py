@@ -8,10 +8,9 @@ from contextlib import nullcontext
 from functools import partial
 
 from connectors.source.errors import ApiError, Disposition, Failure
-from connectors.source.rate_limit import Outage, RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.responses import Response
-from connectors.source.retry import Send
+from connectors.source.waits import Outage, RateLimitBudget, Send
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Scan
 from flows.reporting.progress import Progress, notices

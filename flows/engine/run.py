@@ -12,10 +12,9 @@ from typing import Any
 
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import ApiError
-from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.responses import Response
-from connectors.source.retry import Send
+from connectors.source.waits import RateLimitBudget, Send
 from connectors.state.identity import bind_service, read_forgotten, read_service
 from connectors.state.progress import read_cooldowns
 from connectors.state.runs import begin_run, end_run
@@ -94,6 +93,8 @@ class Run:
         self.choice = choice
         self.repeats_left = _MOST_REPEATED
         self.batcher = AccountBatcher(request, choice, progress, now=self.began_at)
+        # The one with which it ends, unless it is closed.
+        self.state = RunState.INTERRUPTED
         self._cooldowns = cooldowns
 
     async def land(self, commit: PageCommit) -> None:
@@ -138,6 +139,7 @@ class Run:
 
     async def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""
+        self.state = state
         done = {name: getattr(self.progress, name) for name in ("accounts", "requests", "pages", "items")}
         warehouse, now = self.resources.warehouse, self.clock.now()
         await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
@@ -188,11 +190,11 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
             run.batcher.close()
         yield run
     except (asyncio.CancelledError, Exception) as error:
-        # Interrupted, not failed, so that the next run resumes it. If the disk itself failed, this write fails as well,
-        # and the next run finds this one still marked as running.
+        # Interrupted, not failed, so that the next run resumes it. One that is closed keeps its state: it only lacks a
+        # snapshot. If the disk itself failed, this write fails as well, and the next run finds this one still running.
         detail = STOPPED if isinstance(error, asyncio.CancelledError) else short(error)
         with suppress(WarehouseUnusable):
-            await run.end(RunState.INTERRUPTED, error_code=None, detail=detail)
+            await run.end(run.state, error_code=None, detail=detail)
         raise
 
 

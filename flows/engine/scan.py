@@ -10,9 +10,8 @@ from xxhash import xxh3_128_digest
 from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.memory import Memory
-from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
-from connectors.source.retry import Attempts
+from connectors.source.waits import Attempts, RateLimitBudget
 from flows.reporting.words import join
 from models.api import Page
 from models.checkpoint import Checkpoint, Post, ScanState

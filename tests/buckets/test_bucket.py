@@ -48,16 +48,6 @@ async def _read(bucket: SnapshotBucket, folder: Path) -> bytes:
     return (folder / "reader" / "analytics.duckdb").read_bytes()
 
 
-async def test_a_snapshot_is_published_and_fetched(tmp_path: Path, url: str) -> None:
-    bucket = SnapshotBucket(url)
-    assert await bucket.newest() is None
-    await bucket.check()
-    for number, content in enumerate((b"one", b"two")):
-        await _publish(bucket, tmp_path, content, AT + timedelta(hours=number))
-        assert await _read(bucket, tmp_path) == content
-    assert {path.name for path in (tmp_path / "reader").iterdir()} == {".analytics.duckdb.lock", "analytics.duckdb"}
-
-
 async def test_a_copy_that_is_current_is_not_downloaded_again(tmp_path: Path, url: str) -> None:
     await _publish(SnapshotBucket(url), tmp_path, b"one")
     files = []

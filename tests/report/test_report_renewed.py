@@ -4,22 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.reporting.message import to_document
-from flows.reporting.page.page import MARK
 from models.runs import RunState
 from tests.api.listed import ListedApi
 from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_run_renews_the_report(tmp_path: Path) -> None:
-    target = tmp_path / "new" / "page.html"
-    found = await synced(tmp_path, ListedApi(), report=target)
-    assert to_document(found)["report"] == found.report == target
-    page = target.read_text(encoding="utf-8")
-    assert page.startswith(MARK)
-    assert ">user_1<" in page
 
 
 @pytest.mark.parametrize("name", ["folder", "notes.txt/page.html"])

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import RateLimit
 from tests.clocks import VirtualClock
 from tests.sandbox.asgi_client import Asker
@@ -46,16 +45,3 @@ def test_a_fault_affects_the_next_requests_that_match(asker: Asker, fault: dict[
     assert [one["times"] for one in left] == ([] if asked == statuses.count(500) else [asked and asked - 2])
     assert asker.control("DELETE", "faults").json() == []
     assert asker.get().status == 200
-
-
-def test_a_fault_may_delay_and_comes_after_the_checks() -> None:
-    slept = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    asker = Asker(Sandbox(sleep=sleep))
-    asker.control("POST", "faults", {"delay": 2.5})
-    asker.control("POST", "faults", {"delay": 1, "code": "rate_limited", "retry_after": 7})
-    assert [asker.get(key=None).status, asker.get(limit=0).status] == [401, 422]
-    assert [asker.get().status, asker.get().headers["retry-after"], slept] == [200, "7", [2.5, 1.0]]

@@ -19,8 +19,43 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        *(
+            (spelling, "https://api.example")
+            for spelling in (
+                *("https://api.example", "HTTPS://API.Example/", "https://api.example:443"),
+                *("https://api.example./api/v1", "https://Api.example:443/api/v1/"),
+            )
+        ),
+        ("HTTPS://API.example:8443/a/B//", "https://api.example:8443/a/B"),
+        ("http://localhost:8000", "http://localhost:8000"),
+        ("http://[::1]:80/x", "http://[::1]/x"),
+        ("https://api.example/prefix/api/v1", "https://api.example/prefix"),
+        ("https://api.example/api/v10", "https://api.example/api/v10"),
+        ("https://api.example/a/../b", "https://api.example/b"),
+    ],
+)
+def test_an_address_has_one_spelling(given: str, used: str) -> None:
+    assert check_base_url(given) == used == check_base_url(used)
+
+
+@pytest.mark.parametrize(
     "url",
     [
+        "",
+        "api.example",
+        "https://",
+        "https://.",
+        "https:///api.example",
+        "https://me:evil@api.example",
+        "https://api.example/?a=evil",
+        "https://api.example/#",
+        "https://api.example:99999",
+        "https://xn--a.example",
+        f"https://{'a' * 64}.example",
+        "https://api .example",
+        "https://api.example\\@evil.example",
         "https://good.example:443@evil.example",
         "https://good.ex\u0430mple",
         "https://good.example\u3002evil.example",
@@ -38,6 +73,7 @@ def test_an_address_that_may_mean_another_host_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="the base URL") as caught:
         check_base_url(url)
     assert "evil" not in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(

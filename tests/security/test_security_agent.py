@@ -10,8 +10,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import TextContent
 
 from flows.cli.agent_tools import BYTES, Tools
-from tests.security.hostile_snapshot import SECRET
 from tests.warehouse.days import POSTS, account, opened_days
+
+SECRET = "the-other-file-7Zq4"
 
 
 @pytest.fixture(scope="module")

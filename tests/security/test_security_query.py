@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +15,46 @@ from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from flows.cli.agent_tools import Tools
 from tests.operator import Cli
-from tests.security import hostile_snapshot
-from tests.security.hostile_snapshot import DOTS, EVIL, MISNAMED, SECRET, SHADOWING
 
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SECRET = "the-other-file-7Zq4"
+EVIL = "\x1b]0;title\x07\x1b[31m[red]\u202e"
+_KEYED = "AS SELECT 'a' AS account_id, 'posts' AS surface, '1' AS media_id"
+_PATHS = ("../up", "/etc/passwd", "a/b", "CON", "it's", "manifest.json", "~", "$HOME", "%2e%2e", "a\nb")
+_NAMES = ("accounts", "media", "runs", "run_outcomes", "freshness", "quarantine", "completed_scans")
+
+# Macros that replace functions, and terminal escape sequences in every text.
+SHADOWING = (
+    f"CREATE TABLE accounts AS SELECT '{EVIL}' AS ig_username, '{EVIL}' AS account_id",
+    f"COMMENT ON TABLE accounts IS '{EVIL}'",
+    f"COMMENT ON COLUMN accounts.ig_username IS '{EVIL}'",
+    f'CREATE TABLE "{EVIL}" AS SELECT 1 AS "{EVIL}"',
+    *(f"CREATE MACRO \"{name}\"(x) AS '{EVIL}'" for name in ("count", "max", "coalesce", "duckdb_tables")),
+)
+# Tables that are named like paths.
+MISNAMED = (
+    *(f'CREATE TABLE "{name}" AS SELECT 1 AS x' for name in _PATHS),
+    *(f'CREATE TABLE "keyed {name}" {_KEYED}' for name in _PATHS),
+)
+DOTS = (f'CREATE TABLE ".." {_KEYED}',)
+
+
+def write_hostile(folder: Path, statements: Sequence[str]) -> Path:
+    """Write a snapshot with these tables."""
+    snapshot = folder / "hostile.duckdb"
+    with duckdb.connect(str(snapshot)) as db:
+        db.execute("CREATE TABLE published AS SELECT now() AS snapshot_at, 'x' AS version")
+        for statement in statements:
+            db.execute(statement)
+    return snapshot
+
+
+def write_reading(folder: Path) -> Path:
+    """Write a snapshot whose tables are views over another local file."""
+    other = folder / "other.txt"
+    other.write_text(SECRET)
+    published = f"SELECT now() AS snapshot_at, content AS version FROM read_text('{other}')"
+    views = [f"CREATE VIEW {name} AS SELECT * FROM read_text('{other}')" for name in _NAMES]
+    return write_hostile(folder, ["DROP TABLE published", f"CREATE VIEW published AS {published}", *views])
 
 
 # {0} is a folder of other files.
@@ -116,7 +151,7 @@ def test_the_query_of_an_agent_reaches_nothing_but_the_snapshot(query: str, fold
 
 
 def test_a_hostile_snapshot_is_not_exported_with_another_file_in_it(tmp_path: Path) -> None:
-    snapshot = hostile_snapshot.reading(tmp_path)
+    snapshot = write_reading(tmp_path)
     with pytest.raises(WarehouseUnusable) as caught:
         export(snapshot, tmp_path / "out")
     assert SECRET not in str(caught.value)
@@ -131,7 +166,7 @@ QUERIES = (["query", "FROM accounts"], ["query", f'FROM "{EVIL}"'])
 def test_a_hostile_snapshot_shows_no_other_file_and_does_not_steer_the_terminal(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
-    for write in (hostile_snapshot.reading, partial(hostile_snapshot.write, statements=SHADOWING)):
+    for write in (write_reading, partial(write_hostile, statements=SHADOWING)):
         snapshot = write(tmp_path)
         monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(snapshot))
         done = run_cli(*arguments)
@@ -147,7 +182,7 @@ def test_a_hostile_snapshot_shows_no_other_file_and_does_not_steer_the_terminal(
 def test_names_of_tables_lead_to_no_other_folder(tmp_path: Path, tables: Sequence[str], written: str) -> None:
     around = tmp_path / "around"
     around.mkdir()
-    snapshot = hostile_snapshot.write(tmp_path, tables)
+    snapshot = write_hostile(tmp_path, tables)
     with suppress(WarehouseUnusable):
         _, exported = export(snapshot, around / "out")
         files = [str(path.relative_to(around / "out")) for path in around.rglob("*") if path.is_file()]

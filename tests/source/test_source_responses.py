@@ -57,9 +57,6 @@ def test_requests_hold_only_documented_parameters() -> None:
         (("surface", "stories"), ("cursor", ""), ("limit", "25")),
         "selected_account:id",
     )
-    for limit in (-1, 0, 51):
-        with pytest.raises(ValueError, match="1 to 50"):
-            accounts_request(None, limit)
     for account_id in ("", ".", ".."):
         with pytest.raises(ValueError, match="account id"):
             feed_request(POSTS, account_id, None, 50)
@@ -137,14 +134,12 @@ def test_an_error_is_the_services_if_its_code_is_documented_or_it_is_traced() ->
     assert (failure.code, failure.message) == ("new " + "x" * 59 + "…", "a [2Jb [too_small at 0.1, odd at ]")
 
 
-@pytest.mark.parametrize(("status", "code"), [(100, "unexpected_status"), (401, "http_401"), (502, "http_502")])
-def test_what_the_service_did_not_say_is_the_word_of_a_gateway(status: int, code: str) -> None:
+def test_what_the_service_did_not_say_is_the_word_of_a_gateway() -> None:
     for body in (b"<html>bad\ngateway</html>", b'{"message":"Forbidden"}', envelope(code="access_denied"), b""):
-        failure = refused(status, body, content_type="text/html\x07", server="nginx", via="1.1 x").failure
-        assert (failure.code, failure.disposition, failure.outcome) == (code, RETRY, "failed")
+        failure = refused(401, body, content_type="text/html\x07", server="nginx", via="1.1 x").failure
+        assert (failure.code, failure.disposition, failure.outcome) == ("http_401", RETRY, "failed")
         assert failure.message.startswith("a proxy or gateway (nginx), not the service, answered")
-        assert failure.message.endswith(f" with status {status}, text/html")
-    assert refused(status).failure.message.endswith("no stated type")
+    assert refused(502).failure.message.endswith("no stated type")
 
 
 @pytest.mark.parametrize(
@@ -160,13 +155,6 @@ def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -
     failure = refused(302, location=location).failure
     assert failure.message == f"a proxy or gateway, not the service, redirects to {host}, which is not followed"
     assert (failure.code, "captive portal" in failure.hint) == ("redirect", True)
-
-
-def test_the_error_of_a_malformed_page_describes_the_response() -> None:
-    failure = refused(200, b"<html>", content_type="text/html", x_correlation_id=TRACE).failure
-    assert (failure.code, failure.status, failure.correlation_id) == ("malformed_page", 200, TRACE)
-    assert failure.message == "text/html: it is not a JSON object"
-    assert refused(200).failure.message.startswith("a body of no stated type: ")
 
 
 @pytest.mark.parametrize(("age", "is_cached"), [(None, False), ("0", False), ("1", True), ("x", True)])

@@ -16,12 +16,6 @@ def change(file: Path, statement: str) -> None:
     db.close()
 
 
-def test_every_table_and_column_has_a_comment() -> None:
-    for table in STATE.tables.values():
-        assert table.comment
-        assert all(column.comment for column in table.columns), table.name
-
-
 def test_a_new_file_has_all_tables_and_is_durable(tmp_path: Path) -> None:
     with open_state(tmp_path / "state.sqlite") as state:
         found = state.read(

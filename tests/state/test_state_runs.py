@@ -22,11 +22,9 @@ from connectors.state.runs import (
     add_failed_start,
     begin_command,
     begin_run,
-    delete_runs,
     end_command,
     end_run,
     last_command,
-    mark_published,
     read_runs,
 )
 from models.clock import Ahead
@@ -53,33 +51,12 @@ def last(state: State) -> tuple[object, ...] | None:
     return None if row is None else tuple(row[name] for name in ("kind", "run_id", "state"))
 
 
-def test_a_run_resumes_the_unpublished_ones_of_its_kind(state: State) -> None:
-    assert begin(state, "1") == ()
-    assert begin(state, "2") == ("1",)
-    assert begin(state, "3", "backfill") == ()
-    state.write(end_run, "2", RunState.COMPLETE, now=NOW, requests=3)
-    assert begin(state, "4") == ("2", "1")
-    rows = {row["run_id"]: row for row in state.read(read_runs)}
-    assert [(row["seq"], row["state"]) for row in rows.values()] == [
-        (4, "running"), (3, "interrupted"), (2, "complete"), (1, "interrupted"),
-    ]  # fmt: skip
-    assert rows["2"]["requests"] == 3
-    assert rows["2"]["ended_at"] == NOW
-    state.write(mark_published, now=NOW)
-    state.write(end_run, "4", RunState.COMPLETE, now=NOW)
-    assert begin(state, "5") == ()
-    assert [row["run_id"] for row in state.read(read_runs, limit=2)] == ["5", "4"]
-    state.write(delete_runs, ["1", "2", "5"])
-    assert [row["run_id"] for row in state.read(read_runs)] == ["4", "3"]
-    begin(state, "6")
-    assert state.read(read_runs)[0]["seq"] == 5
-
-
 def test_runs_of_another_service_or_selection_are_not_resumed(state: State) -> None:
     begin(state, "1", base_url="https://a")
     assert begin(state, "2", base_url="https://b") == ()
     assert begin(state, "3", base_url="https://a", selection="stories") == ()
     assert begin(state, "4", base_url="https://a") == ("1",)
+    assert begin(state, "6", "backfill", base_url="https://a") == ()
     assert begin(state, "5", base_url="https://a", at=NOW + 2 * DAY) == ()
 
 

@@ -37,6 +37,15 @@ def test_every_content_of_an_item_counts_in_order(rig: Rig, pages: list[str], *,
     assert stored[place] == json.dumps(item("a", caption="A")).encode()
 
 
+@pytest.mark.parametrize("unread", [["x"], {"text": {"body": "x"}}])
+def test_a_version_has_a_column_beside_what_stands_at_its_first_path(rig: Rig, unread: object) -> None:
+    for text in ("A", "B"):
+        rig.full_scan({"id": "a", "caption": unread, "captionText": text})
+    [content] = rig.values("content", "media_versions")
+    assert (json.loads(content)["caption"], len(json.loads(content))) == ("A", 2)
+    assert rig.values("changed", "media_versions") == [["caption"]]
+
+
 def test_a_count_that_the_mapping_ignores_has_its_newest_value_and_no_history(rig: Rig) -> None:
     rig.mapping = replace(
         BUILT_IN, ignore=tuple(path for one in BUILT_IN.columns for path in one.paths if "like" in path)

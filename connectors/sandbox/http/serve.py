@@ -42,13 +42,10 @@ class TidyServer(uvicorn.Server):
                 ws="none",
                 loop="asyncio",
                 lifespan="off",
-                interface="asgi3",
                 log_config=None,
                 log_level="critical",
-                access_log=False,
                 server_header=False,
                 date_header=False,
-                proxy_headers=False,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=1,
             )

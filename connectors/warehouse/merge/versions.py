@@ -3,7 +3,7 @@
 The content of a version is read from its stored columns, by the same rule as that of a record.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -12,9 +12,9 @@ import msgspec
 
 from connectors.warehouse.merge.columns import Column
 from models.fields import FieldType
-from models.item import changed_columns, read_item
+from models.item import changed_columns, content_of
 from models.mapping import Mapping as MediaMapping
-from models.mapping import Reading, to_keys
+from models.mapping import Reading
 from models.values import READ, as_count, time_of
 
 Row = dict[str, Any]
@@ -30,10 +30,7 @@ def superseded_versions(
     stored: Sequence[Row], listed: Sequence[Row], columns: Sequence[Column], mapping: MediaMapping
 ) -> Sequence[Row]:
     """Return rows of core.media_versions: the content of stored rows, and what differs in their items as listed now."""
-    paths = {column.column: column.paths[0] for column in mapping.columns} | {"media_id": mapping.media_id[0]}
-    before, after = (
-        [read_item(_record_of(row, columns, paths), mapping).content for row in rows] for rows in (stored, listed)
-    )
+    before, after = ([content_of(_values_of(row, columns), mapping) for row in rows] for rows in (stored, listed))
     return [
         {
             **{name: row[name] for name in _OF_VERSION},
@@ -44,19 +41,12 @@ def superseded_versions(
     ]
 
 
-def _record_of(row: Row, columns: Sequence[Column], paths: Mapping[str, str]) -> Row:
-    """Return a record with the content of a row; `paths` are those of mapped columns."""
-    record: Row = {}
-    values = [(column.key, _by_value(row[column.name], column.kinds)) for column in columns]
-    values += [(path, _by_value(value, {FieldType.LIST})) for path, value in _decode(row["overflow"] or "{}").items()]
-    for key, value in [*values, ("media_id", row["media_id"])]:
-        if value is not None:
-            *above, last = to_keys(paths.get(key, key))
-            within = record
-            for each in above:
-                within = within.setdefault(each, {})
-            within[last] = value
-    return record
+def _values_of(row: Row, columns: Sequence[Column]) -> Row:
+    """Return the values of a row as those of an item: by the name of a mapped column, or the path of a field."""
+    values = {column.key: _by_value(row[column.name], column.kinds) for column in columns}
+    left = _decode(row["overflow"] or "{}")
+    values |= {path: _by_value(value, {FieldType.LIST}) for path, value in left.items()}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _by_value(value: Any, kinds: Collection[FieldType]) -> Any:  # noqa: ANN401 - JSON

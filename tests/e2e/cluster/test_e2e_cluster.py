@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -26,23 +26,6 @@ from tests.operator import (
 from tests.prefect_api import free_port
 
 
-@contextmanager
-def dask(*arguments: str, environment: dict[str, str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a Dask process during the block; its output goes to a file."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
-            env=environment,
-            stdout=output,
-            stderr=output,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait(TIMEOUT)
-
-
 class Cluster:
     """Starts a scheduler and workers, which a test may kill."""
 
@@ -56,7 +39,11 @@ class Cluster:
     def _start(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
         log = self._operator.folder / f"{arguments[0]}-{len(self.processes)}.log"
         environment = self._operator.environment(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="10s", **env)
-        process = self._stack.enter_context(dask(*arguments, environment=environment, log=log))
+        command = [sys.executable, "-m", f"distributed.cli.{arguments[0]}", *arguments[1:]]
+        output = self._stack.enter_context(log.open("wb"))
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        self._stack.callback(process.wait, TIMEOUT)
+        self._stack.callback(process.kill)
         self.processes.append(process)
         sign = "Scheduler at:" if arguments[0] == "dask_scheduler" else "Registered to:"
         wait_until(lambda: sign in log.read_text() or process.poll() is not None, f"{arguments[0]} to start")
@@ -241,7 +228,7 @@ def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Op
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + signal.SIGINT
-    assert "Traceback" not in err
+    assert not {"Traceback", "Unclosed"} & {*err.split()}
     assert "run the same command to resume" in err
     requests = len(many.requests)
     assert there.sync()["state"] == "complete"

@@ -1,7 +1,6 @@
 """Problems with files: each is reported in one clear line, and landed pages are kept."""
 
 import os
-import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,30 +18,6 @@ def _refused(operator: Operator) -> str:
     message = operator.run("sync", code=1).stderr
     [line] = [line for line in message.splitlines() if " gramhouse sync of " not in line]
     return line
-
-
-@pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Api, *, cut: bool) -> None:
-    operator.sync()
-    (part,) = operator.folder.glob("raw/*/*.parquet")
-    whole = part.read_bytes()
-    damaged = bytearray(whole)
-    damaged[len(whole) // 2] ^= 1
-    part.write_bytes(whole[:100] if cut else damaged)
-    before = operator.ask("SELECT * FROM media ORDER BY ALL")
-    export = f"export --raw {operator.folder / 'out'}"
-    for command in ("rebuild", export, 'query "SELECT sum(length(payload)) FROM raw_media"'):
-        message = operator.run(*shlex.split(command), code=1).stderr
-        # What DuckDB reads itself, it does not always name: the doctor does.
-        named = str(part) in message and "Fix: restore the file" in message
-        assert named or "`gramhouse doctor`" in message, message
-    assert str(part) in operator.run("doctor", "--json", code=1).stdout
-    assert operator.ask("SELECT * FROM media ORDER BY ALL") == before
-    assert not (operator.folder / "out").exists()
-    part.write_bytes(whole)
-    operator.run(*shlex.split(export))
-    operator.run("rebuild")
-    assert_matches_api(operator.ask, service)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -131,10 +130,3 @@ def test_rows_that_cannot_be_written_are_a_failure(empty: Path) -> None:
         done = subprocess.run(["bash", "-c", script], cwd=ROOT, check=False, capture_output=True, text=True)
         assert done.returncode == 1
         assert "No space left on device" in done.stderr
-
-
-def test_a_port_that_is_taken_is_refused(run_cli: Cli) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        code, _, err = run_cli("sandbox", "--port", port)
-    assert (code, f"cannot listen on port {port}: Address already in use. Fix: choose another port" in err) == (2, True)

@@ -43,11 +43,3 @@ def test_rejected_records_are_listed_until_they_have_an_id(warehouse: Path, run_
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/id", "/uuid"]\n', encoding="utf-8")
     assert "Quarantine: 2 imported, " in run_cli("rebuild").stdout
     assert run_cli("quarantine").stdout.startswith("! 2 records rejected")
-
-
-def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, run_cli: Cli) -> None:
-    with opened(warehouse):
-        pass
-    run_cli("publish")
-    assert run_cli("quarantine") == (0, "✔ Quarantine is empty: every received record is in the tables.\n", "")
-    assert run_cli("quarantine", "--json").stdout == '{"records": []}\n'

@@ -73,7 +73,7 @@ def test_it_is_published_and_read_here_and_on_another_machine(on: Machines) -> N
         assert reader.read() == before
 
 
-def test_a_run_whose_upload_failed_is_interrupted_and_carried_on(on: Machines) -> None:
+def test_a_run_whose_upload_failed_is_unpublished_and_carried_on(on: Machines) -> None:
     async def fail(*_: object, **__: object) -> None:
         raise BucketError("the upload failed.")
 
@@ -82,10 +82,10 @@ def test_a_run_whose_upload_failed_is_interrupted_and_carried_on(on: Machines) -
         assert writer.sync(code=1)["message"] == "the upload failed."
     found = writer.run("status", "--json", code=3).json()
     last = found["last_run"]
-    assert found["attention"] == ["interrupted"]
-    assert (last["state"], last["error_code"], last["detail"]) == ("interrupted", None, "the upload failed")
+    assert found["attention"] == ["unpublished"]
+    assert (last["state"], last["error_code"], last["detail"]) == ("complete", None, "the upload failed")
     [run] = writer.run("runs", "--json").json()["runs"]
-    assert (run["state"], run["accounts"]) == ("interrupted", 4)
+    assert (run["state"], run["accounts"]) == ("complete", 4)
     after = writer.sync()
     assert (after["requests"], after["resumed_runs"]) == (0, [run["run_id"]])
     assert writer.run("status", "--json").json()["attention"] == []

@@ -48,13 +48,6 @@ def test_the_help_and_the_version_import_no_command() -> None:
     assert imported("up", "--help").isdisjoint({"httpx", "prefect", "sqlalchemy"})
 
 
-def test_a_flow_is_imported_without_pandas() -> None:
-    # Its run does not import it later: `run_in_flow` prepares the process as the command line does.
-    program = "import sys; import flows.sync, flows.backfill, flows.publish; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert "pandas" not in done.stdout.split()
-
-
 def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
     with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
         environment = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}

@@ -239,13 +239,20 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
     assert "Last command: backfill: failed (gramhouse.toml is not valid TOML" in Status().text
 
 
-async def test_the_state_is_not_shown_beside_a_snapshot_of_another_warehouse(tmp_path: Path, run_cli: Cli) -> None:
+async def test_a_snapshot_of_another_warehouse_is_not_healthy_unless_it_was_asked_for(
+    tmp_path: Path, run_cli: Cli
+) -> None:
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
         await synced(tmp_path / name, ListedApi())
     assert run_cli("sync", "--warehouse", "here/warehouse.duckdb")[0] == 2
-    for name, reasons in (("here", ["failed"]), ("there", [])):
-        assert Status(snapshot=f"{name}/analytics.duckdb", warehouse="here/warehouse.duckdb").attention == reasons
+    for name, reasons in (("here", ["failed"]), ("there", ["failed", "snapshot_log"])):
+        status = Status(snapshot=f"{name}/analytics.duckdb", warehouse="here/warehouse.duckdb")
+        assert status.attention == reasons
+        assert ("there/analytics.duckdb is the snapshot of another warehouse" in status.text) == (name == "there")
+    settings = load(snapshot="there/analytics.duckdb", warehouse="here/warehouse.duckdb")
+    found = read_status(settings, START, is_chosen=True)
+    assert (found["attention"], found["last_command"]) == ([], None)
 
 
 @pytest.mark.usefixtures("configured")
@@ -264,27 +271,28 @@ async def test_a_run_that_could_not_publish_is_not_healthy_and_the_next_one_asks
     with pytest.raises(WarehouseUnusable, match="no table has a column 'captoin'"):
         await synced(tmp_path, api, hide=("captoin",))
     status = Status()
-    assert status.attention == ["interrupted"]
+    assert status.attention == ["unpublished"]
     assert "no table has a column 'captoin'" in status.text
     asked = len(api.requests)
     assert len((await synced(tmp_path, api)).resumed_runs) == 1
     assert (len(api.requests), Status().attention) == (asked, [])
+    with pytest.raises(WarehouseUnusable):
+        await synced(tmp_path, api, hide=("captoin",))
+    await publish_now(load(**PLACES))
+    status = Status()
+    assert (status.attention, "captoin" in status.text) == ([], False)
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "key", "why"), [("folder", "a-key", "folder"), ("other.duckdb", "", "No API key")]
-)
 def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, snapshot: str, key: str, why: str
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {"GRAMHOUSE_BASE_URL": SERVICE, "GRAMHOUSE_SNAPSHOT": snapshot, "GRAMHOUSE_API_KEY": key}
+    settings = {"GRAMHOUSE_BASE_URL": SERVICE, "GRAMHOUSE_SNAPSHOT": "other.duckdb", "GRAMHOUSE_API_KEY": ""}
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    Path("folder").mkdir()
     duckdb.connect("other.duckdb").close()
     assert run_cli("sync")[0] in {1, 2}
     code, out, _ = run_cli("status")
-    assert (code, f"Last command: sync: failed ({why}" in out) == (3, True)
+    assert (code, "Last command: sync: failed (No API key" in out) == (3, True)
 
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

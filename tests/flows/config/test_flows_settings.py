@@ -46,6 +46,7 @@ WRONG = [
     ("base_url", "https://user:pass@x", ""),
     ("base_url", f"http://api.example.com/?key={SECRET}", ""),
     ("base_url", "127.0.0.1:8801", f"this machine with http://. {CHANGE}"),
+    ("base_url", "https://a.example/api/v1/x", "continues after /api/v1. Fix: remove /x."),
     ("snapshot", "s3://bucket", ""),
     ("report_url", "https://x.example/) [y](z", "it is not a web address"),
     ("nightly", "at two", ""),

@@ -11,9 +11,8 @@ import pytest
 from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import SKIP, ApiError
 from connectors.source.memory import Memory
-from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.responses import Response
-from connectors.source.retry import Attempts
+from connectors.source.waits import Attempts, RateLimitBudget
 from flows.engine.scan import MOST_EMPTY, MOST_REPEATED, Scan
 from models.api import Page
 from models.checkpoint import Checkpoint, Post

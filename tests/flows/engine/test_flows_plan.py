@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.queries.reader import open_snapshot
 from flows.engine.plan import Plan, describe_plan, make_plan
 from flows.pipeline import run_sync
 from models.selection import Selection
 from tests.api.faults import refuse
-from tests.api.listed import ListedApi, daily, uuid
+from tests.api.listed import ListedApi, daily
 from tests.runs import DailyRuns, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
@@ -72,22 +71,3 @@ async def test_a_plan_says_why_scans_are_not_made(tmp_path: Path) -> None:
             assert not [scan for scan in one.scans if scan.reason == "cooldown"]
         expired_too = make_plan(request(tmp_path, scan_expired=True), now=until)
         assert {scan.scan for scan in expired_too.scans} == {"full"}
-
-
-async def test_a_plan_names_what_a_limit_of_requests_leaves_out(tmp_path: Path) -> None:
-    service = ListedApi(accounts=4, posts=6)
-    async with open_run_resources(tmp_path, service) as resources:
-        await run_sync(request(tmp_path), resources)
-        await resources.clock.sleep(600)
-        limited = request(tmp_path, max_requests=6, concurrency=1)
-        plan = make_plan(limited, now=resources.clock.now())
-        await run_sync(limited, resources)
-    left_out = {(scan.account_id, scan.surface) for scan in plan.scans if scan.reason == "max_requests"}
-    with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
-        deferred = snapshot.db.execute(
-            "SELECT account_id, surface FROM freshness WHERE error_code = 'request_budget'"
-        ).fetchall()
-    # The last scan that begins may not get to its end.
-    assert left_out <= {(account_id, surface) for account_id, surface in deferred}
-    assert len(deferred) - len(left_out) <= 1
-    assert uuid(4) in {account_id for account_id, _ in left_out}

@@ -1,22 +1,13 @@
 """What Prefect gets of a run: its page and its events, in which text from outside is never markup."""
 
 import json
-from dataclasses import asdict
 
 from markdown_it import MarkdownIt
 
 from flows.reporting.for_prefect import list_events, markdown
 from flows.reporting.words import code, plain
-from models.findings import Finding, Severity
 from models.runs import OutcomeKind, RunState
-from tests.clocks import START
-from tests.flows import reports
 from tests.flows.reports import HOSTILE, failure, fields, hostile, report, stale, tokens
-
-RESUMED = {
-    "run_id": "run-0", "kind": "sync", "state": RunState.INTERRUPTED, "started_at": START, "pages": 30, "items": 1200,
-    "media": {**reports.NO_CHANGES, "added": 1000, "changed": 3},
-}  # fmt: skip
 
 
 def _heads(text: str) -> list[str]:
@@ -37,24 +28,6 @@ def test_external_values_on_a_page_are_text_and_do_not_break_its_table() -> None
     assert _heads(page) == ["Partial", "Action required", "Warnings", "Information"]
     [table] = [block for block in page.split("\n\n") if block.startswith("| ")]
     assert len({line.count("|") for line in table.splitlines() if line}) == 1
-
-
-def test_the_event_of_a_run_has_its_labels_numbers_and_findings() -> None:
-    missing = Finding("accounts_missing", Severity.ACTION, "30 accounts are missing", "check the key", count=30)
-    event, accounts = list_events(report(warnings=(missing,), resumed=(RESUMED,)))
-    assert (event["event"], accounts["event"]) == ("gramhouse.run.complete", "gramhouse.accounts")
-    assert event["resource"] == {
-        "prefect.resource.id": "gramhouse.run.run-1",
-        "prefect.resource.name": "sync 2026-03-01 02:15",
-        "gramhouse.kind": "sync",
-        "gramhouse.scope": "everything",
-        "gramhouse.state": "complete",
-    }
-    message = "30 accounts are missing. Fix: check the key. sync 2026-03-01 02:15 UTC: 100 accounts listed; 300 pages, "
-    assert event["payload"]["sentence"].startswith(message)
-    assert (event["payload"]["items"], event["payload"]["media"]["added"]) == (12_000, 40)
-    assert event["payload"]["findings"] == [asdict(missing) | {"accounts": []}]
-    assert event["payload"]["resumed"][0]["run_id"] == "run-0"
 
 
 def test_events_are_small_and_name_what_they_are_about() -> None:

@@ -74,14 +74,6 @@ def test_before_the_first_scan_nothing_was_listed(saved: dict[float, Path]) -> N
     assert ask(saved[99], f"FROM media_at('{at(0)}')") == ask(saved[99], f"FROM accounts_at('{at(0)}')") == []
 
 
-def test_a_date_is_a_time(saved: dict[float, Path]) -> None:
-    assert (
-        ask(saved[99], "FROM media_at(DATE '2026-03-02')")
-        == ask(saved[99], "FROM media_at('2026-03-02 00:00:00+00')")
-        != []
-    )
-
-
 def test_what_a_snapshot_hides_is_hidden_at_every_time(tmp_path: Path) -> None:
     hidden = {"hide": ["ig_username", "caption", "like_count"], "salt": "salt"}
     with opened_days(tmp_path) as days:

@@ -123,11 +123,6 @@ def test_fields_name_their_column_and_the_number_of_items_with_them(days: Days, 
     ]
 
 
-def test_of_several_id_fields_only_one_with_a_separate_column_is_counted(days: Days, snapshot: Path) -> None:
-    published(days, snapshot, [{"pk": 1}, {"pk": 2}])
-    assert ask(snapshot, "SELECT items FROM fields WHERE path = '/pk' AND resource = 'media'") == [(2,)]
-
-
 HISTORY: list[tuple[str, list[Row]]] = [
     ("caption, short_code, tags, size, valid_to IS NULL FROM media_history ORDER BY valid_from", [
         ("one", "x", '["a"]', "1", False), ("two", "y", '["b"]', "large", True),

@@ -1,6 +1,5 @@
 """The snapshot and its export: analysts' libraries read the same rows, and no other file is lost to an export."""
 
-import json
 import resource
 import shutil
 from collections.abc import Callable
@@ -15,7 +14,6 @@ import pytest
 
 from connectors.warehouse.queries.export import export
 from models.views import views
-from tests.operator import run_here
 from tests.warehouse.days import at, opened_days, refusal
 from tests.warehouse.export_fixture import AGES, Rows, make_snapshot, plain, snapshot_rows
 
@@ -142,13 +140,3 @@ def test_an_export_that_is_refused_changes_no_file(
     assert str(folder) in told
     assert contents(snapshot.parent) == before
     assert [path.name for path in snapshot.parent.rglob(".*")] == []
-
-
-def test_the_command_prints_the_files_it_wrote(made: Path, tmp_path: Path) -> None:
-    options = [str(tmp_path / "out"), "--snapshot", str(made / "analytics.duckdb")]
-    assert run_here("export", *options)[1].startswith(f"✔ {len(TABLES)} tables, ")
-    document = json.loads(run_here("export", *options, "--json")[1])
-    assert document["folder"] == options[0]
-    [published] = [table for table in document["tables"] if table["name"] == "published"]
-    size = (tmp_path / "out" / "published.parquet").stat().st_size
-    assert published == {"name": "published", "kind": "table", "rows": 1, "bytes": size}

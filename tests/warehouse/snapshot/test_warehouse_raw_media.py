@@ -8,6 +8,7 @@ import pytest
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import QueryError
 from tests.warehouse.days import POSTS, Days, Row, ask, at, minute, refusal
 
@@ -58,7 +59,7 @@ def test_a_missing_store_is_reported_in_one_line(snapshot: Path) -> None:
     assert ask(snapshot, "SELECT count(*) FROM media") == [(2,)]
 
 
-def test_a_damaged_part_is_read_by_no_query_and_no_export(snapshot: Path, tmp_path: Path) -> None:
+def test_a_damaged_part_is_read_by_no_query_no_export_and_no_rebuild(snapshot: Path, tmp_path: Path) -> None:
     part = min((snapshot.parent / "raw").iterdir())
     data = bytearray(part.read_bytes())
     group = pq.read_metadata(part).row_group(0)
@@ -71,6 +72,7 @@ def test_a_damaged_part_is_read_by_no_query_and_no_export(snapshot: Path, tmp_pa
     assert "CRC checksum verification failed" in message
     assert "Fix: `gramhouse doctor`" in message
     assert "checksum" in refusal(lambda: export(snapshot, tmp_path / "out", with_raw=True))
+    assert "checksum" in refusal(lambda: [*read_parts(part.parent, merged_seq=9)])
     assert not (tmp_path / "out").exists()
 
 
