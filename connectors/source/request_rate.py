@@ -6,7 +6,6 @@ by a little with each page, and falls to a part of what was served when a reques
 
 import math
 from bisect import bisect_left
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
@@ -54,8 +53,8 @@ class RequestRate:
 
     `fixed` is the rate of a setting, `at_first` that of the first pages, if it is not fixed. `allowed` is the rate at
     which the service served when it was last found, `base` the rate now, and `slope` how fast it rises. `pages` and
-    `refused` count since it was found, `busy` are the seconds in which requests were sent. `recent` are the pages of
-    the last second: time and scope. `limited_after` are the pages after which the last two limits came. `useless`
+    `refused` count since it was found, `busy` are the seconds in which requests were sent. `recent` are the times of
+    the last second's pages. `limited_after` are the pages after which the last two limits came. `useless`
     counts how often in a row a lower rate did not help.
     """
 
@@ -75,7 +74,7 @@ class RequestRate:
     limited_at: float = -math.inf
     limited_scope: str = ""
     limited_after: tuple[int, int] = (0, 0)
-    recent: tuple[tuple[float, str], ...] = ()
+    recent: tuple[float, ...] = ()
 
     def per_second(self, now: float) -> float | None:
         """Return the requests per second to send, or None: as many as there are."""
@@ -95,7 +94,7 @@ class RequestRate:
 
         `pages` are those that the scope has received since its last limit.
         """
-        recent = self.recent[bisect_left(self.recent, (now - _MOMENT, "")) :]
+        recent = self.recent[bisect_left(self.recent, now - _MOMENT) :]
         was_limited = self.is_limited(now)
         # Times of several processes may be out of order.
         gap = max(0.0, min(now - self.answered_at, _LONGEST_GAP / (self.base or 1))) if was_limited else 0.0
@@ -103,11 +102,11 @@ class RequestRate:
         if not limited:
             # It rises with each page and not with time, so that it stays where it is while nothing is sent.
             base = None if self.base is None else self.base + math.log(2) * self.slope
-            return replace(seen, served_at=now, base=base, pages=self.pages + 1, recent=(*recent, (now, scope)))
+            return replace(seen, served_at=now, base=base, pages=self.pages + 1, recent=(*recent, now))
         seen = replace(seen, limited_after=(self.limited_after[-1], pages))
         # Limits of single accounts come after equal numbers of pages, with exceptions.
         is_equal = self.base is None and pages > 0 and pages in self.limited_after
-        if scope == self.limited_scope or is_equal or seen.may_be_own_limit(scope):
+        if scope == self.limited_scope or is_equal:
             return seen
         seen = replace(seen, limited_at=now, limited_scope=scope, refused=self.refused + 1)
         if was_limited:
@@ -116,11 +115,6 @@ class RequestRate:
         if now - self.limited_at <= _MOMENT and is_serving:
             return seen.found(max(1.0, len(recent) / _MOMENT), now)
         return seen
-
-    def may_be_own_limit(self, scope: str) -> bool:
-        """Return whether a limit may be that of a scope alone: no other was served twice as much just now."""
-        pages = Counter(scope for _, scope in self.recent)
-        return pages[scope] > 1 and 2 * pages[scope] >= max(pages.values())
 
     def lowered(self, now: float) -> Self:
         """Return the rate after one more limit."""

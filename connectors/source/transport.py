@@ -3,7 +3,6 @@
 import os
 import re
 import ssl
-import zlib
 from base64 import b64encode
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
@@ -80,20 +79,14 @@ class _Connector(aiohttp.TCPConnector):
 
 # The code in `RULES` and the text of an error; the first row that matches is used. The classes are aiohttp's, from
 # which its httpx transport raises each error of httpx: it reports both refused and reset connections as ConnectTimeout.
-_CUT = "cut_body", "the response of {server} ended early, or its compression is damaged"
-_NO_TLS = "tls_failed", "no TLS (https) with {server}"
 _UNREACHED = "connection_failed", "cannot connect to {server}"
 _ROWS: tuple[tuple[type[BaseException], tuple[str, str]], ...] = (
     (ssl.CertificateError, ("certificate_refused", "the certificate of {server} is not trusted")),
     (aiohttp.ConnectionTimeoutError, ("timeout", "{server} did not accept the connection in time")),
     (TimeoutError, ("timeout", "{server} did not answer in time")),
-    (aiohttp.ClientConnectorSSLError, _NO_TLS),
-    (ssl.SSLError, _NO_TLS),
     (aiohttp.ClientConnectorError, _UNREACHED),
     (aiohttp.ClientConnectionError, ("connection_reset", "{server} closed the connection before it answered")),
     (ConnectionError, ("connection_reset", "{server} closed the connection before it answered")),
-    (aiohttp.ClientPayloadError, _CUT),
-    (zlib.error, _CUT),
     (aiohttp.ClientHttpProxyError, ("proxy_refused", "cannot connect to {server}")),
     (aiohttp.ClientResponseError, ("protocol_error", "{server} answered with something that is not HTTP")),
 )
@@ -114,10 +107,10 @@ def explain(error: Exception, server: str, proxy: str, *, begun: bool) -> tuple[
     inner = getattr(cause, "certificate_error", None) or getattr(cause, "os_error", None) or cause
     code, text = next((row for kind, row in _ROWS if isinstance(cause, kind)), _UNREACHED)
     if begun and code != "timeout":
-        code, text = _CUT
+        code, text = "cut_body", "the response of {server} ended early, or its compression is damaged"
     elif code != "certificate_refused" and _ALERT.search(str(inner)):
-        # An alert of the server after the handshake has the number of a system error, but is none.
-        code, text = _NO_TLS
+        # Also an alert of the server after the handshake, which has the number of a system error.
+        code, text = "tls_failed", "no TLS (https) with {server}"
     through = f" through the proxy {proxy}" if proxy else ""
     reason = _reason(inner)
     return code, text.format(server=server + through) + (f": {reason}" if reason else "")

@@ -58,14 +58,14 @@ class Current:
     problem: str | None = None
     is_erasing: bool = False
 
-    def of(self, snapshot: Snapshot) -> "Current":
-        """Return this, or nothing if it and the snapshot have no run in common: that is another warehouse's.
+    def of(self, snapshot: Snapshot) -> "Current | None":
+        """Return this, or None if it and the snapshot have no run in common: that is another warehouse's.
 
         A run that the snapshot does not have, which may be an older copy, is not published.
         """
         known, published = ({run["run_id"] for run in runs} for runs in (self.runs, snapshot.query(_RUNS, [LEAST])))
         if known and published and not known & published:
-            return Current()
+            return None
         runs = [run if run["run_id"] in published else run | {"published_at": None} for run in self.runs]
         return replace(self, runs=runs)
 

@@ -25,7 +25,6 @@ def error(disposition: Disposition, retry_after: float | None = None) -> ApiErro
     ("failed", "share", "delays"),
     [
         (error(Disposition.RETRY), 1.0, [0.5, 1, 2, 4, 8]),
-        (error(Disposition.RETRY), 0.0, [0.0] * 5),
         (error(Disposition.WAIT), 0.0, [1, 2, 4, 8, 16, 32, *[60] * 2000]),
         (error(Disposition.WAIT), 1.0, [1.1, 2.2, 4.4, 8.8, 17.6, 35.2, 65]),
     ],
@@ -68,7 +67,6 @@ def test_an_announced_wait_is_never_shortened_and_holds_the_scope(of_key: bool, 
         ([refusal(500)] * 5, 50, [50, 25, 12, 6, 5]),
         ([refusal(504), TIMEOUT, TIMEOUT, None, refusal(500)], 50, [50, 25, 12, 12, 12]),
         ([ApiError(ACCOUNTS, "body_too_large_response", "", status=200)] * 4, 20, [20, 10, 5, 5]),
-        ([TIMEOUT] * 5, 3, [3] * 5),
         # It was not the size of the page.
         ([ApiError(ACCOUNTS, "connection_failed", "")] * 5, 50, [50] * 5),
         ([refusal(401), refusal(403), refusal(503), refusal(302), refusal(404)], 50, [50] * 5),
@@ -142,7 +140,6 @@ def four(answer: str, at: float = 2.0) -> list[tuple[str, str, float]]:
         # For too short a time, and one account alone.
         (four("away", at=0.5), False),
         ([("away", "a", at) for at in (1.0, 2.0, 3.0, 4.0, 5.0)], False),
-        ([*four("away")[:3], ("page", "d", 2.0), *four("away")[3:]], False),
         ([*four("away")[:3], ("denied", "d", 2.0), *four("away")[3:]], False),
         (four("limited"), False),
         (four("broken"), False),

@@ -83,6 +83,7 @@ def fields_of(
 def table_of(items: Items, columns: Sequence[Column]) -> pa.Table:
     """Return a table of items with all columns that items fill, their number `n`, and the hash of their content."""
     read = [*items.read.values()]
+    values, counts = [item.values for item in read], [item.counts for item in read]
     keys = {column.key for column in columns}
     return pa.table(
         {
@@ -90,16 +91,16 @@ def table_of(items: Items, columns: Sequence[Column]) -> pa.Table:
             "media_id": pa.array([item.media_id for item in read], pa.string()),
             "content_hash": pa.array([item.content_hash for item in read], pa.uint64()),
             "overflow": pa.array([_overflow(item, keys) for item in read], pa.string()),
-            **{column.name: _array(read, column) for column in columns},
+            **{column.name: _array(values, counts, column) for column in columns},
         }
     )
 
 
-def _array(items: Sequence[Item], column: Column) -> pa.Array:
+def _array(values: Sequence[Mapping[str, Any]], counts: Sequence[Mapping[str, int]], column: Column) -> pa.Array:
     key = column.key
-    listed: list[Any] = [item.values.get(key) for item in items]
+    listed: list[Any] = [each.get(key) for each in values]
     if column.is_count:
-        listed = [item.counts.get(key, value) for item, value in zip(items, listed, strict=True)]
+        listed = [each.get(key, value) for each, value in zip(counts, listed, strict=True)]
     if column.type == "VARCHAR" and not {*map(type, listed)} <= {str, type(None)}:
         listed = [value if value is None else as_text(value) for value in listed]
     if column.kinds and column.type == "TIMESTAMP WITH TIME ZONE":

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import Record, current, current_snapshot, open_current
+from flows.cli.current import Current, Record, current, current_snapshot, open_current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile, number
 from flows.cli.output.table import listing
 from flows.cli.output.terminal import DONE, WARN, Answer, clean, row
@@ -76,7 +76,7 @@ def runs(
     settings = load(snapshot=snapshot, warehouse=warehouse)
     state = current(settings, last)
     with open_snapshot(current_snapshot(settings)) as opened:
-        rows = state.of(opened).list_runs(opened, last)
+        rows = (state.of(opened) or Current()).list_runs(opened, last)
     if state.problem:
         notices.warning(state.problem)
     return Answer({"runs": rows}, _list_runs(rows))

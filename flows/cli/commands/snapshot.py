@@ -56,7 +56,7 @@ def query(
     try:
         text = sys.stdin.buffer.read().decode() if sql == "-" else sql
     except UnicodeDecodeError as error:
-        raise SettingsError("the query on standard input is not UTF-8. Fix: convert it") from error
+        raise SettingsError("The query on standard input is not UTF-8. Fix: write it in UTF-8.") from error
     with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
         stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
         with into_file(target):

@@ -16,6 +16,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from connectors.buckets import BucketError
+from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
@@ -56,8 +57,10 @@ _SEVERITIES = {
 }
 
 
-def read_status(settings: Settings, now: datetime) -> Record:
+def read_status(settings: Settings, now: datetime, *, is_chosen: bool = False) -> Record:
     """Return the status as of `now` as a document; its `attention` are those of REASONS that hold.
+
+    A snapshot of another warehouse is a problem, unless it `is_chosen`: then it is shown without the state.
 
     Raises BucketError, and WarehouseError, such as SnapshotMissing, if neither a snapshot nor a run can be read.
     """
@@ -65,9 +68,12 @@ def read_status(settings: Settings, now: datetime) -> Record:
     problem = report = totals = None
     try:
         with open_snapshot(file) as snapshot:
-            state = state.of(snapshot)
-            totals, report = _read_data(snapshot, settings, now)
-            runs = state.list_runs(snapshot, LEAST)
+            if (known := state.of(snapshot)) is None and not is_chosen:
+                problem, runs = another_warehouse(settings.snapshot), [*state.runs]
+            else:
+                state = known or Current()
+                totals, report = _read_data(snapshot, settings, now)
+                runs = state.list_runs(snapshot, LEAST)
     except (SnapshotMissing, SnapshotUnreadable, WarehouseUnusable) as error:
         if not (state.runs or state.command or state.writing):
             raise
@@ -248,12 +254,12 @@ def _gauges(found: Record | None) -> Iterator[tuple[str, str, Sequence[str], Map
     yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", cause, ends
 
 
-def report(settings: Settings, now: datetime, form: str = "text") -> Answer:
+def report(settings: Settings, now: datetime, form: str = "text", *, is_chosen: bool = False) -> Answer:
     """Return the status as of `now`, with the exit code 3 if something requires attention.
 
-    Raises as `read_status` does.
+    `is_chosen` is that of `read_status`. Raises as that does.
     """
-    found = read_status(settings, now)
+    found = read_status(settings, now, is_chosen=is_chosen)
     lines = _describe(found) if form == "text" else [Text(metrics(found))]
     return Answer(found, lines, ExitCode.PARTIAL if found["attention"] else ExitCode.COMPLETE)
 
@@ -277,7 +283,8 @@ def status(
     if form == "openmetrics" and as_json:
         raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
     try:
-        return report(load(warehouse=warehouse, snapshot=snapshot), SystemClock().now(), form)
+        settings, is_chosen = load(warehouse=warehouse, snapshot=snapshot), snapshot is not None
+        return report(settings, SystemClock().now(), form, is_chosen=is_chosen)
     except (SettingsError, WarehouseError, BucketError, OSError):
         if form == "openmetrics":
             out.out(metrics(None))

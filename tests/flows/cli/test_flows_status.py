@@ -232,13 +232,20 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
     assert "Last command: backfill: failed (gramhouse.toml is not valid TOML" in Status().text
 
 
-async def test_the_state_is_not_shown_beside_a_snapshot_of_another_warehouse(tmp_path: Path, run_cli: Cli) -> None:
+async def test_a_snapshot_of_another_warehouse_is_not_healthy_unless_it_was_asked_for(
+    tmp_path: Path, run_cli: Cli
+) -> None:
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
         await synced(tmp_path / name, ListedApi())
     assert run_cli("sync", "--warehouse", "here/warehouse.duckdb")[0] == 2
-    for name, reasons in (("here", ["failed"]), ("there", [])):
-        assert Status(snapshot=f"{name}/analytics.duckdb", warehouse="here/warehouse.duckdb").attention == reasons
+    for name, reasons in (("here", ["failed"]), ("there", ["failed", "snapshot_log"])):
+        status = Status(snapshot=f"{name}/analytics.duckdb", warehouse="here/warehouse.duckdb")
+        assert status.attention == reasons
+        assert ("there/analytics.duckdb is the snapshot of another warehouse" in status.text) == (name == "there")
+    settings = load(snapshot="there/analytics.duckdb", warehouse="here/warehouse.duckdb")
+    found = read_status(settings, START, is_chosen=True)
+    assert (found["attention"], found["last_command"]) == ([], None)
 
 
 @pytest.mark.usefixtures("configured")
