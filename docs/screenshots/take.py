@@ -272,10 +272,10 @@ async def photograph(at: Rig, trouble: str, folder: Path) -> None:
     async with browser(folder) as page:
         await page.open(f"{ui}/deployments", "nightly", "publish")
         await page.shoot("deployments")
-        await page.open(f"{ui}/runs?range=past-hour", "Partial")
+        await page.open(f"{ui}/runs?range=past-hour", "nightly", "Completed")
         await page.scroll("Items per page")
         await page.shoot("runs")
-        await page.open(f"{ui}/runs/flow-run/{trouble}", "Partial", "Beginning flow run")
+        await page.open(f"{ui}/runs/flow-run/{trouble}", "Completed", "scans")
         await asyncio.sleep(TIMELINE)
         await page.shoot("run")
         await page.open(f"{ui}/artifacts/artifact/{at.page_of(trouble)}", "Action required")
