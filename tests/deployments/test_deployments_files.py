@@ -139,13 +139,8 @@ def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_a_service_listens_only_locally_and_has_time_to_stop(name: str) -> None:
-    service = SERVICES[name]
-    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
-    assert service["restart"] in {"unless-stopped", "on-failure"}
-    if service["restart"] == "unless-stopped":
-        assert int(service["stop_grace_period"].removesuffix("s")) > 10
-    assert "privileged" not in service
+def test_a_service_listens_only_locally(name: str) -> None:
+    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
 
 
 def test_every_server_and_client_of_prefect_has_the_login_of_its_api_and_servers_delete_history() -> None:

@@ -77,16 +77,6 @@ def test_names_from_the_api_are_escaped_for_templates_and_terminals() -> None:
     assert "env_var('HOME')" in source["tables"][0]["columns"][0]["description"]
 
 
-def test_every_table_and_view_has_its_key_and_joins_of_columns_that_are_there() -> None:
-    for view in views().values():
-        assert view.relation.key or view.name == "quarantine"
-        assert set(view.relation.key) <= view.columns.keys()
-        for join in view.relation.joins:
-            assert set(join.columns) <= view.columns.keys() & views()[join.table].columns.keys()
-            # So that no row is joined with several.
-            assert set(join.columns) >= set(views()[join.table].relation.key)
-
-
 def _broken(db: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> list[str]:
     """Return what of a table's key and joins does not hold."""
     asked = {

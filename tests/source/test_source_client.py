@@ -5,8 +5,7 @@ import gzip
 import socket
 import ssl
 import traceback
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,12 +31,6 @@ LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx"
 
 def client(url: str, patience: Timeouts | None = None, **options: object) -> ApiClient:
     return ApiClient(url, SecretStr(KEY), clock=WakefulClock(), timeout=patience, max_body_bytes=10_000, **options)  # type: ignore[arg-type]
-
-
-@asynccontextmanager
-async def playing(play: Meet, concurrency: int = 1) -> AsyncIterator[tuple[Stage, ApiClient]]:
-    async with Stage(play).open() as stage, client(stage.url, concurrency=concurrency) as one:
-        yield stage, one
 
 
 def everything_shown(error: BaseException) -> str:

@@ -166,7 +166,6 @@ ENDED: dict[str, tuple[str, Callable[[Cluster], None], str]] = {
     "the scheduler dies": ("", lambda cluster: cluster.processes[0].kill(), "a Dask worker, or the scheduler, failed"),
     "all workers die": ("", lambda cluster: cluster.processes[1].kill(), "Only 0/1 workers arrived"),
     "a worker fails": ("scale.make_client = None", lambda _: None, "failed (TypeError"),
-    "a worker has another release": ("vars(scale).pop('ask', None)", lambda _: None, "failed (AttributeError"),
 }
 
 

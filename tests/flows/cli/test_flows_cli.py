@@ -1,5 +1,7 @@
 """The command line: its options and messages, and never a traceback for errors the user can fix."""
 
+import errno
+import os
 import re
 import sys
 from datetime import UTC, datetime, timedelta
@@ -9,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
 from flows.clock import SystemClock
 from tests.operator import Cli, Done
@@ -169,3 +172,12 @@ def test_files_that_cannot_be_written_are_found_before_anything_is_asked(run_cli
         assert hint.startswith(f"{fix} GRAMHOUSE_SNAPSHOT")
     code, _, err = run_cli("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
     assert (code, "is the warehouse itself" in err, Path("same.duckdb").exists()) == (2, True, False)
+
+
+def test_errors_of_the_operating_system_are_reported_in_one_line(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**_: bool) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
+
+    monkeypatch.setattr(command_line, "build_app", refused)
+    line = "✖ /somewhere/s.duckdb: Permission denied. Fix: check path, permissions and disk.\n"
+    assert run_cli() == (1, "", line)

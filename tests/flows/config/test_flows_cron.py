@@ -7,7 +7,6 @@ import pytest
 from prefect.server.schemas.schedules import CronSchedule
 
 from flows.config.setting_types import check_cron, fires
-from flows.config.settings import Settings
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BERLIN = "Europe/Berlin"
@@ -22,10 +21,6 @@ def test_a_cron_expression_is_kept_as_it_came_or_refused() -> None:
     for expression in INVALID:
         with pytest.raises(ValueError, match="it is not a valid cron expression; use five fields, such as 15 2 "):
             check_cron(expression)
-
-
-def test_a_schedule_may_be_off() -> None:
-    assert Settings(nightly="off").next_runs(NOW) == {"due": datetime(2026, 3, 1, 12, 15, tzinfo=UTC)}
 
 
 @pytest.mark.anyio

@@ -12,8 +12,6 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import rule_of
-from flows.pipeline import run_sync
-from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
@@ -21,7 +19,7 @@ from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, RejectedApi, uuid
 from tests.clocks import StillClock
-from tests.runs import open_run_resources, request, stored, stored_state, synced
+from tests.runs import stored, synced
 
 pytestmark = [pytest.mark.anyio]
 
@@ -240,22 +238,3 @@ async def test_an_old_scan_is_continued_and_then_begins_again(
     service.clock.days(1)
     assert (await _run(tmp_path, service))[0].state is RunState.COMPLETE
     assert service.post_cursors() == next_asked
-
-
-async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
-    # Not a limit: if all accounts are limited, the run sends fewer requests.
-    limited = refuse("api_internal_error", retry_after=50)
-    service = ListedApi(accounts=30, fault=lambda r: limited if r.number is not None else None, clock=StillClock())
-    async with (
-        asyncio.timeout(30),
-        open_run_resources(tmp_path, service, progress=(progress := Progress())) as resources,
-    ):
-        run = asyncio.create_task(run_sync(request(tmp_path), resources))
-        while progress.waiting < 25:  # noqa: ASYNC110 - a turn of the loop, no time
-            await asyncio.sleep(0)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        assert stored_state(tmp_path, "SELECT state FROM runs") == [("interrupted",)]
-        # Every cooldown is durable.
-        assert stored_state(tmp_path, "SELECT count(*) >= 25 FROM cooldowns") == [(1,)]

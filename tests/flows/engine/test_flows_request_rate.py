@@ -149,7 +149,6 @@ def bucket() -> Bucket:
     ("limits", "options", "least", "refused", "slower"),
     [
         ((bucket(),), {"pages": 30, "latency": 0.1}, 1790 / 60, 0.05, 1.1),
-        ((bucket(),), {"accounts": 2000, "pages": 1}, 1990 / 60, 0.05, 1.1),
         ((Bucket(1, 3),), {"accounts": 20, "pages": 5}, 97, 0.3, 1.1),
         ((Window(100, 10),), {"pages": 20}, 110, 0.11, 1.5),
         ((Window(8, 0.1),), {"pages": 30, "latency": 0.1}, 1800 / 80, 0.05, 1.7),

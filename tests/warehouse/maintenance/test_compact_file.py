@@ -4,6 +4,8 @@ import errno
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,14 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 Row = tuple[Any, ...]
 
 ROOT = Path(__file__).parents[3]
+
+OPENS = """
+import sys, duckdb
+try:
+    duckdb.connect(sys.argv[1]).close()
+except duckdb.IOException:
+    print("refused")
+"""
 
 # An item per hour of four accounts, unordered; every tenth has no time.
 MEDIA = """
@@ -123,3 +133,17 @@ def test_if_it_fails_the_file_is_unchanged(
         rewrite_file(full)
     assert (full.read_bytes(), full.stat().st_ino) == before
     assert [beside.name for beside in full.parent.iterdir()] == [full.name]
+
+
+def test_no_other_program_can_write_meanwhile(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output: list[str] = []
+    contents = module.read_contents
+
+    def other(db: duckdb.DuckDBPyConnection, database: str) -> list[object]:
+        command = [sys.executable, "-c", OPENS, str(full)]
+        output.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        return contents(db, database)
+
+    monkeypatch.setattr(module, "read_contents", other)
+    rewrite_file(full)
+    assert output == ["refused\n"] * 2

@@ -70,10 +70,6 @@ def test_a_time_shows_the_accounts_that_its_snapshot_showed(saved: dict[float, P
     assert ask(saved[99], f"SELECT {columns} FROM accounts_at('{at(hour)}') ORDER BY ALL") == shown
 
 
-def test_before_the_first_scan_nothing_was_listed(saved: dict[float, Path]) -> None:
-    assert ask(saved[99], f"FROM media_at('{at(0)}')") == ask(saved[99], f"FROM accounts_at('{at(0)}')") == []
-
-
 def test_what_a_snapshot_hides_is_hidden_at_every_time(tmp_path: Path) -> None:
     hidden = {"hide": ["ig_username", "caption", "like_count"], "salt": "salt"}
     with opened_days(tmp_path) as days:
