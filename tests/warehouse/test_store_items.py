@@ -8,6 +8,7 @@ import pytest
 
 from connectors.warehouse.merge import items
 from connectors.warehouse.raw.parts import read_parts
+from models.landing import Landing
 from models.mapping import BUILT_IN
 from models.partition import CATALOGUE, media
 from tests.warehouse.rig import POSTS, Rig, account, item
@@ -139,6 +140,35 @@ def test_types_that_widen_within_a_batch_do_not_depend_on_how_many_items_are_rea
         ("2", None, "text", "no", "[1]"),
         ("3", 3.0, None, None, None),
     ]
+
+
+class Statements:
+    """A connection that counts the statements of a merge, also BEGIN and COMMIT."""
+
+    def __init__(self, db: Any) -> None:  # noqa: ANN401 - a connection
+        self._db, self.number = db, 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of the connection
+        self.number += name in ("execute", "begin", "commit")
+        return getattr(self._db, name)
+
+
+def test_a_merge_runs_no_statement_without_work(rig: Rig) -> None:
+    rig.full_scan(item("a", x=1), item("b"))
+    db = rig.db
+
+    def statements_of(page: Landing) -> int:
+        rig.db = Statements(db)  # type: ignore[assignment]
+        rig.merge()
+        number: int = rig.db.number  # type: ignore[attr-defined]
+        rig.db = db
+        assert page.seq == rig.values("merged_seq", "warehouse")[0]
+        return number
+
+    scan = rig.scan()
+    assert statements_of(scan.page(item("a", x=1), item("b"))) <= 6
+    assert statements_of(scan.page(item("c", x=1), item("d"))) <= 10
+    assert statements_of(scan.close(item("e"))) <= 15
 
 
 def test_unknown_fields_of_pages_without_items_are_registered(rig: Rig) -> None:

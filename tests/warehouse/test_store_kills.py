@@ -86,3 +86,11 @@ def test_a_file_of_an_older_or_newer_version_or_of_something_else_is_refused_by_
             db.execute(statements)
         with pytest.raises(WarehouseUnusable, match=message), open_warehouse(path):
             pass
+
+
+def test_every_table_and_column_has_a_comment(rig: Rig) -> None:
+    missing = rig.db.execute(
+        "SELECT table_name, NULL FROM duckdb_tables() WHERE comment IS NULL"
+        " UNION ALL SELECT table_name, column_name FROM duckdb_columns() WHERE comment IS NULL AND NOT internal"
+    ).fetchall()
+    assert missing == []

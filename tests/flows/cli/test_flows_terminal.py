@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
-from flows.cli.output.terminal import clean, without_control_characters
+from connectors.warehouse.queries.reader import Stream
+from flows.cli.output.query import print_stream
+from flows.cli.output.table import Column, fit
+from flows.cli.output.terminal import clean, out, without_control_characters
 from tests.operator import Cli
 
 HOSTILE = [
@@ -47,6 +51,39 @@ def test_output_in_a_pipe_is_text_neither_truncated_nor_padded(run_cli: Cli) -> 
     assert lines[1].endswith("long :smile: x:b:y end")
     assert done.stdout.splitlines() == [line.rstrip() for line in done.stdout.splitlines()]
     assert "x:b:y.duckdb" in run_cli("query", "SELECT 1", "--snapshot", "x:b:y.duckdb").stderr
+
+
+ID, CAPTION = Column("id"), Column("caption", is_prose=True)
+
+
+@pytest.mark.parametrize(
+    ("width", "columns", "row", "expected"),
+    [
+        (80, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12, 23], 2)),
+        (30, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12, 16], 2)),
+        (23, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12, 10], 1)),
+        (22, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12], 2)),
+        (5, (ID, CAPTION), ("twelve chars", "short"), ([5], 2)),
+        (80, (CAPTION, ID), ("x" * 200, "17841401234567890"), ([61, 17], 2)),
+        (80, (CAPTION, CAPTION), ("short", "x" * 200), ([7, 71], 2)),
+    ],
+)
+def test_columns_fit_the_width_and_only_prose_is_cut(
+    width: int, columns: tuple[Column, ...], row: tuple[str, ...], expected: tuple[list[int], int]
+) -> None:
+    assert fit(columns, [[Text(cell) for cell in row]], width) == expected
+
+
+def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(out, "width", 40)
+    row = ("1784140123", "Minus twelve degrees, no regret", "https://photos.example/p/1/")
+    assert print_stream(Stream(("id", "caption", "url"), ("VARCHAR",) * 3, iter([[row]])), "table") == 1
+    head, _, cells, left = capsys.readouterr().out.splitlines()[:4]
+    assert head.split() == ["id", "caption"]
+    assert cells == "1784140123  Minus twelve degrees, no re…"[:40]
+    assert left.startswith("(1 more column: url; `--format line`")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import MetaData, Table, create_engine, inspect, make_url
 
 from connectors.warehouse.queries.export import export
 from models.views import views
@@ -67,6 +68,19 @@ def test_types_are_plain_in_parquet(made: Path) -> None:
     assert (types["published_at"], types["like_count"]) == ("timestamp[us, tz=UTC]", "int64")
     assert types['hand "odd", name'].startswith("list<")
     assert "timestamp[us, tz=UTC]" in types["instants"]
+
+
+@pytest.mark.usefixtures("truth")
+def test_sqlalchemy_reflects_tables_columns_and_comments(made: Path) -> None:
+    url = make_url("duckdb://").set(database=str(made / "analytics.duckdb"))
+    engine = create_engine(url, connect_args={"read_only": True})
+    found_names = [*inspect(engine).get_table_names(), *inspect(engine).get_view_names()]
+    assert {*TABLES} <= {name.rpartition(".")[2] for name in found_names}
+    for view in views().values():
+        found = Table(view.name, MetaData(), autoload_with=engine)
+        assert found.comment == view.comment
+        assert view.columns.items() <= {column.name: column.comment for column in found.columns}.items()
+    engine.dispose()
 
 
 def test_every_table_and_view_is_a_file_sorted_by_account(truth: dict[str, Rows], snapshot: Path) -> None:
