@@ -40,11 +40,11 @@ CRASH = """
 from connectors.source.client import ApiClient
 from flows.cli.__main__ import run
 
-def broken(self, request, answer, body):
+def broken(self, answer):
     key, headers = self._headers["authorization"], self._headers
-    raise RuntimeError(f"planted in {self!r} at {request!r}")
+    raise RuntimeError(f"planted in {self!r} at {answer!r}")
 
-ApiClient._read = broken
+ApiClient._read_body = broken
 run()
 """
 
