@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from models.partition import LIFETIMES, SURFACES, Partition, media
+from models.feeds import LIFETIMES, SURFACES, Partition, media
 from models.runs import REQUEST_BUDGET, OutcomeKind
 from models.selection import ChosenAccount
 

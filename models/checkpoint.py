@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from models.partition import Partition
+from models.feeds import Partition
 from models.runs import began_within
 
 # Each kind of run has its own checkpoints, so a backfill's scan of a partition never disturbs the sync's.

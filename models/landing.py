@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from models.checkpoint import Checkpoint
-from models.partition import Partition
+from models.feeds import Partition
 from models.runs import Outcome
 
 # A batch has about this many bytes: large enough that statements cost little, small enough that two fit into memory. An

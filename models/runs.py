@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from models.feeds import Partition
 from models.findings import Finding, Severity
-from models.partition import Partition
 
 RUN_KINDS: Final = ("sync", "backfill")
 """The commands that are runs. Others have no id in the state's runs."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from models.partition import SURFACES
+from models.feeds import SURFACES
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from connectors.state.runs import begin_run
 from flows.config.settings import Settings
 from flows.engine.files import Files, open_files
 from models.checkpoint import Checkpoint
+from models.feeds import Partition
 from models.landing import PageCommit, ReceivedPage
-from models.partition import Partition
 from tests.warehouse.days import at
 
 

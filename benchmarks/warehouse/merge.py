@@ -43,8 +43,8 @@ def _bodies(accounts: int, posts: int, sync: str) -> Iterator[tuple[int, int, by
 
 def _landed(accounts: int, posts: int, number: int, sync: str) -> list[Any]:
     from models.checkpoint import Checkpoint, ScanState  # noqa: PLC0415
+    from models.feeds import media  # noqa: PLC0415
     from models.landing import Landing  # noqa: PLC0415
-    from models.partition import media  # noqa: PLC0415
 
     first = number * 10_000_000
     start, landed = _START + timedelta(days=number), []

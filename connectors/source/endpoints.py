@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from models.partition import Feed
+from models.feeds import Feed
 
 ACCOUNTS: Final = "accounts.list"
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, func, select, update
 
 from models.checkpoint import Checkpoint, RunKind, ScanState
-from models.partition import CATALOGUE, Partition
+from models.feeds import CATALOGUE, Partition
 from models.tables import checkpoints, cooldowns
 
 _of = checkpoints.c

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from flows.config.setting_sources import PREFIX, refuse
 from flows.config.settings import Settings, limits
 from models.checkpoint import RunKind, SyncMode
-from models.partition import SURFACES
+from models.feeds import SURFACES
 from models.selection import Selection, SelectionError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from flows.engine.scan import Scan
 from flows.engine.warehouse import Warehouse
 from models.api import Page, RejectedRecord
 from models.checkpoint import FullReason, why_full
-from models.partition import CATALOGUE, Partition, media
+from models.feeds import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 from models.selection import ChosenAccount
 

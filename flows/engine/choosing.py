@@ -14,7 +14,7 @@ from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress
 from flows.reporting.words import moment
 from models.cadence import DAY, Dues, keep_due, sort_overdue
-from models.partition import CATALOGUE, SURFACES, Partition, media
+from models.feeds import CATALOGUE, SURFACES, Partition, media
 from models.selection import ChosenAccount, NothingChosen, Selection
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in

@@ -12,9 +12,9 @@ from connectors.warehouse.queries.progress import find_seen_ids
 from flows.engine.run import Run
 from flows.engine.scan import Scan
 from models.checkpoint import Checkpoint, ScanState, plan_scan
+from models.feeds import CATALOGUE, Partition
 from models.item import read_posts
 from models.landing import PageCommit, ReceivedPage
-from models.partition import CATALOGUE, Partition
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome
 from models.selection import ChosenAccount
 

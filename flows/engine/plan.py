@@ -24,7 +24,7 @@ from flows.engine.run_request import RunRequest
 from flows.reporting.words import count, join
 from models.cadence import DAY, Due, DueReason, Dues, sort_overdue
 from models.checkpoint import KNOWN_RUN, PINS, ClosedScan, why_full
-from models.partition import FEEDS, media
+from models.feeds import FEEDS, media
 from models.selection import ChosenAccount
 
 Record = dict[str, Any]

@@ -31,9 +31,9 @@ from flows.reporting.words import count
 from models import release
 from models.clock import Clock
 from models.erasure import Forgotten, without_forgotten
+from models.feeds import Partition
 from models.files import service_refusal
 from models.landing import PageCommit
-from models.partition import Partition
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
 
 # The most scans that are made once more: if nothing can be read, pausing for each account would take hours.

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.settings import Settings
-from models.partition import SURFACES
+from models.feeds import SURFACES
 from models.selection import Selection
 
 

@@ -15,7 +15,7 @@ from connectors.source.waits import Attempts, RateLimitBudget
 from flows.reporting.words import join
 from models.api import Page
 from models.checkpoint import Checkpoint, Post, ScanState
-from models.partition import FEEDS, Partition
+from models.feeds import FEEDS, Partition
 from models.runs import CACHED_ANSWER, Outcome, OutcomeKind
 from models.selection import ChosenAccount
 

@@ -8,7 +8,7 @@ from connectors.warehouse.queries.selection import find_accounts
 from connectors.warehouse.storage.errors import SnapshotUnreadable
 from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.statements import statements
-from models.partition import SURFACES
+from models.feeds import SURFACES
 
 # Of the time axes of a report.
 WEEKS = 4

@@ -19,7 +19,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
 
-from models.partition import SURFACES
+from models.feeds import SURFACES
 
 MEDIA, CHILDREN = "media", "media_children"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.cadence import DAY, HOUR, Due, DueReason, History, decide_due, find_interval, keep_due, read_goals
-from models.partition import SURFACES, media
+from models.feeds import SURFACES, media
 from models.runs import REQUEST_BUDGET, OutcomeKind
 from models.selection import ChosenAccount
 

@@ -21,7 +21,7 @@ from models.checkpoint import (
     plan_scan,
     why_full,
 )
-from models.partition import media
+from models.feeds import media
 
 T0, T1 = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 1, 12, tzinfo=UTC)
 POSTS = media("anna", "posts")

@@ -21,9 +21,9 @@ from connectors.state.inbox import land as land_commits
 from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold
+from models.feeds import CATALOGUE, media
 from models.findings import Finding, Severity
 from models.landing import PageCommit, ScopeCooldown
-from models.partition import CATALOGUE, media
 from models.runs import Outcome, OutcomeKind
 from tests.filling import Scan, begin, land, opened
 from tests.harness.machine import BEGINNING, Machine

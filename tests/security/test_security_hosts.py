@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request, feed_request
 from connectors.source.errors import ApiError, Disposition
-from models.partition import FEEDS
+from models.feeds import FEEDS
 from tests.clocks import WakefulClock
 from tests.servers import Stage, http, saying
 

@@ -17,7 +17,7 @@ from connectors.source.endpoints import feed_request
 from connectors.source.errors import ApiError
 from connectors.source.network import Network
 from connectors.source.transport import open_transport
-from models.partition import FEEDS
+from models.feeds import FEEDS
 from tests.clocks import WakefulClock
 from tests.private_network import create_authority
 from tests.servers import TRACE, Meet, Stage, http, listening, saying

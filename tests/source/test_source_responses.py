@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from connectors.source.endpoints import ACCOUNTS, ApiRequest, accounts_request, feed_request
 from connectors.source.errors import RETRY, RULES, SKIP, WAIT, ApiError, Deferred, gateway_code, rule_of, service_rule
 from connectors.source.responses import read_response, read_retry_after
-from models.partition import FEEDS
+from models.feeds import FEEDS
 from tests.conformance.contract_examples import ERRORS
 from tests.servers import TRACE
 

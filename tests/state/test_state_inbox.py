@@ -14,8 +14,8 @@ from connectors.state.inbox import count_landings, delete_landings, land, read_l
 from connectors.state.progress import read_checkpoints, read_cooldowns
 from connectors.state.runs import begin_run
 from models.checkpoint import Checkpoint, ScanState
+from models.feeds import CATALOGUE, Partition, media
 from models.landing import Landing, PageCommit, ReceivedPage, ScopeCooldown
-from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 
 NOW = datetime(2026, 3, 1, 6, 15, 0, 123456, tzinfo=UTC)

@@ -17,8 +17,8 @@ from connectors.warehouse.publish.publish import Publication, publish
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.cadence import read_goals
+from models.feeds import CATALOGUE, Partition, media
 from models.landing import Landing
-from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
 from models.tables import STATE
 from tests.warehouse.rig import Rig, opened

@@ -9,7 +9,7 @@ import duckdb
 
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.quoting import literal
-from models.partition import media
+from models.feeds import media
 from models.views import views
 from tests.dictionary import is_stored
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, account

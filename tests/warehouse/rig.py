@@ -17,9 +17,9 @@ from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from connectors.warehouse.storage.connection import open_warehouse, transaction
 from models.checkpoint import Checkpoint, ScanState
+from models.feeds import Partition, media
 from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN, Mapping
-from models.partition import Partition, media
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ACCOUNT = "00000000-0000-4000-8000-000000000001"

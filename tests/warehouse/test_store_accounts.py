@@ -1,6 +1,6 @@
 """Status and names of accounts, as catalogues list them."""
 
-from models.partition import CATALOGUE
+from models.feeds import CATALOGUE
 from tests.warehouse.rig import ACCOUNT, Rig, account
 
 HISTORY = "value, valid_from, valid_to, run_seq"

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
-from models.partition import CATALOGUE, media
+from models.feeds import CATALOGUE, media
 from tests.warehouse.rig import POSTS, STORIES, Rig, account, item
 
 MISSED = "media_id, missed_at IS NOT NULL, removal"

@@ -20,10 +20,10 @@ from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CO
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
 from models.checkpoint import PROOFS, PROOFS_AGAIN, Checkpoint, ScanState
+from models.feeds import CATALOGUE, LIFETIMES
 from models.item import CONTENT_RULE
 from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
-from models.partition import CATALOGUE, LIFETIMES
 
 _SQL = statements(__name__)
 

@@ -6,7 +6,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
 from models.cadence import Due, DueReason, Dues, Goals, History, decide_due, window
-from models.partition import Partition
+from models.feeds import Partition
 from models.runs import OutcomeKind
 
 _SQL = statements(__name__)

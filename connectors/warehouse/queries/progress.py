@@ -8,7 +8,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
 from models.checkpoint import Checkpoint, ClosedScan
-from models.partition import Partition, media
+from models.feeds import Partition, media
 
 _SQL = statements(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
-from models.partition import SURFACES
+from models.feeds import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
 from models.text import nearest, one_line
 

@@ -35,9 +35,9 @@ from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.words import count, moment, span
 from models.erasure import OPERATION, UNFINISHED
+from models.feeds import FEEDS
 from models.files import service_refusal
 from models.findings import several
-from models.partition import FEEDS
 from models.runs import LONG_COOLDOWN, OutcomeKind
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}

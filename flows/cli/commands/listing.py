@@ -17,7 +17,7 @@ from flows.clock import SystemClock
 from flows.config.settings import load
 from flows.reporting.progress import notices
 from flows.reporting.words import count, join, moment
-from models.partition import SURFACES
+from models.feeds import SURFACES
 
 _SQL = statements(__name__)
 

@@ -33,8 +33,8 @@ from flows.reporting.reader import Reader
 from flows.reporting.run_report import NO_DATA, Data, RunReport, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
+from models.feeds import FEEDS
 from models.findings import Finding, Severity
-from models.partition import FEEDS
 from models.runs import RunState
 
 REASONS = (

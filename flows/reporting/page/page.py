@@ -27,8 +27,8 @@ from flows.reporting.reader import WEEKS, Reader
 from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, run_title, span
 from models import release
+from models.feeds import SURFACES
 from models.findings import Severity, several
-from models.partition import SURFACES
 from models.text import one_line
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"

@@ -80,6 +80,37 @@ def test_a_scheduled_run_lands_pages_and_can_be_read(up: Up, nightly: str) -> No
 
 
 @pytest.mark.long
+def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged(up: Up, nightly: str) -> None:
+    wait_until(lambda: len(up.runs_of("nightly")) >= 3, "Prefect's scheduler")
+    lost = up.runs_of("nightly")[-1]["id"]
+    up.ask(f"/flow_runs/{lost}/set_state", {"state": {"type": "RUNNING"}, "force": True})
+    # Prefect knows the states of both, but not their events: those of scheduled runs arrive up to 15 minutes late.
+    for run in (nightly, lost):
+        heartbeat = {
+            "id": str(uuid4()),
+            "occurred": str(datetime.now(UTC) - timedelta(seconds=175)),
+            "event": "prefect.flow-run.heartbeat",
+            "resource": {"prefect.resource.id": f"prefect.flow-run.{run}"},
+            "related": [
+                {"prefect.resource.id": "flow", "prefect.resource.role": "flow", "prefect.resource.name": "sync"}
+            ],
+        }
+        up.ask("/events", [heartbeat])
+    [automation] = [
+        each["id"] for each in up.ask("/automations/filter") if each["name"].endswith("a run without a heartbeat")
+    ]
+
+    def crashed() -> bool:
+        # Prefect evaluates the timers of an automation immediately after a change.
+        up.ask(f"/automations/{automation}", {"enabled": True}, method="PATCH")
+        return bool(up.run(lost)["state_type"] == "CRASHED")
+
+    wait_until(crashed, "the automation", pause=1)
+    assert up.run(nightly)["state_type"] == "COMPLETED"
+    assert up.states(nightly) == ["Running", "Completed"]
+
+
+@pytest.mark.long
 def test_a_second_run_is_skipped_and_the_first_can_be_cancelled(up: Up) -> None:
     first = up.under_way("due", **STORIES)
     second = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 0}}}))
@@ -193,34 +224,3 @@ def test_however_up_ends_its_run_ends_too_and_the_next_one_resumes(up: Up, how: 
     up.begin()
     # Otherwise an automation finds it and starts it again, during another test.
     up.ask(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLED"}, "force": True})
-
-
-@pytest.mark.long
-def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged(up: Up, nightly: str) -> None:
-    wait_until(lambda: len(up.runs_of("nightly")) >= 3, "Prefect's scheduler")
-    lost = up.runs_of("nightly")[-1]["id"]
-    up.ask(f"/flow_runs/{lost}/set_state", {"state": {"type": "RUNNING"}, "force": True})
-    # Prefect knows the states of both, but not their events: those of scheduled runs arrive up to 15 minutes late.
-    for run in (nightly, lost):
-        heartbeat = {
-            "id": str(uuid4()),
-            "occurred": str(datetime.now(UTC) - timedelta(seconds=175)),
-            "event": "prefect.flow-run.heartbeat",
-            "resource": {"prefect.resource.id": f"prefect.flow-run.{run}"},
-            "related": [
-                {"prefect.resource.id": "flow", "prefect.resource.role": "flow", "prefect.resource.name": "sync"}
-            ],
-        }
-        up.ask("/events", [heartbeat])
-    [automation] = [
-        each["id"] for each in up.ask("/automations/filter") if each["name"].endswith("a run without a heartbeat")
-    ]
-
-    def crashed() -> bool:
-        # Prefect evaluates the timers of an automation immediately after a change.
-        up.ask(f"/automations/{automation}", {"enabled": True}, method="PATCH")
-        return bool(up.run(lost)["state_type"] == "CRASHED")
-
-    wait_until(crashed, "the automation", pause=1)
-    assert up.run(nightly)["state_type"] == "COMPLETED"
-    assert up.states(nightly) == ["Running", "Completed"]

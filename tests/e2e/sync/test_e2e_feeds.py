@@ -1,4 +1,4 @@
-"""A feed that is added to models/partition.py is scanned, merged and published."""
+"""A feed that is added to models/feeds.py is scanned, merged and published."""
 
 import html
 import json

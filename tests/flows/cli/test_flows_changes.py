@@ -9,7 +9,7 @@ import pytest
 from flows.cli.commands import history as module
 from flows.cli.options import since_time
 from flows.config.errors import SettingsError
-from models.partition import CATALOGUE, Partition, media
+from models.feeds import CATALOGUE, Partition, media
 from models.runs import RunState
 from tests.clocks import VirtualClock
 from tests.operator import Cli

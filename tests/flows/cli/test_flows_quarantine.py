@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.partition import CATALOGUE
+from models.feeds import CATALOGUE
 from models.values import REASONS
 from tests.filling import Scan, begin, land, opened
 from tests.operator import Cli

@@ -16,7 +16,7 @@ from connectors.source.waits import Attempts, RateLimitBudget
 from flows.engine.scan import MOST_EMPTY, MOST_REPEATED, Scan
 from models.api import Page
 from models.checkpoint import Checkpoint, Post
-from models.partition import media
+from models.feeds import media
 from models.selection import ChosenAccount
 from tests.clocks import START
 

@@ -23,9 +23,9 @@ from flows.reporting.findings import list_findings
 from flows.reporting.progress import Progress
 from models.api import Page
 from models.checkpoint import Checkpoint
+from models.feeds import media
 from models.findings import Severity
 from models.landing import PageCommit
-from models.partition import media
 from models.runs import RunState
 from models.selection import ChosenAccount
 from tests.api.faults import refuse

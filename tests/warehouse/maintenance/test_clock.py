@@ -5,7 +5,7 @@ from datetime import timedelta
 from connectors.warehouse.maintenance.clock import find_ahead, repair_clock, repair_raw
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
-from models.partition import CATALOGUE
+from models.feeds import CATALOGUE
 from tests.warehouse.rig import START, Rig, account, item
 
 YEAR = 365 * 24.0

@@ -5,7 +5,7 @@ import pytest
 
 from connectors.warehouse.maintenance.retention import delete_old_runs, delete_repeated_outcomes
 from connectors.warehouse.storage.connection import transaction
-from models.partition import CATALOGUE, Partition, media
+from models.feeds import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Row, at, state_schemas
 

@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 
 from connectors.warehouse.queries.reader import open_snapshot
-from models.partition import CATALOGUE, Partition
+from models.feeds import CATALOGUE, Partition
 from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, Days, Item, Row, account, at
 
 CHANGES = 'SELECT run_id, media_id, change, "columns" FROM changes ORDER BY run_seq, media_id, changed_at, change'

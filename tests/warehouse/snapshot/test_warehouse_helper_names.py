@@ -9,8 +9,8 @@ import pytest
 
 from connectors.warehouse.queries.export import export
 from flows.reporting.page.page import write_page
+from models.feeds import media
 from models.mapping import BUILT_IN, to_keys
-from models.partition import media
 from models.views import MEDIA, own_columns, views
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, account, ask, opened_days
 

@@ -9,8 +9,8 @@ from connectors.warehouse.publish.hidden_copy import hash_expression, hash_text
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page.page import write_page
+from models.feeds import media
 from models.mapping import BUILT_IN, ColumnMapping, Reading
-from models.partition import media
 from models.runs import Outcome, OutcomeKind, RunState
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, Row, account, ask, at, opened_days, refusal
 

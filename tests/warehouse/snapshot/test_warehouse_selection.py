@@ -8,7 +8,7 @@ import pytest
 
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
-from models.partition import CATALOGUE, media
+from models.feeds import CATALOGUE, media
 from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
 from tests.warehouse.days import ANNA, BEN, Days, account, at
