@@ -131,6 +131,6 @@ def main() -> None:
     begin_log(as_json=_JSON_LOG.search(typed) is not None)
     try:
         answer = _call(arguments)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told, and decides the exit code
+    except BaseException as error:  # noqa: BLE001 - each error is printed and has an exit code
         answer = _end(error)
     sys.exit((answer or Answer(None)).show(as_json=_JSON.search(typed) is not None))

@@ -15,7 +15,7 @@ from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.feeds import CATALOGUE, Partition
 from models.item import read_posts
 from models.landing import PageCommit, ReceivedPage
-from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome
+from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind
 from models.selection import ChosenAccount
 
 _log = logging.getLogger(__name__)
@@ -141,7 +141,8 @@ def _why_again(run: Run, scan: Scan, failure: Failure) -> str | None:
     if failure.disposition is Disposition.RESTART and gets_further:
         return "The cursor was refused"
     # An old scan would be repeated anyway, and its cursor may never work again.
-    if is_too_old(run, scan) and failure.disposition is not Disposition.STOP and failure.outcome != "denied":
+    is_final = failure.disposition is Disposition.STOP or failure.outcome is OutcomeKind.DENIED
+    if is_too_old(run, scan) and not is_final:
         return f"An old scan could not be continued ({failure})"
     return None
 

@@ -1,6 +1,6 @@
 """Lines on standard error: for a person, or with `--log-format json` one JSON object per line, with the same fields.
 
-All that is said during a command is a log record: of its `notices`, of our packages, or of a library.
+Every line is a log record: of the command's `notices`, of our packages, or of a library.
 """
 
 import json

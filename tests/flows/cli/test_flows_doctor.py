@@ -119,7 +119,7 @@ def test_no_request_is_sent_before_a_cooldown_ends_or_while_another_process_writ
         assert (found["API"][1].startswith("not checked: a sync"), found["warehouse"][0]) == (True, "note")
         _hold("account_catalog", later)
         assert "limited until" in doctor.find(0)["API"][1]
-        # Without the state, nobody knows.
+        # Without the state, the wait is unknown.
         state_path(Path("data/warehouse.duckdb")).unlink()
         assert doctor.find(1)["API"][0] == "note"
 
