@@ -22,8 +22,8 @@ from connectors.source.client import ApiClient
 from connectors.source.endpoints import ApiRequest
 from connectors.source.responses import Response
 from flows.clock import ContinuedClock, SystemClock, new_id
+from flows.config.environment import PREFIX
 from flows.config.errors import ClusterLost, SettingsError
-from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
 from flows.engine.resources import make_client, open_resources
 from flows.engine.run_request import RunRequest

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from flows.config.setting_sources import PREFIX
+from flows.config.environment import PREFIX
 from flows.config.settings import Settings
 
 _HEAD = "| setting | default | |\n|---|---|---|\n"

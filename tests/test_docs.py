@@ -120,7 +120,7 @@ def test_only_the_settings_read_the_environment() -> None:
         if reading.search(path.read_text(encoding="utf-8"))
     ]
     # A process chooses its allocators, which is not possible elsewhere.
-    config = [f"flows/config/{name}.py" for name in ("prefect_environment", "setting_sources", "settings")]
+    config = [f"flows/config/{name}.py" for name in ("environment", "settings")]
     assert found == [*config, "flows/process.py"]
 
 

@@ -9,7 +9,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from connectors.warehouse.queries.reader import mentions_raw_media
-from flows.reporting.exit_code import ExitCode
+from flows.config.errors import ExitCode
 from models import release
 
 # The most bytes of an answer.

@@ -18,8 +18,7 @@ from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.output.log import begin_log
 from flows.cli.output.terminal import Answer, failure
 from flows.cli.signals import Stopped
-from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
-from flows.reporting.exit_code import ExitCode
+from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.progress import notices
 from models.selection import SelectionError
 

@@ -11,9 +11,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from connectors.warehouse.storage.paths import local
-from flows.config.errors import SettingsError
+from flows.config.errors import SettingsError, refuse
 from flows.config.options import ADVANCED, ExpertOptions, Surface, describe_setting, to_time
-from flows.config.setting_sources import refuse
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

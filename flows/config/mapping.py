@@ -5,7 +5,7 @@ from collections.abc import Mapping as Map
 from dataclasses import replace
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from models.api import DEFAULT_PATHS, EmptyCursor, MissingCursor, PagePaths
 from models.fields import KEYWORDS
@@ -14,8 +14,6 @@ from models.views import own_columns
 
 
 def _path(text: str) -> str:
-    if "\0" in text:
-        raise ValueError(f"{text!r} is not a path: it contains a NUL")
     return to_pointer(to_keys(text))
 
 
@@ -29,35 +27,27 @@ def _column_name(name: str) -> str:
 
 
 def _any_path(text: str) -> str:
-    path = (text if text.startswith(("/", "$.")) else f"$.{text}").replace("*", _ANY_KEY)
-    return _path(path).replace(_ANY_KEY, "*")
+    path = text if text.startswith(("/", "$.")) else f"$.{text}"
+    # A noncharacter stands for an asterisk, which is not part of a path, while it is parsed.
+    return _path(path.replace("*", "\uffff")).replace("\uffff", "*")
 
-
-# Stands for an asterisk, which is not part of a path, while it is parsed.
-_ANY_KEY = "\uffff"
 
 Path = Annotated[str, AfterValidator(_path)]
 ColumnName = Annotated[str, AfterValidator(_column_name)]
 AnyPath = Annotated[str, AfterValidator(_any_path)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]
 
-_CLOSED = ConfigDict(extra="forbid", frozen=True)
 
-
-class ColumnSetting(BaseModel):
+class ColumnSetting(BaseModel, extra="forbid", frozen=True):
     """A canonical column: its paths precede the built-in ones, or replace them with `only`."""
-
-    model_config = _CLOSED
 
     paths: Annotated[list[Path], Field(min_length=1)]
     type: Reading | None = None
     only: bool = False
 
 
-class MappingSettings(BaseModel):
-    """The settings of how media items are read. Raises ValidationError."""
-
-    model_config = _CLOSED
+class MappingSettings(BaseModel, extra="forbid", frozen=True):
+    """How media items are read."""
 
     media_id: list[Path] = []
     children: list[Path] = []
@@ -73,19 +63,17 @@ class MappingSettings(BaseModel):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if not (self.columns or self.child_columns):
-            return self
         for table, columns, built_in in (
             ("media", self.columns, BUILT_IN.columns),
             ("media_children", self.child_columns, BUILT_IN.child_columns),
         ):
             readings = {column.column: column.reading for column in built_in}
-            taken = own_columns(table)
             for name, setting in columns.items():
-                if name in readings and setting.type not in (None, readings[name]):
-                    raise ValueError(f"{name} is read as {readings[name].value}, which cannot be changed")
-                if name not in readings and name in taken:
+                reading = readings.get(name)
+                if reading is None and name in own_columns(table):
                     raise ValueError(f"{name} is a column that gramhouse fills itself; choose another name")
+                if reading and setting.type not in (None, reading):
+                    raise ValueError(f"{name} is read as {reading.value}, which cannot be changed")
         return self
 
     def page_paths(self) -> PagePaths:

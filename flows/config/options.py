@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from flows.config.setting_sources import PREFIX, refuse
+from flows.config.environment import PREFIX
+from flows.config.errors import refuse
 from flows.config.settings import Settings, limits
 from models.checkpoint import RunKind, SyncMode
 from models.feeds import SURFACES
@@ -19,8 +20,6 @@ else:
 
 # The list of options in a command's help that override settings.
 ADVANCED = Group("Advanced", sort_key=9)
-
-_Surface = Parameter("--surface", metavar="SURFACE")
 
 
 def describe_setting(name: str) -> str:
@@ -80,8 +79,12 @@ class ExpertOptions(_Options):
     workers: int | None = setting("workers")
 
 
-_EXPERT: Any = Field(ExpertOptions(), title="Expert options")
-_SURFACES: Any = Field([], description="Surfaces to scan; may be repeated. Default: all.")
+Surfaces = Annotated[
+    list[Surface],
+    Parameter("--surface", metavar="SURFACE"),
+    Field(description="Surfaces to scan; may be repeated. Default: all."),
+]
+Expert = Annotated[ExpertOptions, Field(title="Expert options")]
 
 
 @Parameter(name="*")
@@ -92,7 +95,7 @@ class SyncOptions(_Options):
     kind: ClassVar[RunKind] = "sync"
     reason: ClassVar[str | None] = None
 
-    surfaces: Annotated[list[Surface], _Surface] = _SURFACES
+    surfaces: Surfaces = []
     mode: Annotated[SyncMode | None, Parameter(parse=False)] = setting("sync_mode")
     due: bool = False
     """Scan only what is due, by GRAMHOUSE_FRESH_WITHIN and how often each account has something new."""
@@ -102,7 +105,7 @@ class SyncOptions(_Options):
     """Mark as removed accounts that the catalogue no longer lists, and media that two scans missed, however many."""
     rebind: bool = False
     """Accept a service address other than the one the warehouse was filled from."""
-    expert: ExpertOptions = _EXPERT
+    expert: Expert = ExpertOptions()
 
     def selection(self) -> Selection | None:
         """Return None: a sync scans all accounts."""
@@ -123,7 +126,7 @@ class BackfillOptions(_Options):
 
     accounts: Annotated[list[str], Parameter("--account", metavar="ACCOUNT")] = []
     """Account ids or names, as listed by `gramhouse accounts`, or public ids; may be repeated."""
-    surfaces: Annotated[list[Surface], _Surface] = _SURFACES
+    surfaces: Surfaces = []
     expired_since: Annotated[Annotated[datetime, BeforeValidator(to_time)] | None, Parameter(parse=False)] = None
     """Accounts whose token was expired at any time since this date (UTC)."""
     reason: str | None = Field(None, max_length=500)
@@ -134,7 +137,7 @@ class BackfillOptions(_Options):
     """Unfinished scans: those that failed, were denied or were deferred."""
     dry_run: bool = False
     """Show what would be scanned and the estimated number of requests, without scanning."""
-    expert: ExpertOptions = _EXPERT
+    expert: Expert = ExpertOptions()
 
     def selection(self) -> Selection:
         """Return the selection to scan; raises SelectionError if nothing is selected."""

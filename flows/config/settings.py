@@ -2,39 +2,21 @@
 
 import os
 from collections.abc import Mapping as Map
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from connectors.buckets import is_cloud
 from connectors.source.base_url import check_api_key
 from connectors.warehouse.storage.paths import real
-from flows.config.errors import SettingsError
+from flows.config import setting_types as types
+from flows.config.environment import AROUND, origin, read_given
+from flows.config.errors import SettingsError, refuse
 from flows.config.mapping import ColumnSetting, MappingSettings
-from flows.config.setting_sources import AROUND, PREFIX, origin, read_file, read_given, refuse
-from flows.config.setting_types import (
-    LONGEST_WAIT,
-    MOST_DAYS,
-    OFF,
-    Cron,
-    DatabaseFile,
-    Days,
-    File,
-    FreshnessGoals,
-    HiddenColumns,
-    SchedulerAddress,
-    ServiceAddress,
-    SnapshotPlace,
-    TimeZone,
-    Wait,
-    WebAddress,
-    Words,
-    fires,
-    read_json,
-)
 from models.api import PagePaths
 from models.cadence import DAY, FRESH_WITHIN, Goals, read_goals
 from models.checkpoint import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
@@ -53,25 +35,25 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
 
-    base_url: ServiceAddress | None = None
+    base_url: types.ServiceAddress | None = None
     """Address of the service, such as https://api.example.com; https, except on this machine."""
     api_key: SecretStr | None = None
     """The API key. It is never written to a file, a log or a database."""
-    api_key_file: File | None = None
+    api_key_file: types.File | None = None
     """A file that contains only the API key."""
-    warehouse: DatabaseFile = Path("data/warehouse.duckdb")
+    warehouse: types.DatabaseFile = Path("data/warehouse.duckdb")
     """The writer's DuckDB file."""
-    snapshot: SnapshotPlace = "data/analytics.duckdb"
+    snapshot: types.SnapshotPlace = "data/analytics.duckdb"
     """The analysts' DuckDB file: a path, or its address in a bucket (s3://, gs://, az://)."""
-    report: File | None = None
+    report: types.File | None = None
     """The HTML report that each publish renews. By default only runs of `up` renew one: report.html beside the
     snapshot."""
-    report_url: WebAddress | None = None
+    report_url: types.WebAddress | None = None
     """Address at which people open the report, such as https://reports.example.com/gramhouse.html; a run's page in
     Prefect links to it."""
-    raw: File | None = None
+    raw: types.File | None = None
     """Folder of the raw store, with every version of every media item; by default raw in the warehouse's folder."""
-    hide: HiddenColumns = ()
+    hide: types.HiddenColumns = ()
     """Columns that the snapshot, the report and exports do not show, separated by commas, such as
     caption,ig_username:hash; with :hash, salted hashes replace the values."""
     concurrency: int = Field(16, ge=1, le=256)
@@ -80,21 +62,21 @@ class Settings(BaseModel):
     """Requests per second that a run sends at most; by default it measures what the service allows."""
     page_size: int = Field(50, ge=1, le=50)
     """Records per page."""
-    max_wait: Wait = 3600
+    max_wait: types.Wait = 3600
     """Longest wait in seconds of a run for one rate-limited account, or for the account list."""
-    resume_within: Wait = 12 * 3600
+    resume_within: types.Wait = 12 * 3600
     """Seconds within which an interrupted run is resumed instead of restarted."""
     scan_expired: bool = False
     """Also scan the media of accounts whose token is expired. What such a scan misses is not marked as removed."""
-    busy_wait: Wait = 0
+    busy_wait: types.Wait = 0
     """Seconds that a run waits for the lock while another process holds the warehouse; 0: exit with code 4. Runs of
     `up` wait six hours by default."""
-    fresh_within: FreshnessGoals = FRESH_WITHIN
+    fresh_within: types.FreshnessGoals = FRESH_WITHIN
     """Age that the last scan of a feed may reach, such as 1d, or posts=7d,stories=6h. `sync --due` scans a feed as
     often as it has something new, and within this age."""
     requests_per_day: int | None = Field(None, ge=1, le=10**9)
     """Maximum number of requests of syncs in 24 hours; the most overdue scans come first. By default no limit."""
-    stale_after: float | None = Field(None, gt=0, le=LONGEST_WAIT)
+    stale_after: float | None = Field(None, gt=0, le=types.LONGEST_WAIT)
     """Seconds after which an account's posts or stories are stale; by default one and a half times the longest goal of
     GRAMHOUSE_FRESH_WITHIN, at least 36 hours."""
     sync_mode: SyncMode = "full_refresh"
@@ -104,31 +86,31 @@ class Settings(BaseModel):
     """Days for which an incremental sync fetches posts again, to update counts, edits and deletions."""
     full_refresh_every: int = Field(FULL_REFRESH_EVERY.days, ge=1, le=366)
     """Days after which an incremental sync fetches all posts of an account again."""
-    scheduler: SchedulerAddress | None = None
+    scheduler: types.SchedulerAddress | None = None
     """Address of a Dask scheduler, such as tls://host:8786, whose workers make the requests."""
     workers: int = Field(0, ge=0, le=256)
     """Worker processes that make the requests, which a run starts on this machine; 0: none."""
-    keep_runs: Days = 400
+    keep_runs: types.Days = 400
     """Days for which runs, their outcomes and quarantined records are kept; repeated outcomes are deleted earlier."""
-    keep_raw: int | None = Field(None, ge=1, le=MOST_DAYS)
+    keep_raw: int | None = Field(None, ge=1, le=types.MOST_DAYS)
     """Days for which the raw store keeps rows that a newer row of the same version replaced, such as rows with older
     counts. `gramhouse compact` deletes such rows when they are older. By default all are kept."""
-    nightly: Cron = "15 2 * * *"
+    nightly: types.Cron = "15 2 * * *"
     """When `up` syncs everything, a cron expression; off: never."""
-    due: Cron = "15 0-1,3-23 * * *"
+    due: types.Cron = "15 0-1,3-23 * * *"
     """When `up` syncs what is due, a cron expression; off: never. By default every hour but that of the nightly
     sync."""
-    time_zone: TimeZone = "UTC"
+    time_zone: types.TimeZone = "UTC"
     """Time zone of the schedules."""
-    prefect_home: File = Path("data/prefect")
+    prefect_home: types.File = Path("data/prefect")
     """Folder for the data of the Prefect server of `up`."""
     prefect_port: int = Field(4200, ge=1, le=65535)
     """Port of the Prefect UI on 127.0.0.1."""
-    notify: Words = ()
+    notify: types.Words = ()
     """Prefect blocks to notify, such as slack-webhook/on-call, separated by commas."""
     credentials: str | None = None
     """Prefect block with the service's address and API key; only runs tracked by Prefect use it."""
-    mapping: Annotated[MappingSettings | None, BeforeValidator(read_json)] = None
+    mapping: Annotated[MappingSettings | None, types.FromJson] = None
     """How media items are read; best written as [mapping] in gramhouse.toml."""
 
     def snapshot_url(self) -> str | None:
@@ -169,11 +151,11 @@ class Settings(BaseModel):
 
     def schedules(self) -> Map[str, str]:
         """Return the cron expression of each deployment of `up` that has a schedule."""
-        return {name: cron for name in ("nightly", "due") if (cron := getattr(self, name)) != OFF}
+        return {name: cron for name in ("nightly", "due") if (cron := getattr(self, name)) != types.OFF}
 
     def next_runs(self, now: datetime) -> Map[str, datetime]:
         """Return when each of these deployments runs next, in the time zone of the schedules."""
-        return {name: next(fires(cron, self.time_zone, now)) for name, cron in self.schedules().items()}
+        return {name: next(types.fires(cron, self.time_zone, now)) for name, cron in self.schedules().items()}
 
     def key(self) -> SecretStr:
         """Return the API key. Raises SettingsError if there is none, or it cannot be read or sent."""
@@ -191,10 +173,9 @@ class Settings(BaseModel):
                 )
             key = SecretStr(text.strip(AROUND))
             check_api_key(key)
-        except OSError as error:
-            raise SettingsError(f"{origin(name)}: {error.strerror}. Fix: set it to a text file with the key.") from None
-        except ValueError as error:
-            raise SettingsError(f"{origin(name)}: {error}. Fix: give the key alone, as it was shown.") from None
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise SettingsError(f"{origin(name)}: {why}. Fix: give the key alone, as it was shown.") from None
         return key
 
     def network(self) -> "Network":
@@ -272,8 +253,7 @@ def load(**chosen: object) -> Settings:
 
 def find_warehouse(chosen: object) -> Path:
     """Return the warehouse's path, `chosen` or configured, although other settings are wrong; or else the default."""
-    try:
-        found = chosen or os.environ.get(f"{PREFIX}WAREHOUSE") or read_file().get("warehouse")
-        return Settings.model_validate({"warehouse": found} if found else {}).warehouse
-    except (SettingsError, ValidationError):
-        return Settings().warehouse
+    with suppress(SettingsError, ValidationError):
+        _, found = read_given().get("warehouse", ("", None))
+        return Settings.model_validate({"warehouse": chosen or found} if chosen or found else {}).warehouse
+    return Settings().warehouse

@@ -16,8 +16,8 @@ from connectors.state.identity import newest_time
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.paths import real
 from flows.clock import SteadyClock, SystemClock, new_id
+from flows.config.environment import PREFIX
 from flows.config.errors import SettingsError
-from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.progress import Progress

@@ -19,9 +19,9 @@ from prefect.states import Cancelled, Completed, Failed
 from connectors.buckets import BucketError
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, first_line
 from flows.clock import SystemClock
+from flows.config.environment import prefect_api_url
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.options import BackfillOptions, SyncOptions
-from flows.config.prefect_environment import prefect_api_url
 from flows.config.settings import load
 from flows.engine.retrying import DELAYS, Retry, repeat
 from flows.engine.run_request import RunRequest

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from flows.config.environment import set_environment
 from flows.config.errors import SettingsError
-from flows.config.prefect_environment import set_environment
 from flows.reporting.progress import notices
 from models.text import one_line
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from connectors.warehouse.queries.reader import Record
-from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.findings import hint, list_findings
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, join, moment, plain, run_title, span
@@ -81,7 +80,7 @@ def to_message(report: RunReport) -> str:
 def to_document(report: RunReport) -> Record:
     """Return a run's report for programs, as what `json_value` makes JSON of."""
     return {name: getattr(report, name) for name in _RUN.split()} | {
-        "exit_code": EXIT_OF[report.state],
+        "exit_code": report.exit_code,
         "findings": [asdict(finding) for finding in list_findings(report)],
         "expired_accounts": len(report.data["expired"]),
         "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},

@@ -9,6 +9,7 @@ from connectors.source.errors import Failure
 from connectors.warehouse.queries.outcomes import FailureGroup, read_failures, read_report, read_warnings
 from connectors.warehouse.queries.reader import Record, open_snapshot
 from connectors.warehouse.storage.statements import statements
+from flows.config.errors import ExitCode
 from flows.reporting.reader import Reader
 from models.checkpoint import RunKind
 from models.findings import Finding
@@ -63,6 +64,11 @@ class RunReport:
     snapshot_url: str | None = None
     snapshot_bytes: int = 0
     report: Path | None = None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Return the exit code of the run's command."""
+        return ExitCode[self.state.name]
 
     @property
     def scope(self) -> str:

@@ -16,8 +16,7 @@ from prefect.flows import Flow, load_flow_from_entrypoint
 from prefect.utilities.templating import apply_values
 
 from flows.cli.command_table import COMMANDS
-from flows.config.prefect_environment import HISTORY
-from flows.config.setting_sources import PREFIX
+from flows.config.environment import HISTORY, PREFIX
 from flows.config.settings import Settings
 from flows.engine.retrying import DELAYS
 from flows.orchestration.serving import deployments

@@ -9,8 +9,8 @@ from rich.console import RenderableType
 
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import DONE, Answer, clean, row
+from flows.config.environment import CONFIG, origin
 from flows.config.errors import SettingsError
-from flows.config.setting_sources import CONFIG, origin
 from flows.config.settings import Settings, load
 
 _WIDTH, _NAME = 100, max(map(len, Settings.model_fields))

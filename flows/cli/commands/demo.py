@@ -23,7 +23,6 @@ from flows.cli.signals import run_until_signalled
 from flows.clock import ContinuedClock, SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
 from models.runs import RunState
@@ -161,7 +160,7 @@ def demo(
     for line in describe_report(report):
         out.print(line)
     if report.state is RunState.FAILED:
-        raise SystemExit(EXIT_OF[report.state])
+        raise SystemExit(report.exit_code)
     _show(snapshot)
     if keep:
         _serve(sandbox)

@@ -24,14 +24,12 @@ from flows.cli.current import Record, current, current_snapshot
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import DONE, FAIL, WARN, Answer, clean, err, row
 from flows.clock import SystemClock
-from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
-from flows.config.prefect_environment import prefect_api_url
-from flows.config.setting_sources import find_exposed_key, origin
+from flows.config.environment import find_exposed_key, origin, prefect_api_url
+from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line
 from flows.config.settings import Settings, load
 from flows.engine.files import open_existing_state, open_files
 from flows.engine.publishing import publication
 from flows.engine.resources import check_clock, check_writable, make_client
-from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.words import count, moment, span
 from models.erasure import OPERATION, UNFINISHED

@@ -11,9 +11,8 @@ from rich.console import RenderableType
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, Answer, clean, row
-from flows.config.errors import SettingsError
+from flows.config.errors import ExitCode, SettingsError
 from flows.config.settings import Settings, load
-from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
 from flows.cli.output.terminal import DONE, WARN, clean, err, out
 from flows.cli.signals import Stopped, run_until_signalled
-from flows.config.errors import SettingsError
-from flows.config.prefect_environment import prefect_api_url
+from flows.config.environment import prefect_api_url
+from flows.config.errors import ExitCode, SettingsError
 from flows.config.settings import Settings, load
 from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_prefect, local_prefect
-from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
 
 # Seconds that runs wait while another one has the warehouse, unless the setting is set.

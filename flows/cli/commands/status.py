@@ -25,9 +25,8 @@ from flows.cli.current import LEAST, Current, Record, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, Answer, finding_line, out, without_control_characters
 from flows.clock import SystemClock
-from flows.config.errors import SettingsError
+from flows.config.errors import ExitCode, SettingsError
 from flows.config.settings import Settings, load
-from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LOST, list_findings
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import NO_DATA, Data, RunReport, last_report

@@ -16,13 +16,11 @@ from flows.cli.output.table import listing
 from flows.cli.output.terminal import Answer, clean, err
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
-from flows.config.errors import SettingsError
+from flows.config.environment import find_exposed_key, prefect_api_url
+from flows.config.errors import ExitCode, SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
-from flows.config.prefect_environment import prefect_api_url
-from flows.config.setting_sources import find_exposed_key
 from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
-from flows.reporting.exit_code import EXIT_OF, ExitCode
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.words import count
@@ -196,4 +194,4 @@ def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
             return Answer(document, [clean(nothing)])
     if not is_text:
         _log_end(report)
-    return Answer(to_document(report), describe_report(report), EXIT_OF[report.state])
+    return Answer(to_document(report), describe_report(report), report.exit_code)

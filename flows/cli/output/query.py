@@ -29,7 +29,7 @@ from flows.cli.output.terminal import (
     row,
     without_control_characters,
 )
-from flows.reporting.exit_code import ExitCode
+from flows.config.errors import ExitCode
 from flows.reporting.progress import notices
 
 Row = tuple[Any, ...]

@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from flows.reporting.exit_code import ExitCode
+from flows.config.errors import ExitCode
 from flows.reporting.progress import notices
 from flows.reporting.words import json_value
 from models.findings import Finding, Severity

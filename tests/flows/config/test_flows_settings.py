@@ -9,8 +9,8 @@ from urllib.request import proxy_bypass
 import httpx
 import pytest
 
+from flows.config.environment import prefect_api_url, set_environment
 from flows.config.errors import SettingsError
-from flows.config.prefect_environment import prefect_api_url, set_environment
 from flows.config.settings import Settings, load
 
 SECRET = "canary-51e2"
@@ -28,6 +28,7 @@ RIGHT = [
     ("fresh_within", "posts=2d", "posts=2d"),
     ("scheduler", "tls://scheduler:8786", "tls://scheduler:8786"),
     ("due", "off", "off"),
+    *(("nightly", cron, cron) for cron in ("0 3 * * mon-FRI", "0 0 29 2 *", "1-11,11 */3 */2 JUL 1-5/2")),
     ("time_zone", "Europe/Berlin", "Europe/Berlin"),
     ("notify", "slack-webhook/on-call, custom-webhook/ops", ("slack-webhook/on-call", "custom-webhook/ops")),
 ]
@@ -49,9 +50,13 @@ WRONG = [
     ("base_url", "https://a.example/api/v1/x", "continues after /api/v1. Fix: remove /x."),
     ("snapshot", "s3://bucket", ""),
     ("report_url", "https://x.example/) [y](z", "it is not a web address"),
-    ("nightly", "at two", ""),
+    *(
+        ("nightly", cron, "it is not a valid cron expression (got ")
+        for cron in ("at two", "* * * * * *", "60 * * * *", "0 0 30 2 *", "@daily")
+    ),
     ("fresh_within", "reels=1d", "'reels=1d' is no goal"),
     ("mapping", '{"ignore": ["$."]}', ""),
+    ("mapping", "{", ""),
     ("hide", "caption:hsh", ""),
     ("concurrency", "0", "it must be greater than or equal to 1 (got '0'). Fix: change it, or remove it."),
     ("max_wait", "inf", "it must be less than or equal to 31622400 (got 'inf'). Fix: change it, or remove it."),

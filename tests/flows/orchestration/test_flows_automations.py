@@ -23,8 +23,8 @@ from flows.orchestration.flow_run import check_tracker
 from flows.orchestration.processes import local_prefect
 from flows.orchestration.serving import WATCH_BEGAN, create_alerts, deployments, read_described
 from flows.publish import publish
-from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.for_prefect import failure_event, list_events
+from models.runs import RunState
 from tests.flows.reports import fields, report, stale, tokens
 from tests.http_server import http_server, send
 
@@ -40,7 +40,7 @@ ON_CALL = "slack-webhook/on-call"
 DESCRIBED = read_described("automations.yaml")
 TOLD = {
     event["event"]: event
-    for state in EXIT_OF
+    for state in (RunState.COMPLETE, RunState.PARTIAL, RunState.FAILED)
     for event in list_events(
         report({"expired": tokens("anna"), "new_fields": fields("/mood"), **stale("ben")}, state=state)
     )

@@ -3,15 +3,18 @@
 import os
 import signal
 import socket
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 import pytest
+from prefect.server.schemas.schedules import CronSchedule
 from prefect.settings import Settings
 
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.serving import describe_environment
-from flows.config.prefect_environment import HISTORY
+from flows.config.environment import HISTORY
+from flows.config.setting_types import fires
 from flows.config.settings import load
 from flows.orchestration.processes import local_prefect
 from tests.operator import Cli
@@ -69,6 +72,17 @@ def test_runs_of_up_wait_six_hours_for_the_lock_unless_set_otherwise(monkeypatch
     assert describe_environment(load(), None)["GRAMHOUSE_BUSY_WAIT"] == str(6 * 3600)
     monkeypatch.setenv("GRAMHOUSE_BUSY_WAIT", "0")
     assert "GRAMHOUSE_BUSY_WAIT" not in describe_environment(load(), None)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("expression", ["15 2 * * *", "0 3 * * MON-FRI"])
+@pytest.mark.parametrize("begin", [datetime(2026, 3, 28, 1, tzinfo=UTC), datetime(2026, 10, 24, 1, tzinfo=UTC)])
+async def test_our_times_equal_those_of_prefect_except_in_a_skipped_hour(expression: str, begin: datetime) -> None:
+    theirs = await CronSchedule(cron=expression, timezone="Europe/Berlin").get_dates(8, begin)
+    ours = islice(fires(expression, "Europe/Berlin", begin), 8)
+    apart = [abs(at.timestamp() - other.timestamp()) for at, other in zip(ours, theirs, strict=True)]
+    assert max(apart) <= 3600
+    assert sum(map(bool, apart)) <= 1
 
 
 def test_prefect_accepts_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
