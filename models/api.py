@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import from_json, to_json
 
 from models.mapping import to_keys
-from models.text import one_line
+from models.runs import one_line
 from models.values import LOST, UNREADABLE
 
 MAX_ACCOUNTS = 50

@@ -1,16 +1,16 @@
-"""A scan's durable progress: where the next run continues it, how deep it reads, and when a full one is due.
+"""What lands: pages, and a scan's progress: where the next run continues it, how deep it reads, when a full one is due.
 
 API v1 does not specify the order of posts, so nothing here relies on an order that was not observed.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from models.feeds import Partition
-from models.runs import began_within
+from models.runs import Outcome, began_within
 
 # Each kind of run has its own checkpoints, so a backfill's scan of a partition never disturbs the sync's.
 RunKind = Literal["sync", "backfill"]
@@ -225,3 +225,104 @@ def why_full(closed: ClosedScan | None, every: timedelta | None, *, at: datetime
     if closed.pages < LEAST_PAGES:
         return FullReason.FEW_PAGES
     return FullReason.DUE if (at - closed.complete_at) / every >= closed.full_share else None
+
+
+# A batch has about this many bytes: large enough that statements cost little, small enough that two fit into memory. An
+# outcome counts like this many, because accounts that are skipped land tens of thousands of them without a page.
+BATCH_BYTES = 16 * 1024 * 1024
+OUTCOME_BYTES = 4096
+
+_WITHOUT_PAGE = 0, datetime.min.replace(tzinfo=UTC), None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedPage:
+    """A page as the API sent it, with the data that identifies its request.
+
+    `page` is its number in the scan, from 1. A page that cannot be parsed has an empty `scan_id`.
+    """
+
+    partition: Partition
+    run_id: str
+    scan_id: str
+    page: int
+    received_at: datetime
+    correlation_id: str | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCooldown:
+    """A rate-limit scope's cooldown: no request before `resume_after` (API 4, 8), even after a restart.
+
+    `asked_at` is when the API requested it, by the same clock: if that clock turns out to have been ahead, the length
+    of the wait is still known.
+    """
+
+    scope: str
+    resume_after: datetime
+    asked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageCommit:
+    """Values that land together, in one transaction, or not at all."""
+
+    page: ReceivedPage | None = None
+    checkpoint: Checkpoint | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    cooldown: ScopeCooldown | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """A page of a scan as it was received, the checkpoint if it closed its scan, and outcomes.
+
+    `seq` is its number in the order of landing, from 1, and `began_seq` that of the scan's first page. `page` is the
+    number of the page, from 1; without a page it is 0, `body` is empty, and `received_at`, in UTC, means nothing.
+    """
+
+    seq: int
+    run_seq: int
+    run_id: str
+    partition: Partition
+    scan_id: str
+    began_seq: int
+    page: int
+    received_at: datetime
+    correlation_id: str | None
+    body: bytes
+    end: Checkpoint | None = None
+    outcomes: tuple[Outcome, ...] = ()
+
+
+def to_landing(seq: int, commit: PageCommit, body: bytes, run_seqs: Mapping[str, int]) -> Landing:
+    """Return a page commit as it landed; `run_seqs` are the numbers of runs by their ids."""
+    page, checkpoint = commit.page, commit.checkpoint
+    about = page or checkpoint or commit.outcomes[0]
+    return Landing(
+        seq, run_seqs[about.run_id], about.run_id, about.partition, page.scan_id if page else "",
+        checkpoint.began_seq or seq if checkpoint else seq,
+        *((page.page, page.received_at, page.correlation_id) if page else _WITHOUT_PAGE),
+        body, checkpoint if page and checkpoint and checkpoint.is_closed else None, commit.outcomes,
+    )  # fmt: skip
+
+
+def cut_batch(inbox: Iterable[Landing], most_bytes: int = BATCH_BYTES) -> Sequence[Landing]:
+    """Return the beginning of the inbox that is merged together; empty if the inbox is.
+
+    It ends before the first page of a partition that an earlier page of the batch closed: within a batch, everything
+    that was listed counts before any scan is closed.
+    """
+    batch: list[Landing] = []
+    closed: set[Partition] = set()
+    size = 0
+    for landing in inbox:
+        adds = len(landing.body) + OUTCOME_BYTES * len(landing.outcomes)
+        if batch and (size + adds > most_bytes or (landing.body and landing.partition in closed)):
+            break
+        batch.append(landing)
+        size += adds
+        if landing.end is not None:
+            closed.add(landing.partition)
+    return batch

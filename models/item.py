@@ -33,8 +33,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from models.checkpoint import Post
-from models.fields import FieldType
-from models.mapping import ADDRESSES, ColumnMapping, Mapping, Reading, to_keys, to_pointer
+from models.mapping import ColumnMapping, FieldType, Mapping, Reading, to_keys, to_pointer
 from models.values import (
     BIGINT,
     LOST,
@@ -62,6 +61,9 @@ _EXACT = 2**53
 _MOST_MEMBERS = 1000
 
 _ADDRESS = ("http://", "https://")
+
+# A mapped column of any other name is content, whatever its text begins with.
+_ADDRESS_COLUMN = "media_url"
 
 # Looking up a member of an enumeration takes as long as adding a value to an item.
 _BOOLEAN, _INTEGER, _LONG, _NUMBER, _TIME, _TEXT, _LIST = FieldType
@@ -219,7 +221,7 @@ class _Rules:
                 self._places(one.paths),
                 READ[one.reading],
                 is_count=one.reading is Reading.COUNT,
-                is_address=one.column in ADDRESSES,
+                is_address=one.column == _ADDRESS_COLUMN,
             )
             for one in mapping.columns
         ]

@@ -1,14 +1,23 @@
-"""The mapping from a media item's JSON to the canonical columns, as data.
+"""How a media item's JSON becomes columns: the mapping of the canonical ones, and the registry of all other fields.
 
-The schema of media items is not published (API 2), so every column has candidate paths (JSON Pointers), tried in order.
+The schema of media items is not published (API 2), so every canonical column has candidate paths (JSON Pointers), tried
+in order. Every other value is a field, whose column has a name that is valid without quotes, and unique whatever its
+case.
 """
 
 import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
 from collections.abc import Mapping as Map
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 
 import msgspec
+
+from models.views import CHILDREN, MEDIA, own_columns
 
 Keys = tuple[str, ...]
 
@@ -44,9 +53,6 @@ class Reading(StrEnum):
     FLAG = "flag"
     TIMESTAMP = "timestamp"
 
-
-# The mapped columns that hold addresses. A mapped column of any other name is content, whatever its text begins with.
-ADDRESSES = frozenset({"media_url"})
 
 READING_TYPES: Map[Reading, str] = {
     Reading.TEXT: "VARCHAR",
@@ -98,21 +104,17 @@ class Mapping:
     @property
     def count_key_pattern(self) -> str:
         """Return the pattern of a key that names a count, in snake_case or camelCase, without groups."""
-        words = set(self.count_words)
-        for column in self.columns:
-            if column.reading is Reading.COUNT:
-                words.update(to_keys(path)[-1] for path in column.paths)
-        every = sorted(words | {_camel(word) for word in words})
-        return r"(?:[A-Za-z0-9_]*(?:_c|C)ounts?|" + "|".join(re.escape(word) for word in every) + ")"
+        counts = (column.paths for column in self.columns if column.reading is Reading.COUNT)
+        words = {*self.count_words, *(to_keys(path)[-1] for paths in counts for path in paths)}
+        words |= {re.sub("_([^_]*)", lambda part: part[1].capitalize(), word) for word in words}
+        return r"(?:[A-Za-z0-9_]*(?:_c|C)ounts?|" + "|".join(map(re.escape, sorted(words))) + ")"
+
+    def child_table(self, path: str) -> str:
+        """Return the name of the view of the elements of an item's list."""
+        return CHILDREN if path in self.children else table_name(MEDIA, to_keys(path))
 
 
-def _camel(word: str) -> str:
-    first, *rest = word.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
-def to_words(text: str) -> tuple[str, ...]:
-    """Return the words of a text."""
+def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
@@ -122,47 +124,194 @@ def _column(text: str) -> ColumnMapping:
     return ColumnMapping(name, Reading(reading), tuple(paths))
 
 
-_MEDIA_ID = to_words("/id /media_id /mediaId /pk /ig_id /igId")
-
-_COLUMNS = (
-    _column("media_type text /media_type /mediaType /type /media/type /kind"),
-    _column("caption text /caption/text /caption /captionText /caption_text /text"),
-    _column("permalink text /permalink /permalinkUrl /permalink_url /link"),
-    _column("media_url text /media_url /mediaUrl /media/url /url /image_url /imageUrl /video_url /videoUrl"),
-    _column(
-        "published_at timestamp /timestamp /published_at /publishedAt /taken_at /takenAt /created_time /createdTime"
-        " /created_at /createdAt"
-    ),
-    _column(
-        "like_count count /like_count /likeCount /likes_count /likesCount /metrics/likes /stats/likes"
-        " /statistics/likes /counts/likes /likes/count /likes"
-    ),
-    _column(
-        "comments_count count /comments_count /commentsCount /comment_count /commentCount /metrics/comments"
-        " /stats/comments /statistics/comments /counts/comments /comments/count /comments"
-    ),
+_MEDIA_ID = _words("/id /media_id /mediaId /pk /ig_id /igId")
+_MEDIA_TYPE = _column("media_type text /media_type /mediaType /type /media/type /kind")
+_MEDIA_URL = _column(
+    "media_url text /media_url /mediaUrl /media/url /url /image_url /imageUrl /video_url /videoUrl",
 )
-
-_CHILDREN = to_words(
-    """
-    /children/data /children/items /children /carousel_media /carouselMedia /carousel/items /carousel/children
-    /carousel /child_media /childMedia
-    """
-)
-
-_MEDIA_TYPE, _MEDIA_URL = (
-    next(column for column in _COLUMNS if column.column == name) for name in ("media_type", "media_url")
-)
-
-_CHILD_COLUMNS = (ColumnMapping("child_id", Reading.TEXT, _MEDIA_ID), _MEDIA_TYPE, _MEDIA_URL)
 
 # Keys that end in _count or Count are counts without being listed here.
-_COUNT_WORDS = to_words(
-    """
-    count likes comments shares saves saved bookmarks views plays reach impressions reposts replies reactions
-    interactions total_interactions engagement exits taps_forward taps_back swipes_forward follows profile_visits
-    profile_activity clicks
-    """
+_COUNT_WORDS = """
+count likes comments shares saves saved bookmarks views plays reach impressions reposts replies reactions interactions
+total_interactions engagement exits taps_forward taps_back swipes_forward follows profile_visits profile_activity clicks
+"""
+
+BUILT_IN = Mapping(
+    _MEDIA_ID,
+    (
+        _MEDIA_TYPE,
+        _column("caption text /caption/text /caption /captionText /caption_text /text"),
+        _column("permalink text /permalink /permalinkUrl /permalink_url /link"),
+        _MEDIA_URL,
+        _column(
+            "published_at timestamp /timestamp /published_at /publishedAt /taken_at /takenAt /created_time /createdTime"
+            " /created_at /createdAt"
+        ),
+        _column(
+            "like_count count /like_count /likeCount /likes_count /likesCount /metrics/likes /stats/likes"
+            " /statistics/likes /counts/likes /likes/count /likes"
+        ),
+        _column(
+            "comments_count count /comments_count /commentsCount /comment_count /commentCount /metrics/comments"
+            " /stats/comments /statistics/comments /counts/comments /comments/count /comments"
+        ),
+    ),
+    _words(
+        "/children/data /children/items /children /carousel_media /carouselMedia /carousel/items /carousel/children"
+        " /carousel /child_media /childMedia"
+    ),
+    (ColumnMapping("child_id", Reading.TEXT, _MEDIA_ID), _MEDIA_TYPE, _MEDIA_URL),
+    _words(_COUNT_WORDS),
 )
 
-BUILT_IN = Mapping(_MEDIA_ID, _COLUMNS, _CHILDREN, _CHILD_COLUMNS, _COUNT_WORDS)
+
+class FieldType(StrEnum):
+    """The type of a value of a field.
+
+    LONG is an integer of 64 bits beyond 2^53, which a DOUBLE would round. TIME is a text that is a time with a zone.
+    LIST is a list, or an object that is nested too deep for columns: JSON text. Every other text is TEXT, and so are
+    the digits of an integer beyond 64 bits.
+    """
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    LONG = "long"
+    NUMBER = "number"
+    TIME = "time"
+    TEXT = "text"
+    LIST = "list"
+
+
+_COLUMN_TYPES = {
+    "BOOLEAN": {FieldType.BOOLEAN},
+    "BIGINT": {FieldType.INTEGER, FieldType.LONG},
+    "DOUBLE": {FieldType.INTEGER, FieldType.NUMBER},
+    "TIMESTAMP WITH TIME ZONE": {FieldType.TIME},
+}
+
+
+def column_type(types: Collection[FieldType]) -> str:
+    """Return the DuckDB type of a column that holds values of all these types; one more type can only widen it."""
+    return next((name for name, fitting in _COLUMN_TYPES.items() if fitting.issuperset(types)), "VARCHAR")
+
+
+# PostgreSQL allows 63 characters; the rest is for a number that makes the name unique.
+LONGEST = 59
+_DIGEST = 8
+
+# Reserved words of SQL (FROM duckdb_keywords()), which would require quotes, and words that DuckDB does not accept as a
+# column name in every context.
+KEYWORDS = frozenset(
+    _words(
+        """
+    all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast check
+    collate collation column concurrently constraint create cross default deferrable desc describe distinct do else end
+    except false fetch for foreign freeze from full glob group having ilike in initially inner intersect into is isnull
+    join lambda lateral leading left like limit natural not notnull null offset on only or order outer overlaps pivot
+    pivot_longer pivot_wider placing positional primary qualify references returning right rowid select semi show
+    similar some summarize symmetric table tablesample then to trailing true union unique unpack unpivot using variadic
+    verbose when where window with
+    """
+    )
+)
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+# A list of objects is often wrapped in an object, as in {"data": [...]}.
+_WRAPPERS = frozenset({"data", "items", "edges", "nodes"})
+
+
+def _snake(key: str) -> str:
+    spaced = _WORD.sub("_", unicodedata.normalize("NFKC", key)).casefold()
+    return re.sub(r"[\W_]+", "_", spaced).strip("_")
+
+
+def _joined(keys: Keys) -> str:
+    return "__".join(filter(None, map(_snake, keys))) or "field"
+
+
+def _cut(name: str, keys: Keys) -> str:
+    if len(name) <= LONGEST:
+        return name
+    digest = sha256("\0".join(keys).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{name[: LONGEST - _DIGEST - 1].rstrip('_')}_{digest}"
+
+
+def safe_name(keys: Keys) -> str:
+    """Return a name for the field at this path, such as owner__full_name for ("owner", "fullName").
+
+    Letters of any script are kept. A long name is truncated and made unique by a digest of the path.
+    """
+    name = _joined(keys)
+    return _cut(f"{'_' if name[0].isdigit() else ''}{name}{'_' if name in KEYWORDS else ''}", keys)
+
+
+def _unique(name: str, taken: Collection[str]) -> str:
+    """Return the name, or the first of name_2, name_3, ... that is not taken."""
+    number, free = 2, name
+    while free in taken:
+        number, free = number + 1, f"{name}_{number}"
+    return free
+
+
+def table_name(table: str, keys: Keys) -> str:
+    """Return a name for the child table of a table's list at this path, such as media_product_tags."""
+    while len(keys) > 1 and keys[-1] in _WRAPPERS:
+        keys = keys[:-1]
+    return _cut(f"{table}_{_joined(keys)}", keys)
+
+
+# The first fields get columns; the next ones are registered without one, and the rest are not registered. Records with
+# data as keys ({"by_day": {"2026-01-01": 1, ...}}) must not make a table of ten thousand columns.
+MOST_COLUMNS = 300
+MOST_FIELDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field: the types of its values, whether one of them was a count, and its column, if it has one.
+
+    Fields outside of items have no types, and no column.
+    """
+
+    resource: str
+    path: str
+    kinds: frozenset[FieldType]
+    is_count: bool
+    first_seen_at: datetime
+    column_name: str | None = None
+    ordinal: int = 0
+    last_type_change_at: datetime | None = None
+
+    @property
+    def type(self) -> str:
+        """Return the DuckDB type of the column."""
+        return column_type(self.kinds)
+
+
+Registry = Map[tuple[str, str], Field]
+
+
+def register(known: Registry, seen: Iterable[Field], own: Collection[str]) -> Registry:
+    """Return the registry with what was seen of fields, which must be in the order in which it was received.
+
+    `own` are the names of the columns of core.media that are not columns of fields.
+    """
+    fields, numbers = dict(known), Counter(resource for resource, _ in known)
+    taken = defaultdict(lambda: own_columns(CHILDREN), {MEDIA: {*own}})
+    for field in known.values():
+        taken[field.resource].add(field.column_name or "")
+    for field in seen:
+        key, ordinal = (field.resource, field.path), numbers[field.resource]
+        if (before := fields.get(key)) is not None:
+            wider = replace(before, kinds=before.kinds | field.kinds, is_count=before.is_count or field.is_count)
+            changed_at = before.last_type_change_at if wider.type == before.type else field.first_seen_at
+            fields[key] = replace(wider, last_type_change_at=changed_at)
+        elif ordinal < MOST_FIELDS:
+            numbers[field.resource], name = ordinal + 1, None
+            # SQL texts, such as those of views, cannot have a path with a NUL.
+            if field.kinds and ordinal < MOST_COLUMNS and "\0" not in field.path:
+                name = _unique(safe_name(to_keys(field.path)), taken[field.resource])
+                taken[field.resource].add(name)
+            fields[key] = replace(field, column_name=name, ordinal=ordinal)
+    return fields

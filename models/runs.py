@@ -1,13 +1,13 @@
-"""Runs, their outcomes (one per partition), and the rules for a run's state."""
+"""Runs: their outcomes, one per partition, the rules for their state, and what a person is told about them."""
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from models.feeds import Partition
-from models.findings import Finding, Severity
 
 RUN_KINDS: Final = ("sync", "backfill")
 """The commands that are runs. Others have no id in the state's runs."""
@@ -45,6 +45,45 @@ class RunState(StrEnum):
     PARTIAL = "partial"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
+
+
+TOKEN_EXPIRED = "token_expired"  # noqa: S105 - a code, not a password
+
+
+class Severity(StrEnum):
+    """Whether a finding requires an action of the operator: yes, perhaps, or not."""
+
+    ACTION = "action"
+    WARNING = "warning"
+    INFORMATION = "information"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding: `text` is the cause, `fix` what to do about it, both without a full stop; `accounts` are usernames.
+
+    `code` is a word for programs, and `count` the number of what it is about. An account without a name, and the
+    account catalogue, are not among `accounts`. Texts from the API are included as they are: the output that shows a
+    finding makes them harmless.
+    """
+
+    code: str
+    severity: Severity
+    text: str
+    fix: str = ""
+    accounts: tuple[str, ...] = ()
+    count: int = 1
+
+    def sentence(self, named: int = 5) -> str:
+        """Return the cause, the names of up to `named` accounts, and the fix."""
+        names = f" ({several(self.accounts, named)})" if self.accounts else ""
+        return f"{self.text}{names}.{f' Fix: {self.fix}.' if self.fix else ''}"
+
+
+def several(names: Sequence[str], named: int = 5) -> str:
+    """Return the first names, and the number of the rest: `anna, ben and 28 more`."""
+    more = f" and {len(names) - named:,} more" if len(names) > named else ""
+    return ", ".join(names[:named]) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +162,16 @@ def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[Finding] = ()
 def began_within(began: datetime, *, now: datetime, within: timedelta) -> bool:
     """Return whether something began no longer ago than `within`; False if it began in the future."""
     return timedelta(0) <= now - began <= within
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Return external text as one printable line of at most `limit` characters."""
+    head = text[: 4 * limit]
+    line = " ".join("".join(char if char.isprintable() else " " for char in head).split())
+    return line if len(line) <= limit and len(head) == len(text) else line[: limit - 1] + "…"
+
+
+def nearest(typed: str, known: Iterable[str]) -> str:
+    """Return the question whether the most similar of the known names is meant; empty if none is similar."""
+    near = difflib.get_close_matches(typed, known, n=1)
+    return f"Did you mean {one_line(near[0])}? " if near else ""

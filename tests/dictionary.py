@@ -100,7 +100,7 @@ def page() -> str:
             # As `gramhouse describe` says it.
             tables = {each["name"] for each in opened.relations() if each["kind"] == "table"}
     found = sorted([*views().values(), *macros().values()], key=lambda view: view.name)
-    lines = [_HEAD.format("\n".join(_diagram([view for view in found if is_stored(view) and view.parameter is None])))]
+    lines = [_HEAD.format("\n".join(_diagram([view for view in found if is_stored(view) and not view.is_macro])))]
     parts = (
         ("Tables", tables - _OF_RUNS),
         ("Tables of runs", tables & _OF_RUNS),

@@ -10,9 +10,8 @@ from connectors.state.inbox import land as land_commits
 from connectors.state.runs import begin_run
 from flows.config.settings import Settings
 from flows.engine.files import Files, open_files
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, PageCommit, ReceivedPage
 from models.feeds import Partition
-from models.landing import PageCommit, ReceivedPage
 from tests.warehouse.days import at
 
 

@@ -24,7 +24,7 @@ from connectors.warehouse.queries.raw_media import add_raw_media
 from connectors.warehouse.queries.reader import mentions_raw_media
 from flows.cli.app import main
 from flows.cli.output.log import LOGGERS
-from models.landing import Landing
+from models.checkpoint import Landing
 from tests.api.server import Api
 
 KEY = "sandbox-demo-key"

@@ -27,8 +27,7 @@ from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
-from models.cadence import DAY, read_goals
-from models.selection import NothingChosen
+from models.selection import DAY, NothingChosen, read_goals
 
 # What is asked for at each hour after the start, which is that of the nightly sync, at a quarter past two.
 _NIGHTLY, _STORIES, _DUE = SyncOptions(), SyncOptions(surfaces=["stories"]), SyncOptions(due=True)

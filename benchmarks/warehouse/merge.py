@@ -42,9 +42,12 @@ def _bodies(accounts: int, posts: int, sync: str) -> Iterator[tuple[int, int, by
 
 
 def _landed(accounts: int, posts: int, number: int, sync: str) -> list[Any]:
-    from models.checkpoint import Checkpoint, ScanState  # noqa: PLC0415
+    from models.checkpoint import (  # noqa: PLC0415
+        Checkpoint,
+        Landing,
+        ScanState,
+    )
     from models.feeds import media  # noqa: PLC0415
-    from models.landing import Landing  # noqa: PLC0415
 
     first = number * 10_000_000
     start, landed = _START + timedelta(days=number), []
@@ -95,7 +98,7 @@ def _write_floor(accounts: int, posts: int, folder: Path) -> dict[str, float]:
 def _merge(accounts: int, posts: int, folder: Path) -> dict[str, float]:
     from connectors.warehouse.merge.merge import merge_batch  # noqa: PLC0415
     from connectors.warehouse.storage.connection import open_warehouse, transaction  # noqa: PLC0415
-    from models.landing import cut_batch  # noqa: PLC0415
+    from models.checkpoint import cut_batch  # noqa: PLC0415
     from models.mapping import BUILT_IN  # noqa: PLC0415
 
     report: dict[str, float] = {}

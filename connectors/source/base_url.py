@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 from pydantic_core import Url
 
-from models.text import one_line
+from models.runs import one_line
 
 # Every request adds this path (API section 4); an address copied from the API's description already ends with it.
 _VERSION_PATH = "/api/v1"

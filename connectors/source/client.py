@@ -22,7 +22,7 @@ from connectors.source.responses import Response, read_correlation_id, read_resp
 from connectors.source.transport import explain, open_transport
 from models import release
 from models.api import DEFAULT_PATHS, PagePaths
-from models.clock import Clock
+from models.files import Clock
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 

@@ -10,8 +10,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
-from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind
-from models.text import one_line
+from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind, one_line
 
 
 class Disposition(Enum):

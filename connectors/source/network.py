@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from pydantic_core import Url
 
 from connectors.source.base_url import is_loopback
-from models.text import one_line
+from models.runs import one_line
 
 # As in curl, lower case comes first, and an empty variable counts as unset. Without http_proxy: http is for loopback.
 _PROXY = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")

@@ -18,7 +18,7 @@ from models.api import (
     read_error,
     read_media_page,
 )
-from models.text import one_line
+from models.runs import one_line
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)

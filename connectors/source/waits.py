@@ -15,7 +15,7 @@ from typing import Final
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import LIMITS, ApiError, Deferred, Disposition, Failure
 from connectors.source.responses import Response
-from models.clock import Clock
+from models.files import Clock
 
 Sleep = Callable[[float], Awaitable[None]]
 Send = Callable[[ApiRequest], Awaitable[Response]]

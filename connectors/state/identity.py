@@ -6,9 +6,8 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from connectors.state.inbox import count_landings
 from models.checkpoint import ScanState
-from models.clock import Ahead
 from models.erasure import Forgotten, mark_of
-from models.files import Identity
+from models.files import Ahead, Identity
 from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, inbox, operations, runs
 
 

@@ -12,8 +12,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from connectors.state.database import driver_of
-from models.checkpoint import Checkpoint
-from models.landing import Landing, PageCommit, to_landing
+from models.checkpoint import Checkpoint, Landing, PageCommit, to_landing
 from models.tables import checkpoints, text_of_time
 
 _encode = msgspec.json.Encoder().encode

@@ -8,8 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from connectors.state.database import driver_of
-from models.findings import Finding, Severity
-from models.runs import RUN_KINDS, RunState, began_within
+from models.runs import RUN_KINDS, Finding, RunState, Severity, began_within
 from models.tables import run_warnings, runs
 
 KILLED = "The process ended before the run: it was killed, or the machine failed."

@@ -8,8 +8,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from models.api import DEFAULT_PATHS, EmptyCursor, MissingCursor, PagePaths
-from models.fields import KEYWORDS
-from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading, to_keys, to_pointer
+from models.mapping import BUILT_IN, KEYWORDS, ColumnMapping, Mapping, Reading, to_keys, to_pointer
 from models.views import own_columns
 
 

@@ -18,10 +18,10 @@ from flows.config.environment import AROUND, origin, read_given
 from flows.config.errors import SettingsError, refuse
 from flows.config.mapping import ColumnSetting, MappingSettings
 from models.api import PagePaths
-from models.cadence import DAY, FRESH_WITHIN, Goals, read_goals
 from models.checkpoint import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
-from models.text import nearest, one_line
+from models.runs import nearest, one_line
+from models.selection import DAY, FRESH_WITHIN, Goals, read_goals
 
 if TYPE_CHECKING:
     from connectors.source.network import Network

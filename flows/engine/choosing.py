@@ -13,9 +13,8 @@ from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress
 from flows.reporting.words import moment
-from models.cadence import DAY, Dues, keep_due, sort_overdue
 from models.feeds import CATALOGUE, SURFACES, Partition, media
-from models.selection import ChosenAccount, NothingChosen, Selection
+from models.selection import DAY, ChosenAccount, Dues, NothingChosen, Selection, keep_due, sort_overdue
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
 # 530 batches, or 900 if each page has a single account: below the thousand task runs that a Prefect server records

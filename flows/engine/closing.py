@@ -23,8 +23,7 @@ from flows.engine.warehouse import Warehouse
 from flows.engine.warnings import ACCOUNTS_MISSING, find_warnings
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, RunReport, read_data
-from models.findings import Severity
-from models.runs import run_state
+from models.runs import Severity, run_state
 
 # How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.
 _ALL_OUTCOMES = timedelta(days=7)

@@ -21,10 +21,10 @@ from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings
 from flows.reporting.progress import notices
+from models.checkpoint import cut_batch
 from models.erasure import ACTIVITY, OPERATION, UNFINISHED
 from models.files import NEW, Identity, find_mismatch
 from models.item import CONTENT_RULE
-from models.landing import cut_batch
 from models.mapping import Mapping
 
 

@@ -11,10 +11,9 @@ from connectors.source.waits import Attempts, RateLimitBudget
 from connectors.warehouse.queries.progress import find_seen_ids
 from flows.engine.run import Run
 from flows.engine.scan import Scan
-from models.checkpoint import Checkpoint, ScanState, plan_scan
+from models.checkpoint import Checkpoint, PageCommit, ReceivedPage, ScanState, plan_scan
 from models.feeds import CATALOGUE, Partition
 from models.item import read_posts
-from models.landing import PageCommit, ReceivedPage
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind
 from models.selection import ChosenAccount
 

@@ -22,10 +22,9 @@ from flows.engine.choosing import choose
 from flows.engine.files import open_existing_state
 from flows.engine.run_request import RunRequest
 from flows.reporting.words import count, join
-from models.cadence import DAY, Due, DueReason, Dues, sort_overdue
 from models.checkpoint import KNOWN_RUN, PINS, ClosedScan, why_full
 from models.feeds import FEEDS, media
-from models.selection import ChosenAccount
+from models.selection import DAY, ChosenAccount, Due, DueReason, Dues, sort_overdue
 
 Record = dict[str, Any]
 

@@ -14,8 +14,8 @@ from connectors.source.waits import Outage, RateLimitBudget, Send
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Scan
 from flows.reporting.progress import Progress, notices
-from models.clock import Clock
-from models.landing import PageCommit, ScopeCooldown
+from models.checkpoint import PageCommit, ScopeCooldown
+from models.files import Clock
 
 Land = Callable[[PageCommit], Awaitable[None]]
 """Returns when a commit is durable."""

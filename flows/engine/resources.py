@@ -21,7 +21,7 @@ from flows.config.errors import SettingsError
 from flows.config.settings import Settings
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.progress import Progress
-from models.clock import CLOCK_STEP, Clock
+from models.files import CLOCK_STEP, Clock
 
 if TYPE_CHECKING:
     from connectors.source.client import ApiClient

@@ -29,11 +29,10 @@ from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
 from models import release
-from models.clock import Clock
+from models.checkpoint import PageCommit
 from models.erasure import Forgotten, without_forgotten
 from models.feeds import Partition
-from models.files import service_refusal
-from models.landing import PageCommit
+from models.files import Clock, service_refusal
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
 
 # The most scans that are made once more: if nothing can be read, pausing for each account would take hours.

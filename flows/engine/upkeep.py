@@ -33,10 +33,9 @@ from flows.engine.publishing import publish_snapshot
 from flows.engine.resources import check_writable, steady_clock
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.recording import STOPPED, record_failed_start, short
-from models.clock import Ahead, Clock
+from models.checkpoint import PageCommit, ScopeCooldown
 from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
-from models.files import service_refusal
-from models.landing import PageCommit, ScopeCooldown
+from models.files import Ahead, Clock, service_refusal
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
 

@@ -14,8 +14,8 @@ from flows.config.settings import Settings
 from flows.engine.files import Files, open_files
 from flows.reporting.progress import notices
 from flows.reporting.words import span
-from models.clock import Clock
-from models.landing import OUTCOME_BYTES, PageCommit
+from models.checkpoint import OUTCOME_BYTES, PageCommit
+from models.files import Clock
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,8 +15,7 @@ from connectors.warehouse.queries.outcomes import (
 )
 from flows.engine.run import Run
 from flows.reporting.words import count, per_second
-from models.findings import Finding, Severity, several
-from models.runs import OutcomeKind, RunState, Tally
+from models.runs import Finding, OutcomeKind, RunState, Severity, Tally, several
 
 _RELEASE = (
     "if they were really deleted, run `gramhouse sync --accept-removals` (for media, an hour after they were missed"

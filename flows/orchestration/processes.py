@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from flows.config.environment import set_environment
 from flows.config.errors import SettingsError
 from flows.reporting.progress import notices
-from models.text import one_line
+from models.runs import one_line
 
 # The path at which the server shows the HTML report.
 REPORT_PATH = "/gramhouse/report"

@@ -8,8 +8,7 @@ from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import Data, RunReport
 from flows.reporting.words import count, moment, span
-from models.findings import TOKEN_EXPIRED, Finding, Severity, several
-from models.runs import LONG_COOLDOWN, OutcomeKind
+from models.runs import LONG_COOLDOWN, TOKEN_EXPIRED, Finding, OutcomeKind, Severity, several
 
 LONG_COOLDOWN_WHY = "the API asked for a wait of more than a day"
 LONG_COOLDOWN_FIX = "if the service asked for it by mistake, `gramhouse doctor --repair --yes` lifts it"

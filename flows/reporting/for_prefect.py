@@ -10,8 +10,7 @@ from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_resumed, describe_run, title, to_document, to_message
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import code, join, json_value, plain
-from models.findings import TOKEN_EXPIRED
-from models.runs import OutcomeKind
+from models.runs import TOKEN_EXPIRED, OutcomeKind
 
 STALE = "gramhouse.stale"
 

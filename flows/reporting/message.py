@@ -7,8 +7,7 @@ from connectors.warehouse.queries.reader import Record
 from flows.reporting.findings import hint, list_findings
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, join, moment, plain, run_title, span
-from models.findings import Severity
-from models.runs import OutcomeKind
+from models.runs import OutcomeKind, Severity
 
 # The number of findings in a message, and the length of each.
 _FINDINGS = 3

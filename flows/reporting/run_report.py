@@ -12,8 +12,7 @@ from connectors.warehouse.storage.statements import statements
 from flows.config.errors import ExitCode
 from flows.reporting.reader import Reader
 from models.checkpoint import RunKind
-from models.findings import Finding
-from models.runs import RunState, Tally
+from models.runs import Finding, RunState, Tally
 
 _SQL = statements(__name__)
 

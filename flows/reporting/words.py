@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 
-from models.text import one_line
+from models.runs import one_line
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

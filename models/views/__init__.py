@@ -13,19 +13,20 @@ name that a query gives a column, or uses without a table's name, beside such co
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
+from itertools import takewhile
+from typing import NamedTuple
 
 from models.feeds import SURFACES
 
 MEDIA, CHILDREN = "media", "media_children"
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(NamedTuple):
     """Columns that join a view with the view `table`; they have the same names in both.
 
     `always`: every row has a matching row in `table`.
@@ -33,7 +34,7 @@ class Join:
 
     table: str
     columns: tuple[str, ...]
-    always: bool = True
+    always: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Relation:
 class View:
     """A view of the snapshot: its description, the description of each column by name, and its query.
 
-    `parameter` is that of a table macro, which is called with a value for it; None for a view.
+    A table macro is called with a time, its parameter `t`.
     """
 
     name: str
@@ -62,7 +63,7 @@ class View:
     comment: str
     columns: Mapping[str, str]
     select: str
-    parameter: str | None = None
+    is_macro: bool = False
 
     @property
     def reads(self) -> list[str]:
@@ -70,70 +71,86 @@ class View:
         return re.findall(r"\b(?:FROM|JOIN) (\w+)\b(?!\.)", self.select)
 
 
-_HEAD = re.compile(r"\A(?:-- .*\n)*")
-_TAG = re.compile(r"(?P<tag>key|join)(?P<note>, not [\w ]+)?: (?P<what>.+)")
+_TAG = re.compile(r"-- (key|join)(, not [\w ]+)?: (.+)")
 
 # The last word before the comment is the column's name: `a.status,  -- active`, `count(*) AS posts  -- All posts.`
 _COLUMN = re.compile(r"(\w+),?  -- (.+(?:\n {5,}-- .+)*)$", re.MULTILINE)
 _COMMENT = re.compile(r"\s+-- .+$", re.MULTILINE)
 
-# Columns of items that no view has.
-_INTERNAL = frozenset(
-    {
-        *("overflow", "content_hash", "payload_hash", "raw_landed", "raw_position", "first_run_seq"),
-        *("seen_seq", "present_seq", "missed_at", "confirmed_by", "content", "changed"),
-    }
-)
 
-# What statements of the merge call their own columns, beside those of fields.
-_OF_MERGES = frozenset(
-    {
-        *("n", "row", "seq", "began_seq", "received_at", "position", "item", "counts", "before", "content_before"),
-        *("is_new", "is_content", "is_changed", "is_last", "is_same_id", "is_missed", "is_removed"),
-    }
-)
-
-
-def _relation(tags: list[re.Match[str]]) -> Relation:
-    names = [name for found in tags if found["tag"] == "key" for name in found["what"].split(", ")]
-    joins = [(*found["what"].split(" by "), not found["note"]) for found in tags if found["tag"] == "join"]
-    return Relation(
-        tuple(name.removesuffix(" or NULL") for name in names),
-        tuple(Join(table, tuple(columns.split(", ")), always) for table, columns, always in joins),
-        tuple(name.removesuffix(" or NULL") for name in names if name.endswith(" or NULL")),
-        is_unique=not any(found["tag"] == "key" and found["note"] for found in tags),
-    )
-
-
-def _read(name: str, text: str) -> View:
-    query = _HEAD.sub("", text).strip().replace("{surfaces}", str(list(SURFACES)))
-    lines = [line.removeprefix("-- ") for line in text.splitlines() if line.startswith("-- ")]
-    tags = [found for line in lines if (found := _TAG.fullmatch(line))]
-    comment = " ".join(line for line in lines if not _TAG.fullmatch(line))
-    columns = {column: re.sub(r"\n +-- ", " ", about) for column, about in _COLUMN.findall(query)}
-    return View(name, _relation(tags), comment, columns, _COMMENT.sub("", query))
+def _read(folder: str, *, is_macro: bool = False) -> Iterable[View]:
+    for path in sorted(files(__package__).joinpath(folder).iterdir(), key=lambda path: path.name):
+        if not path.name.endswith(".sql"):
+            continue
+        lines = path.read_text("utf-8").replace("{surfaces}", str([*SURFACES])).splitlines()
+        head = [*takewhile(lambda line: line.startswith("-- "), lines)]
+        query = "\n".join(lines[len(head) :])
+        tags = [found.groups() for line in head if (found := _TAG.fullmatch(line))]
+        keys = [name for tag, _, names in tags if tag == "key" for name in names.split(", ")]
+        joins = [(*what.split(" by "), not note) for tag, note, what in tags if tag == "join"]
+        relation = Relation(
+            tuple(name.removesuffix(" or NULL") for name in keys),
+            tuple(Join(table, tuple(columns.split(", ")), always) for table, columns, always in joins),
+            tuple(name.removesuffix(" or NULL") for name in keys if name.endswith(" or NULL")),
+            is_unique=not any(note for tag, note, _ in tags if tag == "key"),
+        )
+        comment = " ".join(line.removeprefix("-- ") for line in head if not _TAG.fullmatch(line))
+        columns = {column: re.sub(r"\n +-- ", " ", about) for column, about in _COLUMN.findall(query)}
+        yield View(path.name.removesuffix(".sql"), relation, comment, columns, _COMMENT.sub("", query), is_macro)
 
 
 @cache
 def views() -> Mapping[str, View]:
     """Return the views by name, in the order in which they can be created: each after those that it reads."""
-    texts = {path.name: path.read_text("utf-8") for path in files(__package__).iterdir() if path.name.endswith(".sql")}
-    found = [_read(name.removesuffix(".sql"), text) for name, text in sorted(texts.items())]
-    by_name = {view.name: view for view in found}
-    order = TopologicalSorter({view.name: [one for one in view.reads if one in by_name] for view in found})
-    return {name: by_name[name] for name in order.static_order()}
+    found = {view.name: view for view in _read(".")}
+    order = TopologicalSorter({name: [each for each in view.reads if each in found] for name, view in found.items()})
+    return {name: found[name] for name in order.static_order()}
 
 
 @cache
 def macros() -> Mapping[str, View]:
-    """Return the table macros by name. Each has the parameter `t`, a time, and may read all views."""
-    folder = files(__package__).joinpath("macros")
-    texts = {path.name.removesuffix(".sql"): path.read_text("utf-8") for path in folder.iterdir()}
-    return {name: replace(_read(name, text), parameter="t") for name, text in sorted(texts.items())}
+    """Return the table macros by name; they may read all views."""
+    return {view.name: view for view in _read("macros", is_macro=True)}
+
+
+# Columns of items that no view has, and what statements of the merge call their own, beside those of fields.
+_INTERNAL = """
+overflow content_hash payload_hash raw_landed raw_position first_run_seq seen_seq present_seq missed_at confirmed_by
+content changed
+n row seq began_seq received_at position item counts before content_before is_new is_content is_changed is_last
+is_same_id is_missed is_removed
+"""
 
 
 def own_columns(resource: str) -> set[str]:
     """Return the column names of the items, or of their children, that columns of fields must not use."""
     names = (resource, f"{resource}_superseded", f"{resource}_history")
     found = {column for name in names if name in views() for column in views()[name].columns}
-    return found if resource == CHILDREN else found | _INTERNAL | _OF_MERGES
+    return found if resource == CHILDREN else found.union(_INTERNAL.split())
+
+
+# In the order in which they are decided: a reel is a video too, and a carousel has images and videos. Words in lower
+# case and without other characters than letters.
+_KINDS = {
+    "reel": "reel reels clip clips",
+    "carousel": "carousel carouselalbum carouselcontainer album sidecar graphsidecar",
+    "video": "video graphvideo igtv",
+    "image": "image graphimage photo picture",
+}
+
+# Fields that tell reels from other videos, or the type where no candidate of `media_type` does.
+KIND_PATHS = (
+    "/media_product_type", "/mediaProductType", "/product_type", "/productType", "/media/product_type",
+    "/media/productType", "/__typename",
+)  # fmt: skip
+
+
+def kind_of(columns: Iterable[str]) -> str:
+    """Return the SQL expression for an item's kind, from expressions for the words that name it; NULL if none does."""
+    said = [f"regexp_replace(lower({column}::VARCHAR), '[^a-z]', '', 'g')" for column in columns]
+    # Not IN: DuckDB joins each row to a long list of values, also for a query that does not read the kind.
+    cases = [
+        f"WHEN {' OR '.join(f'list_contains({words.split()}, {word})' for word in said)} THEN '{kind}'"
+        for kind, words in _KINDS.items()
+    ]
+    return f"CASE {' '.join(cases)} END"

@@ -7,8 +7,7 @@ from typing import Any
 from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import NO_DATA, RunReport
-from models.findings import Finding, Severity
-from models.runs import OutcomeKind, RunState, Tally
+from models.runs import Finding, OutcomeKind, RunState, Severity, Tally
 from tests.clocks import START
 
 HOSTILE = (

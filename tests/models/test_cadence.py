@@ -6,10 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.cadence import DAY, HOUR, Due, DueReason, History, decide_due, find_interval, keep_due, read_goals
 from models.feeds import SURFACES, media
 from models.runs import REQUEST_BUDGET, OutcomeKind
-from models.selection import ChosenAccount
+from models.selection import (
+    DAY,
+    HOUR,
+    ChosenAccount,
+    Due,
+    DueReason,
+    History,
+    decide_due,
+    find_interval,
+    keep_due,
+    read_goals,
+)
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 WEEK = read_goals("posts=7d,stories=6h")

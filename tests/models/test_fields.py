@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.fields import KEYWORDS, Field, FieldType, register, safe_name, table_name
-from models.mapping import Keys
+from models.mapping import KEYWORDS, Field, FieldType, Keys, register, safe_name, table_name
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

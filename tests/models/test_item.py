@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.checkpoint import Post
-from models.fields import FieldType, column_type
 from models.item import changed_columns, read_items, read_posts
-from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
+from models.mapping import BUILT_IN, ColumnMapping, FieldType, Mapping, Reading, column_type
 from models.values import RejectedItem
 
 ITEM: dict[str, Any] = {

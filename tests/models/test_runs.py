@@ -2,8 +2,7 @@ from collections import Counter
 
 import pytest
 
-from models.findings import Finding, Severity
-from models.runs import OutcomeKind, RunState, Tally, run_state
+from models.runs import Finding, OutcomeKind, RunState, Severity, Tally, run_state
 
 COMPLETE, RECENT, SKIPPED, DEFERRED, DENIED, NOT_FOUND, FAILED = OutcomeKind
 

@@ -1,6 +1,6 @@
 """Text from outside, for messages."""
 
-from models.text import one_line
+from models.runs import one_line
 
 
 def test_one_line_is_printable_and_bounded() -> None:

@@ -21,10 +21,9 @@ from connectors.state.inbox import land as land_commits
 from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold
+from models.checkpoint import PageCommit, ScopeCooldown
 from models.feeds import CATALOGUE, media
-from models.findings import Finding, Severity
-from models.landing import PageCommit, ScopeCooldown
-from models.runs import Outcome, OutcomeKind
+from models.runs import Finding, Outcome, OutcomeKind, Severity
 from tests.filling import Scan, begin, land, opened
 from tests.harness.machine import BEGINNING, Machine
 from tests.harness.points import Crash

@@ -13,9 +13,8 @@ from connectors.state.identity import read_identity, read_service
 from connectors.state.inbox import count_landings, delete_landings, land, read_landings
 from connectors.state.progress import read_checkpoints, read_cooldowns
 from connectors.state.runs import begin_run
-from models.checkpoint import Checkpoint, ScanState
+from models.checkpoint import Checkpoint, Landing, PageCommit, ReceivedPage, ScanState, ScopeCooldown
 from models.feeds import CATALOGUE, Partition, media
-from models.landing import Landing, PageCommit, ReceivedPage, ScopeCooldown
 from models.runs import Outcome, OutcomeKind
 
 NOW = datetime(2026, 3, 1, 6, 15, 0, 123456, tzinfo=UTC)

@@ -27,9 +27,8 @@ from connectors.state.runs import (
     last_command,
     read_runs,
 )
-from models.clock import Ahead
-from models.files import Identity, find_mismatch
-from models.landing import PageCommit, ScopeCooldown
+from models.checkpoint import PageCommit, ScopeCooldown
+from models.files import Ahead, Identity, find_mismatch
 from models.runs import RunState
 
 NOW = datetime(2026, 3, 1, 6, 15, tzinfo=UTC)

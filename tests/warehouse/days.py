@@ -16,10 +16,10 @@ from connectors.state.published import read_published
 from connectors.warehouse.publish.publish import Publication, publish
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.cadence import read_goals
+from models.checkpoint import Landing
 from models.feeds import CATALOGUE, Partition, media
-from models.landing import Landing
 from models.runs import Outcome, OutcomeKind, RunState
+from models.selection import read_goals
 from models.tables import STATE
 from tests.warehouse.rig import Rig, opened
 

@@ -16,9 +16,8 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from connectors.warehouse.storage.connection import open_warehouse, transaction
-from models.checkpoint import Checkpoint, ScanState
+from models.checkpoint import Checkpoint, Landing, ScanState, cut_batch
 from models.feeds import Partition, media
-from models.landing import Landing, cut_batch
 from models.mapping import BUILT_IN, Mapping
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,7 +16,7 @@ from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.raw.parts import find_unmerged_parts, read_parts
 from connectors.warehouse.storage.connection import transaction
-from models.landing import Landing, cut_batch
+from models.checkpoint import Landing, cut_batch
 from models.mapping import BUILT_IN
 from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, opened
 

@@ -8,8 +8,8 @@ import pytest
 
 from connectors.warehouse.merge import items
 from connectors.warehouse.raw.parts import read_parts
+from models.checkpoint import Landing
 from models.feeds import CATALOGUE, media
-from models.landing import Landing
 from models.mapping import BUILT_IN
 from tests.warehouse.rig import POSTS, Rig, account, item
 

@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.maintenance.compact_parts import rewrite_parts
 from connectors.warehouse.raw.parts import SCHEMA
 from connectors.warehouse.storage.quoting import quoted
-from models.clock import Ahead
+from models.files import Ahead
 
 # Times of the service, and the ends of waits, which move with their beginnings. Columns of fields have no comment.
 _COLUMNS = """

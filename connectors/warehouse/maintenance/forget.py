@@ -19,8 +19,8 @@ from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.erasure import Account, Erasure, Forgotten
+from models.runs import one_line
 from models.selection import SelectionError
-from models.text import one_line
 
 _SQL = statements(__name__)
 

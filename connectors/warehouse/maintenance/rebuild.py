@@ -28,9 +28,8 @@ from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.checkpoint import PROOFS
-from models.fields import Registry, register
 from models.item import CONTENT_RULE, Items
-from models.mapping import BUILT_IN, to_keys
+from models.mapping import BUILT_IN, Registry, register, to_keys
 from models.mapping import Mapping as MediaMapping
 from models.views import MEDIA, own_columns
 

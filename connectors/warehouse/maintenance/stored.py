@@ -15,9 +15,9 @@ from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
+from models.checkpoint import Landing, cut_batch
 from models.feeds import media
 from models.item import Items, read_items
-from models.landing import Landing, cut_batch
 from models.mapping import Mapping
 
 _SQL = statements(__name__)

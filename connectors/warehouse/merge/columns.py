@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from models.fields import Field, FieldType, Registry, child_table
 from models.item import Item, Items, is_ignored
-from models.mapping import READING_TYPES, Reading
+from models.mapping import READING_TYPES, Field, FieldType, Reading, Registry
 from models.mapping import Mapping as MediaMapping
 from models.values import as_text
 from models.views import MEDIA
@@ -74,7 +73,7 @@ def fields_of(
     `received_at` returns when the item with a number was received.
     """
     for (path, member, kind, is_count), n in items.kinds.items():
-        key = (child_table(path, mapping), member) if member else (MEDIA, path)
+        key = (mapping.child_table(path), member) if member else (MEDIA, path)
         field = known.get(key)
         if field is None or kind not in field.kinds or is_count > field.is_count:
             yield Field(*key, frozenset({kind}), is_count, received_at(n))

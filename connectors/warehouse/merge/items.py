@@ -24,8 +24,8 @@ from connectors.warehouse.merge.reading import Records, digest_rejected
 from connectors.warehouse.merge.versions import superseded_versions
 from connectors.warehouse.raw.parts import SCHEMA, write_part
 from connectors.warehouse.storage.statements import statements
-from models.fields import Field, FieldType, Registry, register
 from models.item import read_items
+from models.mapping import Field, FieldType, Registry, register
 from models.mapping import Mapping as MediaMapping
 from models.values import RejectedItem
 from models.views import own_columns

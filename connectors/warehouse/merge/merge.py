@@ -19,10 +19,9 @@ from connectors.warehouse.merge.reading import Records, pick, read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
-from models.checkpoint import PROOFS, PROOFS_AGAIN, Checkpoint, ScanState
+from models.checkpoint import PROOFS, PROOFS_AGAIN, Checkpoint, Landing, ScanState
 from models.feeds import CATALOGUE, LIFETIMES
 from models.item import CONTENT_RULE
-from models.landing import Landing
 from models.mapping import Mapping as MediaMapping
 
 _SQL = statements(__name__)

@@ -9,9 +9,9 @@ import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
 from models.api import Page, Unreadable, read_account_page, read_media_page
-from models.fields import Field
+from models.checkpoint import Landing
 from models.item import read_item
-from models.landing import Landing
+from models.mapping import Field
 from models.mapping import Mapping as MediaMapping
 from models.values import RejectedItem, decode_record
 

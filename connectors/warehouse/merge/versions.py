@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 
 from connectors.warehouse.merge.columns import Column
-from models.fields import FieldType
 from models.item import changed_columns, content_of
+from models.mapping import FieldType, Reading
 from models.mapping import Mapping as MediaMapping
-from models.mapping import Reading
 from models.values import READ, as_count, time_of
 
 Row = dict[str, Any]

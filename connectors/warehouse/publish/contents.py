@@ -8,10 +8,9 @@ from typing import NamedTuple
 from connectors.warehouse.merge.columns import item_columns
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
-from models.fields import KIND_PATHS, Field, FieldType, Registry, child_table, kind_of
-from models.mapping import READING_TYPES, to_pointer
+from models.mapping import READING_TYPES, Field, FieldType, Registry, to_pointer
 from models.mapping import Mapping as MediaMapping
-from models.views import CHILDREN, MEDIA, View, macros, views
+from models.views import CHILDREN, KIND_PATHS, MEDIA, View, kind_of, macros, views
 
 _SQL = statements(__name__)
 
@@ -62,7 +61,7 @@ def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
     lists: dict[str, list[Field]] = {CHILDREN: []}
     for field in fields:
         if FieldType.LIST in field.kinds:
-            lists.setdefault(child_table(field.path, mapping), []).append(field)
+            lists.setdefault(mapping.child_table(field.path), []).append(field)
     filled += [_of_list(name, found, mapping, registry) for name, found in lists.items()]
     return [*(declared | {view.name: view for view in filled}).values()]
 
@@ -70,8 +69,8 @@ def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
 def create_view(view: View) -> Iterator[str]:
     """Yield the statements that create a view, with its comments."""
     name = quoted("main", view.name)
-    if view.parameter is not None:
-        yield f"CREATE OR REPLACE MACRO {name}({view.parameter}) AS TABLE {view.select}"
+    if view.is_macro:
+        yield f"CREATE OR REPLACE MACRO {name}(t) AS TABLE {view.select}"
         yield f"COMMENT ON MACRO TABLE {name} IS {literal(view.comment)}"
         return
     yield f"CREATE OR REPLACE VIEW {name} AS {view.select}"

@@ -20,7 +20,7 @@ from connectors.warehouse.publish.hide import NAME, OF_ACCOUNTS, Hiding
 from connectors.warehouse.storage.connection import STORAGE, transaction
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
-from models.fields import FieldType, Registry
+from models.mapping import FieldType, Registry
 from models.views import MEDIA, View
 
 _SQL = statements(__name__)

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.fields import Field, FieldType, Registry, safe_name
-from models.mapping import READING_TYPES, to_keys
+from models.mapping import READING_TYPES, Field, FieldType, Registry, safe_name, to_keys
 from models.mapping import Mapping as MediaMapping
 from models.views import MEDIA, own_columns
 

@@ -26,10 +26,9 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
-from models.cadence import Goals
-from models.fields import Registry
-from models.mapping import BUILT_IN
+from models.mapping import BUILT_IN, Registry
 from models.mapping import Mapping as MediaMapping
+from models.selection import Goals
 from models.views import View
 
 _SQL = statements(__name__)

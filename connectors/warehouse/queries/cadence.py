@@ -1,13 +1,13 @@
-"""When the feeds of listed accounts are due: read from the warehouse or a snapshot, decided in models/cadence.py."""
+"""When the feeds of listed accounts are due: read from the warehouse or a snapshot, decided in models/selection.py."""
 
 from datetime import UTC, datetime
 
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
-from models.cadence import Due, DueReason, Dues, Goals, History, decide_due, window
 from models.feeds import Partition
 from models.runs import OutcomeKind
+from models.selection import Due, DueReason, Dues, Goals, History, decide_due, window
 
 _SQL = statements(__name__)
 

@@ -11,9 +11,18 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.merge.run_counts import read_counts
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
-from models.findings import Finding, Severity
 from models.mapping import Mapping as MediaMapping
-from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, LONG_COOLDOWN, OutcomeKind, RunState, Tally
+from models.runs import (
+    ACCOUNTS_REJECTED,
+    CACHED_ANSWER,
+    ITEMS_REJECTED,
+    LONG_COOLDOWN,
+    Finding,
+    OutcomeKind,
+    RunState,
+    Severity,
+    Tally,
+)
 
 _SQL = statements(__name__)
 

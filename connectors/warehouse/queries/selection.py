@@ -6,8 +6,8 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
 from models.feeds import SURFACES
+from models.runs import nearest, one_line
 from models.selection import ChosenAccount, Selection, SelectionError
-from models.text import nearest, one_line
 
 _SQL = statements(__name__)
 

@@ -35,8 +35,7 @@ from flows.reporting.words import count, moment, span
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
 from models.files import service_refusal
-from models.findings import several
-from models.runs import LONG_COOLDOWN, OutcomeKind
+from models.runs import LONG_COOLDOWN, OutcomeKind, several
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
 

@@ -22,7 +22,7 @@ from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
 from flows.reporting.reader import Reader
 from flows.reporting.words import join, moment
-from models.text import one_line
+from models.runs import one_line
 
 _SQL = statements(__name__)
 

@@ -20,7 +20,7 @@ from flows.config.settings import load
 from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS
 from flows.reporting.words import count, moment
-from models.text import nearest
+from models.runs import nearest
 
 _MOST_WEEKS = 57
 

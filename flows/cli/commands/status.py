@@ -33,8 +33,7 @@ from flows.reporting.run_report import NO_DATA, Data, RunReport, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
 from models.feeds import FEEDS
-from models.findings import Finding, Severity
-from models.runs import RunState
+from models.runs import Finding, RunState, Severity
 
 REASONS = (
     *("interrupted", "unpublished", "failed", "warning", "stale", "removals_undecided", "long_cooldown"),

@@ -17,8 +17,7 @@ from flows.reporting.message import describe_outcomes, describe_resumed, how_fou
 from flows.reporting.progress import Progress, notices
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, count, moment, per_second, span
-from models.findings import Severity
-from models.runs import RunState
+from models.runs import RunState, Severity
 
 # Seconds between updates of the line on a terminal, and between lines elsewhere.
 _UPDATED, _PLAIN = 0.125, 15.0

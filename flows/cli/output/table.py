@@ -12,7 +12,7 @@ from rich.text import Text
 
 from flows.cli.output.terminal import clean, out, without_control_characters
 from flows.reporting.words import count, moment, span
-from models.text import one_line
+from models.runs import one_line
 
 # Prose is cut to this width if there is no more room, and to that of its title at least.
 _LEAST = 10

@@ -16,7 +16,7 @@ from rich.table import Table
 from flows.config.errors import ExitCode
 from flows.reporting.progress import notices
 from flows.reporting.words import json_value
-from models.findings import Finding, Severity
+from models.runs import Finding, Severity
 
 # Lines that go into a pipe or a file are neither wrapped nor truncated.
 UNLIMITED = 10**6

@@ -28,8 +28,7 @@ from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, run_title, span
 from models import release
 from models.feeds import SURFACES
-from models.findings import Severity, several
-from models.text import one_line
+from models.runs import Severity, one_line, several
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"
 """The beginning of every report. A file that begins with it is an earlier report and may be replaced."""

@@ -19,7 +19,7 @@ from connectors.state.database import open_state, open_state_read_only, state_pa
 from connectors.state.inbox import land
 from connectors.state.progress import read_cooldowns
 from connectors.warehouse.storage.holder import hold
-from models.landing import PageCommit, ScopeCooldown
+from models.checkpoint import PageCommit, ScopeCooldown
 from tests.api.faults import Action, Rule, change_page
 from tests.api.server import Api
 from tests.operator import Cli

@@ -12,9 +12,8 @@ import pytest
 from flows.engine.plan import Plan, describe_plan, make_plan
 from flows.engine.publishing import Published
 from flows.pipeline import DIRECT, run_sync
-from models.cadence import HOUR
 from models.runs import OutcomeKind, RunState
-from models.selection import NothingChosen
+from models.selection import HOUR, NothingChosen
 from tests.api.faults import refuse
 from tests.api.listed import Feed, daily
 from tests.clocks import START

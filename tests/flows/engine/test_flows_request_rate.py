@@ -22,11 +22,9 @@ from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
 from flows.reporting.progress import Progress
 from models.api import Page
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, PageCommit
 from models.feeds import media
-from models.findings import Severity
-from models.landing import PageCommit
-from models.runs import RunState
+from models.runs import RunState, Severity
 from models.selection import ChosenAccount
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi

@@ -9,8 +9,7 @@ from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, repeat
 from flows.orchestration.flow_run import final_state
 from flows.reporting.run_report import RunReport
-from models.findings import Finding, Severity
-from models.runs import OutcomeKind, RunState, Tally
+from models.runs import Finding, OutcomeKind, RunState, Severity, Tally
 from tests.flows import reports
 
 STOP = Failure(

@@ -19,8 +19,7 @@ from flows.reporting.message import to_document, to_message
 from flows.reporting.page.page import write_page
 from flows.reporting.run_report import NO_DATA
 from flows.reporting.words import plain
-from models.findings import Severity
-from models.runs import OutcomeKind
+from models.runs import OutcomeKind, Severity
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi

@@ -110,7 +110,7 @@ CREATE TABLE core.fields (  -- Fields received that the API's contract does not 
     path VARCHAR NOT NULL,  -- Path of the field, a JSON Pointer.
     column_name VARCHAR,  -- The column that holds it; NULL if it has none.
     column_type VARCHAR,  -- The type of the column; NULL if it has none.
-    kinds VARCHAR[] NOT NULL,  -- The types its values had, as in models/fields.py; long is an integer past 2^53.
+    kinds VARCHAR[] NOT NULL,  -- The types its values had, as in models/mapping.py; long is an integer past 2^53.
     is_count BOOLEAN NOT NULL,  -- Whether a value of it was a count.
     ordinal BIGINT NOT NULL,  -- Order in which its resource's fields were found, from 0.
     first_seen_at TIMESTAMPTZ NOT NULL,  -- When the field was first received.
