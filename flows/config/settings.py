@@ -14,7 +14,7 @@ from connectors.buckets import is_cloud
 from connectors.source.base_url import check_api_key
 from connectors.warehouse.storage.paths import real
 from flows.config import setting_types as types
-from flows.config.environment import AROUND, origin, read_given
+from flows.config.environment import AROUND, origin, read_file, read_given
 from flows.config.errors import SettingsError, refuse
 from flows.config.mapping import ColumnSetting, MappingSettings
 from models.api import PagePaths
@@ -254,6 +254,6 @@ def load(**chosen: object) -> Settings:
 def find_warehouse(chosen: object) -> Path:
     """Return the warehouse's path, `chosen` or configured, although other settings are wrong; or else the default."""
     with suppress(SettingsError, ValidationError):
-        _, found = read_given().get("warehouse", ("", None))
-        return Settings.model_validate({"warehouse": chosen or found} if chosen or found else {}).warehouse
+        found = chosen or os.environ.get("GRAMHOUSE_WAREHOUSE") or read_file().get("warehouse")
+        return Settings.model_validate({"warehouse": found} if found else {}).warehouse
     return Settings().warehouse

@@ -29,8 +29,7 @@ from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.processes import end_with_parent
 from flows.pipeline import Steps
 from flows.process import prepare_process
-from flows.reporting.for_prefect import failure_event, list_events, markdown
-from flows.reporting.message import title, to_message
+from flows.reporting.message import failure_event, list_events, title, to_markdown, to_message
 from flows.reporting.progress import notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
@@ -152,7 +151,7 @@ async def announce(report: RunReport, retry: Retry | None = None) -> None:
         for event in list_events(report, str(retry) if retry else None):
             emit_event(**event)
         if retry is None:
-            page = markdown(report, load().report_url)
+            page = to_markdown(report, load().report_url)
             await acreate_markdown_artifact(page, key=PAGE, description=title(report))
 
 

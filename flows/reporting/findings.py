@@ -7,7 +7,7 @@ from connectors.source.errors import rule_of
 from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import Data, RunReport
-from flows.reporting.words import count, moment, span
+from flows.reporting.words import count, join, moment, span
 from models.runs import LONG_COOLDOWN, TOKEN_EXPIRED, Finding, OutcomeKind, Severity, several
 
 LONG_COOLDOWN_WHY = "the API asked for a wait of more than a day"
@@ -21,43 +21,7 @@ def list_findings(report: RunReport) -> list[Finding]:
     """Return what a person should know about a run and the data after it, what to act on first."""
     # Why the run failed or is partial comes before what was known.
     found = [*_failures(report), *report.warnings, *_scans(report.data), *_tokens(report.data), *_records(report)]
-    order = list(Severity)
-    return sorted(found, key=lambda finding: order.index(finding.severity))
-
-
-def _failures(report: RunReport) -> Iterator[Finding]:
-    """Yield the causes of incomplete scans: the error that stopped the run first, deferred scans last."""
-    stop = report.stopped_by
-    # An error may stop a run before any scan has an outcome.
-    if stop is not None and all(group.error_code != stop.code for group in report.failure_groups):
-        trace = f", correlation id {stop.correlation_id}" if stop.correlation_id else ""
-        text = f"The run stopped ({stop.code}{trace}): {stop.message.rstrip('.')}"
-        yield Finding("failed", Severity.ACTION, text, stop.hint.rstrip("."))
-    groups = sorted(
-        report.failure_groups,
-        key=lambda group: (stop is None or group.error_code != stop.code, group.outcome is OutcomeKind.DEFERRED),
-    )
-    for group in groups:
-        yield _failure(group, report.as_of)
-
-
-def _failure(group: FailureGroup, now: datetime) -> Finding:
-    trace = group.correlation_id
-    why = ", ".join(filter(None, (group.error_code, trace and f"correlation id {trace}")))
-    until = f" until {moment(group.resume_after, seconds=True)} UTC" if group.resume_after else ""
-    what = "The account catalogue" if group.is_catalogue else count(group.scans, "scan")
-    detail = f": {group.detail.rstrip('.')}" if group.detail else ""
-    text = f"{what} {group.outcome.replace('_', ' ')}{until}{why and f' ({why})'}{detail}"
-    code, fix = group.outcome.value, hint(group, now)
-    severity = Severity.ACTION
-    if _is_long(group, now):
-        code, text = "long_cooldown", f"{text}; {LONG_COOLDOWN_WHY}"
-    elif group.outcome is OutcomeKind.DEFERRED:
-        severity, fix = Severity.WARNING, ""
-        text = f"{text}; a later run resumes {'it' if group.scans == 1 else 'them'}"
-    elif group.outcome is OutcomeKind.DENIED:
-        fix = "; then ".join(filter(None, (fix, "`gramhouse backfill --failed`")))
-    return Finding(code, severity, text, fix, group.usernames, group.scans)
+    return sorted(found, key=lambda finding: [*Severity].index(finding.severity))
 
 
 def hint(group: FailureGroup, now: datetime) -> str:
@@ -69,12 +33,40 @@ def _is_long(group: FailureGroup, now: datetime) -> bool:
     return group.resume_after is not None and group.resume_after - now > LONG_COOLDOWN
 
 
+def _failures(report: RunReport) -> Iterator[Finding]:
+    """Yield the causes of incomplete scans: the error that stopped the run first, deferred scans last."""
+    stop, groups = report.stopped_by, report.failure_groups
+    # An error may stop a run before any scan has an outcome.
+    if stop and stop.code not in [group.error_code for group in groups]:
+        why = join(", correlation id ", (stop.code, stop.correlation_id))
+        text = f"The run stopped ({why}): {stop.message.rstrip('.')}"
+        yield Finding("failed", Severity.ACTION, text, stop.hint.rstrip("."))
+    first = stop and stop.code
+    for group in sorted(groups, key=lambda each: (each.error_code != first, each.outcome is OutcomeKind.DEFERRED)):
+        yield _failure(group, report.as_of)
+
+
+def _failure(group: FailureGroup, now: datetime) -> Finding:
+    why = join(", correlation id ", (group.error_code, group.correlation_id))
+    what = "The account catalogue" if group.is_catalogue else count(group.scans, "scan")
+    until = group.resume_after and f"until {moment(group.resume_after, seconds=True)} UTC"
+    text = join(" ", (what, group.outcome.replace("_", " "), until, why and f"({why})"))
+    text = join(": ", (text, group.detail.rstrip(".")))
+    code, fix, severity = group.outcome.value, hint(group, now), Severity.ACTION
+    if _is_long(group, now):
+        code, text = "long_cooldown", f"{text}; {LONG_COOLDOWN_WHY}"
+    elif group.outcome is OutcomeKind.DEFERRED:
+        severity, fix = Severity.WARNING, ""
+        text = f"{text}; a later run resumes {'it' if group.scans == 1 else 'them'}"
+    elif group.outcome is OutcomeKind.DENIED:
+        fix = join("; then ", (fix, "`gramhouse backfill --failed`"))
+    return Finding(code, severity, text, fix, group.usernames, group.scans)
+
+
 def _tokens(data: Data) -> Iterator[Finding]:
     if expired := data["expired"]:
         new = sum(each["is_new"] for each in expired)
-        newly = " newly" if new == len(expired) else ""
-        text = f"{count(len(expired), 'access token')}{newly} expired"
-        text += f", {new:,} of them newly" if 0 < new < len(expired) else ""
+        text = f"{count(len(expired), 'access token')} expired{f', {new:,} of them newly' if new else ''}"
         fix = "the owner must reconnect the account; the next sync then fetches its media"
         # Only the owner of an account can renew its token.
         yield Finding(TOKEN_EXPIRED, Severity.WARNING, text, fix, _names(expired), len(expired))
@@ -86,11 +78,10 @@ def _tokens(data: Data) -> Iterator[Finding]:
 def _scans(data: Data) -> Iterator[Finding]:
     for each in data["freshness"]:
         if each["stale"]:
-            never = f"; {each['never']:,} never scanned to the end" if each["never"] else ""
-            text = (
-                f"{each['stale']:,} of {count(each['accounts'], 'account')}: {each['surface']} not refreshed within"
-                f" {span(each['stale_after'])}{never}; the oldest is {span(each['age_seconds'])} old"
-            )
+            never = each["never"] and f"{each['never']:,} never scanned to the end"
+            whose = f"{each['stale']:,} of {count(each['accounts'], 'account')}: {each['surface']}"
+            text = f"{whose} not refreshed within {span(each['stale_after'])}"
+            text = join("; ", (text, never, f"the oldest is {span(each['age_seconds'])} old"))
             names = _names(row for row in data["stale"] if row["surface"] == each["surface"])
             yield Finding("stale", Severity.ACTION, text, "`gramhouse sync`", names, each["stale"])
     if undecided := _names(data["undecided"]):
@@ -108,11 +99,11 @@ def _scans(data: Data) -> Iterator[Finding]:
 
 
 def _records(report: RunReport) -> Iterator[Finding]:
-    data = report.data
+    data, new = report.data, report.media["quarantined"]
     if quarantine := data["quarantine"]:
         records = sum(each["records"] for each in quarantine)
-        new = f", {report.media['quarantined']:,} of them new" if report.media["quarantined"] else ""
-        text = f"{count(records, 'record')} in quarantine{new}: {quarantine[0]['reason'].rstrip('.')}"
+        text = join(", ", (f"{count(records, 'record')} in quarantine", new and f"{new:,} of them new"))
+        text = f"{text}: {quarantine[0]['reason'].rstrip('.')}"
         yield Finding("quarantine", Severity.WARNING, text, "`gramhouse quarantine` lists them", count=records)
     for name, noun in (("new_fields", "new field"), ("retyped_fields", "retyped field")):
         if fields := [f"{each['path']} ({each['type'] or '?'})" for each in data[name]]:

@@ -6,7 +6,6 @@ from datetime import datetime
 from connectors.warehouse.queries.reader import Record, Snapshot
 from connectors.warehouse.queries.selection import find_accounts
 from connectors.warehouse.storage.errors import SnapshotUnreadable
-from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.statements import statements
 from models.feeds import SURFACES
 
@@ -43,7 +42,8 @@ class Reader:
             raise SnapshotUnreadable("published has no row, so this is not a snapshot of gramhouse.")
         [self.published] = published
         self.at: datetime = now or self.published["snapshot_at"]
-        ids = find_accounts(snapshot.db, accounts)
+        # No account has the empty id, with which a list without any has a type.
+        ids = [*find_accounts(snapshot.db, accounts), ""]
         self.set(made_at=self.at, stale_after=self.published["stale_after"], surfaces=surfaces)
         self.set(is_everything=not accounts, account_ids=ids)
         for query in _SQL.values():
@@ -51,21 +51,9 @@ class Reader:
 
     def set(self, **variables: object) -> None:
         """Set variables of queries."""
-        # Literals, because DuckDB imports numpy for the first parameter in a process, which takes seconds.
         for name, value in variables.items():
-            self.records(f"SET VARIABLE {name} = {_literal(value)}")
+            self.snapshot.query(f"SET VARIABLE {name} = ?", [value])
 
     def records(self, query: str) -> list[Record]:
         """Return a query's rows."""
         return self.snapshot.query(query)
-
-
-def _literal(value: object) -> str:
-    if isinstance(value, datetime):
-        return f"TIMESTAMPTZ '{value.isoformat()}'"
-    if isinstance(value, float):
-        # Otherwise it is a DECIMAL, which is text in JSON.
-        return f"{value}::DOUBLE"
-    if isinstance(value, Sequence):
-        return f"[{', '.join(map(literal, value))}]::VARCHAR[]"
-    return "NULL" if value is None else str(value)

@@ -11,8 +11,8 @@ SET VARIABLE begun = (
 )
 
 -- name: outcomes
-SELECT surface, outcome, count(*) AS scans FROM run_outcomes WHERE run_id = getvariable('runs')[1]
-GROUP BY ALL ORDER BY surface, outcome
+SELECT surface, histogram(outcome) AS outcomes FROM run_outcomes WHERE run_id = getvariable('runs')[1]
+GROUP BY surface ORDER BY surface
 
 -- name: expired
 -- Newest first, because older ones have been reported before.

@@ -57,7 +57,7 @@ REPORT = RunReport(
 
 def report(data: dict[str, list[Record]] | None = None, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunReport
     """Return the report of a run without problems, with these rows about the data and other changes."""
-    outcomes = [{"surface": "posts", "outcome": "complete", "scans": 100}]
+    outcomes = [{"surface": "posts", "outcomes": {"complete": 100}}]
     return replace(REPORT, data={**NO_DATA, "outcomes": outcomes, **(data or {})}, **changes)
 
 

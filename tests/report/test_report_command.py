@@ -36,7 +36,7 @@ def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(run: Cli, s
     [
         (["folder"], 2, "folder is not a gramhouse report and is not replaced. Fix: choose another file."),
         (["$snapshot", "--snapshot", "$snapshot"], 2, ".duckdb is not a gramhouse report and is not replaced. Fix:"),
-        (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: "),
+        (["notes.txt/page.html"], 1, "notes.txt: File exists. Fix: check path, permissions and disk."),
         (["page.html", "--account", "none.here"], 2, "There is no account 'none.here' in the warehouse. "),
         (["page.html", "--snapshot", "none.duckdb"], 1, "There is no snapshot at none.duckdb yet"),
     ],

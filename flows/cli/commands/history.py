@@ -105,8 +105,7 @@ def changes(
         reader = Reader(opened, account or ())
         runs = reader.records(_SQL["runs"].format(these=these))
         seqs = [run["seq"] for run in runs]
-        reader.records(f"SET VARIABLE run_seqs = {seqs}::BIGINT[]")
-        reader.set(first_run=min(seqs, default=0), most=limit or (None if as_json else _SHOWN))
+        reader.set(run_seqs=seqs, first_run=min(seqs, default=0), most=limit or (None if as_json else _SHOWN))
         listed, of_accounts, numbers = (reader.records(_SQL[name]) for name in ("changes", "account_changes", "counts"))
         found = reader.records(_SQL["values"]) if values else []
     if values:

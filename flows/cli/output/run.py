@@ -88,7 +88,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.accounts:
         yield how_found(report), count(report.accounts, "account")
     if report.state is not RunState.COMPLETE:
-        yield "scans", describe_outcomes(report)
+        yield "scans", describe_outcomes(report.outcomes)
     if report.pages:
         yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
         yield "media", changes(report.media)

@@ -11,21 +11,22 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import replace_file
-from connectors.warehouse.storage.errors import WarehouseUnusable, first_line, hint_for
+from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.statements import statements
-from flows.config.errors import SettingsError
+from flows.config.errors import SettingsError, error_line
 from flows.reporting.findings import list_findings
 from flows.reporting.page.charts import draw_columns
 from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS, Reader
 from flows.reporting.run_report import NO_DATA, last_report
-from flows.reporting.words import count, run_title, span
+from flows.reporting.words import count, span
 from models import release
 from models.feeds import SURFACES
 from models.runs import Severity, one_line, several
@@ -84,7 +85,7 @@ def make_page(
         findings=found,
         published=reader.published,
         release=release(),
-        runs=_to_rows(rows.pop("last_runs")),
+        runs=[run | run["outcomes"] for run in rows.pop("last_runs")],
         several=several,
         style=Markup(style),  # noqa: S704
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
@@ -93,17 +94,6 @@ def make_page(
         **rows,
     )
     return Page(f"{MARK}{html}\n", reader.at, actions)
-
-
-def _to_rows(last_runs: Sequence[Record]) -> list[Record]:
-    """Return runs as rows of charts and of a table, the oldest first."""
-    rows = list[Record]()
-    for run in reversed(last_runs):
-        title = one_line(run_title(run["kind"], run["selection"]), 60)
-        name = f"{title}, {run['started_at']:%Y-%m-%d %H:%M} UTC: {run['state']}"
-        took = span(run["seconds"]) if run["ended_at"] else None
-        rows.append({**run, **run["outcomes"], "title": title, "name": name, "took": took})
-    return rows
 
 
 def foreign(text: str | None, limit: int = 80) -> Markup:
@@ -149,41 +139,22 @@ def is_report(path: Path) -> bool:
 
 
 def check_place(path: Path) -> None:
-    """Create the folder of a report. Raises SettingsError if something else is in its place, and WarehouseUnusable."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        is_free = not path.exists() or is_report(path)
-    except OSError as error:
-        raise _refuse(path, error) from error
-    if not is_free:
+    """Create the folder of a report. Raises SettingsError if something else is in its place, and OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not is_report(path):
         raise SettingsError(f"{path} is not a gramhouse report and is not replaced. Fix: choose another file.")
 
 
-def _refuse(path: Path, error: OSError) -> WarehouseUnusable:
-    hint = hint_for(error, "Fix: choose a file in a writable folder.")
-    return WarehouseUnusable(f"cannot write the report {path}: {error.strerror}. {hint}")
+def write_page(snapshot: Path, path: Path, accounts: Sequence[str] = (), **chosen: Any) -> Page:  # noqa: ANN401
+    """Write the report of a snapshot to `path`, and return it. What is `chosen` are parameters of `make_page`.
 
-
-def write_page(
-    snapshot: Path,
-    path: Path,
-    accounts: Sequence[str] = (),
-    *,
-    surfaces: Sequence[str] = SURFACES,
-    weeks: int = WEEKS,
-) -> Page:
-    """Write the report of a snapshot to `path`, and return it.
-
-    `accounts`, `surfaces` and `weeks` are those of `make_page`. Raises SnapshotMissing, SnapshotUnreadable and
-    WarehouseUnusable, SettingsError for an unusable path, and SelectionError for an account that is not there.
+    Raises SnapshotMissing, SnapshotUnreadable, WarehouseUnusable and OSError, SettingsError for an unusable path, and
+    SelectionError for an account that is not there.
     """
     with open_snapshot(snapshot) as opened:
         check_place(path)
-        page = make_page(opened, accounts, surfaces=surfaces, weeks=weeks)
-    try:
-        replace_file(path, page.html.encode())
-    except OSError as error:
-        raise _refuse(path, error) from error
+        page = make_page(opened, accounts, **chosen)
+    replace_file(path, page.html.encode())
     return page
 
 
@@ -192,6 +163,6 @@ async def renew_page(snapshot: Path, path: Path) -> Path | None:
     try:
         await asyncio.to_thread(write_page, snapshot, path)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the page, the snapshot is published
-        notices.warning(f"The report was not updated: {first_line(error)}")
+        notices.warning(f"The report was not updated: {first_line(error_line(error))}")
         return None
     return path

@@ -10,16 +10,17 @@ SELECT
     ) AS items
 
 -- name: last_runs
-SELECT r.*, coalesce(o.outcomes, MAP {}) AS outcomes,
-    coalesce(round(epoch(r.ended_at) - epoch(r.started_at), 1), 0) AS seconds,
-    strftime(r.started_at AT TIME ZONE 'UTC', '%-d %b') AS day, -- The first run of a day has a label.
-    if(row_number() OVER (PARTITION BY day ORDER BY r.seq) = 1, day, '') AS label
+-- As rows of a table and of charts.
+SELECT r.*, coalesce(o.outcomes, MAP {}) AS outcomes, concat_ws(' ', r.kind, r.selection) AS title,
+    date_trunc('second', r.ended_at - r.started_at)::VARCHAR AS took,
+    strftime(r.started_at AT TIME ZONE 'UTC', '%-d %b') AS label,
+    concat(title, strftime(r.started_at AT TIME ZONE 'UTC', ', %Y-%m-%d %H:%M UTC: '), r.state) AS name
 FROM (FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) AS r
 LEFT JOIN (
     SELECT run_id, histogram(outcome) AS outcomes FROM run_outcomes
     WHERE resource = 'accounts' OR (account_id IN (FROM chosen) AND surface IN getvariable('surfaces'))
     GROUP BY run_id
-) AS o USING (run_id) ORDER BY r.seq DESC
+) AS o USING (run_id) ORDER BY r.seq
 
 -- name: unfinished
 -- What is not fresh although its token is valid, or was not scanned to the end when it was last tried, with what the API's
@@ -49,7 +50,7 @@ WITH scanned AS (
     )
     GROUP BY day
 )
-SELECT strftime(d.day, '%a %Y-%m-%d') AS name, if(isodow(d.day) = 1, strftime(d.day, '%-d %b'), '') AS label,
+SELECT strftime(d.day, '%a %Y-%m-%d') AS name, strftime(d.day, '%-d %b') AS label,
     if('posts' IN r.surfaces, coalesce(e.likes, 0), NULL) AS likes,
     if('posts' IN r.surfaces, coalesce(e.comments, 0), NULL) AS comments,
     coalesce(e.posts, 0) AS posts,

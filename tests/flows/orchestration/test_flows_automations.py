@@ -23,7 +23,7 @@ from flows.orchestration.flow_run import check_tracker
 from flows.orchestration.processes import local_prefect
 from flows.orchestration.serving import WATCH_BEGAN, create_alerts, deployments, read_described
 from flows.publish import publish
-from flows.reporting.for_prefect import failure_event, list_events
+from flows.reporting.message import failure_event, list_events
 from models.runs import RunState
 from tests.flows.reports import fields, report, stale, tokens
 from tests.http_server import http_server, send

@@ -14,8 +14,7 @@ from flows.cli.output.run import describe_report
 from flows.cli.output.terminal import out
 from flows.config.settings import load
 from flows.reporting.findings import list_findings
-from flows.reporting.for_prefect import list_events, markdown
-from flows.reporting.message import to_document, to_message
+from flows.reporting.message import list_events, to_document, to_markdown, to_message
 from flows.reporting.page.page import write_page
 from flows.reporting.run_report import NO_DATA
 from flows.reporting.words import plain
@@ -120,6 +119,6 @@ async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     now = captured.get()
     assert answer.code == 3
     for each in found:
-        for output in (shown, page, now, markdown(run), to_message(run)):
+        for output in (shown, page, now, to_markdown(run), to_message(run)):
             assert each.text in output
             assert all(name in output for name in each.accounts)
