@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from connectors.state.runs import count_requests, read_runs
-from connectors.warehouse.queries.cadence import read_dues
+from connectors.warehouse.queries.progress import read_dues
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.connection import Database
 from flows.engine.run_request import RunRequest

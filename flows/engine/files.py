@@ -119,12 +119,12 @@ def _finish(state: State, db: Database, settings: Settings) -> Files:
     with transaction(db):
         if of_warehouse.adopt_mapping(db, mapping):
             state.write(forget_order)
+        in_force = of_warehouse.read_warehouse(db).mapping or mapping
         if theirs.content_rule not in (None, CONTENT_RULE):
             # Imported here, because a release rarely has another rule.
-            from connectors.warehouse.maintenance.rebuild import recompute_hashes  # noqa: PLC0415
+            from connectors.warehouse.maintenance.rebuild import read_again  # noqa: PLC0415
 
-            recompute_hashes(db, raw)
-        in_force = of_warehouse.read_warehouse(db).mapping or mapping
+            read_again(db, raw, in_force, force=True)
     files = Files(state, db, settings.warehouse, raw, in_force)
     files.merge(db)
     return files

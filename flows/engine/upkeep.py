@@ -23,7 +23,6 @@ from connectors.state.inbox import count_landings, land
 from connectors.state.progress import delete_progress, forget_order, lift_cooldowns
 from connectors.state.runs import begin_command, end_command, redact_texts
 from connectors.warehouse.maintenance.retention import find_agreed_time
-from connectors.warehouse.queries.outcomes import lift_waits
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
@@ -129,6 +128,8 @@ async def repair_now(settings: Settings, *, lift: bool) -> Ahead | None:
 
     Publish if anything changed; return what the times were. This trusts the clock.
     """
+    from connectors.warehouse.maintenance.clock import lift_waits  # noqa: PLC0415 - imports pyarrow
+
     async with open_existing(settings, "gramhouse doctor --repair", trusts_clock=True) as (warehouse, clock):
         now = clock.now()
         moved = await repair_times(warehouse, now=now)

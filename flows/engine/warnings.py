@@ -1,12 +1,12 @@
 """What a person should know about a run beyond its outcomes: its warnings, each found in one place."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from connectors.state.runs import read_runs
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, ACCOUNTS_LIMIT, Removals
 from connectors.warehouse.queries.outcomes import (
-    MissingAccounts,
     count_unread_values,
     find_lone_change,
     find_missing_accounts,
@@ -90,7 +90,7 @@ def _limited(run: Run) -> Iterator[Finding]:
     yield Finding("requests_per_second", severity, text, fix, count=round(allowed))
 
 
-def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[Finding]:
+def _missing_accounts(found: Mapping[str, Any], removals: Removals) -> Iterator[Finding]:
     """Yield warnings about accounts that are not in the catalogue: those marked as removed, and those not yet.
 
     The latter make the run partial if they are more than a tenth, or if the catalogue did not decide about them.
@@ -98,20 +98,20 @@ def _missing_accounts(found: MissingAccounts, removals: Removals) -> Iterator[Fi
     if gone := removals.removed_accounts:
         text = f"{count(gone, 'account')} marked as removed: no longer in the catalogue"
         yield Finding("accounts_removed", Severity.INFORMATION, text, count=gone)
-    if not (found.missing or found.is_empty):
+    if not (found["missing"] or found["is_empty"]):
         return
     then = f"a sync at least {ACCOUNTS_CONFIRM_AFTER_HOURS} hours later may do so"
     if removals.too_many_accounts:
         then = "so many are only marked as removed by a person"
     text = "The catalogue is empty: the API key reaches no account"
-    if found.missing:
-        which = f"{found.missing:,} of {found.known:,} known accounts ({several(found.names)})"
-        verb = "is" if found.missing == 1 else "are"
+    if missing := found["missing"]:
+        which = f"{missing:,} of {found['known']:,} known accounts ({several(found['names'])})"
+        verb = "is" if missing == 1 else "are"
         text = f"{which} {verb} missing from the catalogue, and not marked as removed yet: {then}"
-    is_serious = found.is_empty or found.undecided > 0 or found.missing > ACCOUNTS_LIMIT * found.known
+    is_serious = found["is_empty"] or found["undecided"] > 0 or missing > ACCOUNTS_LIMIT * found["known"]
     severity = Severity.ACTION if is_serious else Severity.WARNING
     fix = f"check which accounts the API key can access, and the address; {_RELEASE}"
-    yield Finding(ACCOUNTS_MISSING, severity, text, fix, count=found.missing)
+    yield Finding(ACCOUNTS_MISSING, severity, text, fix, count=missing)
 
 
 async def _changed_by_one_field(run: Run) -> Sequence[Finding]:

@@ -47,7 +47,7 @@ def _failures(report: RunReport) -> Iterator[Finding]:
 
 
 def _failure(group: FailureGroup, now: datetime) -> Finding:
-    why = join(", correlation id ", (group.error_code, group.correlation_id))
+    why = join(", correlation id ", (group.error_code, group.examples[0]["correlation_id"]))
     what = "The account catalogue" if group.is_catalogue else count(group.scans, "scan")
     until = group.resume_after and f"until {moment(group.resume_after, seconds=True)} UTC"
     text = join(" ", (what, group.outcome.replace("_", " "), until, why and f"({why})"))

@@ -10,14 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.maintenance.compact_parts import rewrite_parts
+from connectors.warehouse.maintenance.compact_parts import change_parts
 from connectors.warehouse.raw.parts import SCHEMA
-from connectors.warehouse.storage.quoting import quoted
 from models.files import Ahead
 
 # Times of the service, and the ends of waits, which move with their beginnings. Columns of fields have no comment.
 _COLUMNS = """
-SELECT table_name, column_name FROM duckdb_columns()
+SELECT 'core.' || table_name, column_name FROM duckdb_columns()
 WHERE schema_name = 'core' AND data_type = 'TIMESTAMP WITH TIME ZONE' AND comment IS NOT NULL
   AND (table_name, column_name) <> ('media', 'published_at')
   AND column_name NOT IN ('covered_from', 'read_to', 'known_from', 'resume_after', 'due_at')
@@ -27,10 +26,8 @@ ORDER BY ALL
 
 def find_ahead(db: DuckDBPyConnection, *, now: datetime) -> Ahead | None:
     """Return the times after `now`; None if there are none. Raises duckdb.Error."""
-    times = " UNION ALL ".join(
-        f"SELECT {quoted(column)} AS moment FROM core.{quoted(table)}"  # noqa: S608 - quoted names
-        for table, column in db.execute(_COLUMNS).fetchall()
-    )
+    columns = db.execute(_COLUMNS).fetchall()
+    times = " UNION ALL ".join(f"SELECT {column} AS moment FROM {table}" for table, column in columns)  # noqa: S608
     [(count, last)] = db.execute(f"SELECT count(*), max(moment) FROM ({times}) WHERE moment > ?", [now]).fetchall()  # noqa: S608
     return Ahead(count, last) if count else None
 
@@ -42,13 +39,19 @@ def repair_clock(db: DuckDBPyConnection, *, seq: int, now: datetime) -> Ahead | 
     """
     found = find_ahead(db, now=now)
     db.execute("UPDATE core.warehouse SET merged_seq = ?", [seq])
-    if found is not None:
-        waits = "UPDATE core.run_outcomes SET resume_after = $now + (resume_after - ended_at) WHERE ended_at > $now"
-        db.execute(waits, {"now": now})
-        for table, column in db.execute(_COLUMNS).fetchall():
-            name = quoted(column)
-            db.execute(f"UPDATE core.{quoted(table)} SET {name} = $now WHERE {name} > $now", {"now": now})  # noqa: S608
+    waits = "UPDATE core.run_outcomes SET resume_after = $now + (resume_after - ended_at) WHERE ended_at > $now"
+    moves = [
+        f"UPDATE {table} SET {column} = $now WHERE {column} > $now"  # noqa: S608 - names of our tables
+        for table, column in db.execute(_COLUMNS).fetchall()
+    ]
+    for statement in [waits, *moves]:
+        db.execute(statement, {"now": now})
     return found
+
+
+def lift_waits(db: DuckDBPyConnection, *, after: datetime, now: datetime) -> None:
+    """Let the waits of outcomes that end after `after` end now."""
+    db.execute("UPDATE core.run_outcomes SET resume_after = ? WHERE resume_after > ?", [now, after])
 
 
 def repair_raw(raw: Path, *, now: datetime) -> None:
@@ -60,4 +63,4 @@ def repair_raw(raw: Path, *, now: datetime) -> None:
         times = rows["seen_at"]
         return rows.set_column(place, "seen_at", pc.if_else(pc.greater(times, latest), latest, times))
 
-    rewrite_parts(raw, move)
+    change_parts(raw, move)

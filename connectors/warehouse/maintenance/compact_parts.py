@@ -1,22 +1,19 @@
-"""Tidies the raw store: combines small parts, and drops rows after their retention time.
+"""Writes parts of the raw store again: small ones combined, without rows after their retention time, or changed.
 
-A new part has the name of the first that it replaces, and the others stay beside it for a day, because a query of a
-snapshot may be reading them. Readers skip these, as their rows are in the part before.
+A combined part has the name of the first that it replaces, and the others stay beside it for a day, because a query of
+a snapshot may be reading them. Readers skip these, as their rows are in the part before.
 """
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
 from math import inf
 from pathlib import Path
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.maintenance.stored import find_places
-from connectors.warehouse.raw.parts import find_parts, number_of, part_numbers, part_path, read_part, write_part
+from connectors.warehouse.raw.parts import SCHEMA, find_parts, number_of, part_numbers, part_path, read_part, write_part
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
@@ -53,55 +50,73 @@ def compact_parts(
     merged_seq = read_warehouse(db).merged_seq
     delete_superseded_parts(raw, merged_seq=merged_seq, until=(now - GRACE).timestamp())
     find_places(db)
-    parts = find_parts(raw, merged_seq=merged_seq)
-    sizes = [part.stat().st_size for part in parts]
-    deleted = 0
+
+    def keep(rows: pa.Table) -> pa.Table:
+        db.register("part", rows)
+        return db.execute(_SQL["kept"], [before]).to_arrow_table()
+
+    sizes = _sizes(raw, merged_seq)
     # Large ones may have superseded rows, too.
-    for group in groups(sizes, small=small if before is None else inf, large=large):
-        rows = kept = pa.concat_tables([read_part(parts[n]) for n in group])
-        if before is not None:
-            db.register("part", rows)
-            kept = db.execute(_SQL["kept"], [before]).to_arrow_table()
-        if len(group) > 1 or kept.num_rows < rows.num_rows:
-            write_part(raw, number_of(parts[group[0]]), kept)
-            os.utime(parts[group[0]], (now.timestamp(), now.timestamp()))
-            deleted += rows.num_rows - kept.num_rows
-    after = find_parts(raw, merged_seq=merged_seq)
+    groups = group_parts(sizes, small=small if before is None else inf, large=large)
+    deleted = rewrite_parts(raw, groups, keep)
+    after = _sizes(raw, merged_seq)
     with transaction(db):
-        last = max((number_of(part) for part in after), default=0)
-        db.execute("UPDATE core.warehouse SET raw_seq = ?", [last])
-    return CompactedParts(len(parts), len(after), sum(sizes), sum(part.stat().st_size for part in after), deleted)
+        db.execute("UPDATE core.warehouse SET raw_seq = ?", [max(after, default=0)])
+    return CompactedParts(len(sizes), len(after), sum(sizes.values()), sum(after.values()), deleted)
 
 
-def groups(sizes: Sequence[int], *, small: float, large: int) -> Iterator[Sequence[int]]:
+def find_places(db: DuckDBPyConnection) -> int:
+    """Write the places of items and versions in the raw store to temp.places; return how many. Raises duckdb.Error."""
+    [(places,)] = db.execute(_SQL["places"]).fetchall()
+    return int(places)
+
+
+def _sizes(raw: Path, merged_seq: int) -> Mapping[int, int]:
+    return {number_of(part): part.stat().st_size for part in find_parts(raw, merged_seq=merged_seq)}
+
+
+def group_parts(sizes: Mapping[int, int], *, small: float, large: int) -> Iterator[Sequence[int]]:
     """Yield the numbers of adjacent parts that become one part; parts that are large enough are left out."""
-    group: list[int] = []
-    for number, size in enumerate(sizes):
-        if group and (size >= small or sum(sizes[one] for one in group) + size > large):
+    group, total = list[int](), 0
+    for number, size in sizes.items():
+        if group and (size >= small or total + size > large):
             yield group
-            group = []
+            group, total = [], 0
         if size < small:
             group.append(number)
+            total += size
     if group:
         yield group
 
 
 def delete_superseded_parts(raw: Path, *, merged_seq: int, until: float = inf) -> None:
     """Delete the parts that a compaction replaced until a time, in seconds. Raises WarehouseUnusable and OSError."""
-    live = {number_of(part) for part in find_parts(raw, merged_seq=merged_seq)}
-    for before, number in pairwise(part_numbers(raw)):
-        if number not in live and number <= merged_seq:
-            covering = max(one for one in live if one <= before)
-            if part_path(raw, covering).stat().st_mtime <= until:
-                part_path(raw, number).unlink()
-
-
-def rewrite_parts(raw: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Write the parts again whose rows a function changes. After a kill, some are changed.
-
-    Raises WarehouseUnusable if a part is damaged, and OSError.
-    """
+    live = {part: part.stat().st_mtime for part in find_parts(raw, merged_seq=merged_seq)}
+    replaced_at = inf
     for number in part_numbers(raw):
-        rows = read_part(part_path(raw, number))
-        if not (changed := change(rows)).equals(rows):
-            write_part(raw, number, changed)
+        part = part_path(raw, number)
+        if part in live:
+            replaced_at = live[part]
+        elif number <= merged_seq and replaced_at <= until:
+            part.unlink()
+
+
+def rewrite_parts(raw: Path, groups: Iterable[Sequence[int]], change: Callable[[pa.Table], pa.Table]) -> int:
+    """Write the changed rows of each group of parts as its first part; return how many rows are gone.
+
+    A part that stays as it is is not written. After a kill, some are changed. Raises WarehouseUnusable if a part is
+    damaged, and OSError.
+    """
+    gone = 0
+    for numbers in groups:
+        rows = pa.concat_tables([read_part(part_path(raw, number)) for number in numbers])
+        changed = change(rows).cast(SCHEMA)
+        if len(numbers) > 1 or not changed.equals(rows):
+            write_part(raw, numbers[0], changed)
+            gone += rows.num_rows - changed.num_rows
+    return gone
+
+
+def change_parts(raw: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Write each part again whose rows a function changes. Raises as `rewrite_parts` does."""
+    rewrite_parts(raw, [[number] for number in part_numbers(raw)], change)

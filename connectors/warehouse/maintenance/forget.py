@@ -11,12 +11,12 @@ from uuid import UUID
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.maintenance.compact_parts import delete_superseded_parts, rewrite_parts
+from connectors.warehouse.maintenance.compact_parts import change_parts, delete_superseded_parts
 from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
-from connectors.warehouse.storage.quoting import quoted
+from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.erasure import Account, Erasure, Forgotten
 from models.runs import one_line
@@ -24,20 +24,10 @@ from models.selection import SelectionError
 
 _SQL = statements(__name__)
 
-# Which rows are of the accounts, besides those with their ids. A rejected record may not show whose it is, or be a
-# whole page; a name alone does not show it in a record that has an id.
-_MORE = {
-    "quarantine": "regexp_matches(payload, $in_record, 'i')"
-    " OR (account_id = '' AND regexp_matches(payload, $named, 'i')"
-    " AND NOT regexp_matches(payload, '[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}', 'i'))",
-    "scan_findings": "list_contains($ids, record_id)",
-}
-
 
 def count_items(db: DuckDBPyConnection, account: Account) -> int:
     """Return the number of an account's items."""
-    [(items,)] = db.execute("SELECT count(*) FROM core.media WHERE account_id = ?", [account.account_id]).fetchall()
-    return int(items)
+    return dict(_of_tables(db, "SELECT count(*)", Erasure((account,))))["media"]
 
 
 def find_account(db: DuckDBPyConnection, text: str, pending: Erasure, forgotten: Forgotten) -> Account:
@@ -52,17 +42,18 @@ def find_account(db: DuckDBPyConnection, text: str, pending: Erasure, forgotten:
         account_id = ""
     name = account_id or as_name(text)
     rows = db.execute(_SQL["find"].format(names=NAMES), [name]).fetchall()
-    found = [Account(stored_id, tuple(names or ())) for stored_id, names in rows]
-    found += [one for one in pending.accounts if name in one.words]
-    ids = sorted({account.account_id for account in found})
-    if len(ids) > 1:
-        raise SelectionError(f"More than one account is named '{one_line(text)}'. Fix: use an id: {' or '.join(ids)}.")
+    found = {one_id: Account(one_id, tuple(names or ())) for one_id, names in rows}
+    found |= {one.account_id: one for one in pending.accounts if name in one.words}
+    if len(found) > 1:
+        ids = " or ".join(sorted(found))
+        raise SelectionError(f"More than one account is named '{one_line(text)}'. Fix: use an id: {ids}.")
     if found:
-        return found[-1]
+        [account] = found.values()
+        return account
     if account_id:
         # One that was forgotten may be in a restored file; one whose record was never valid may be in quarantine.
         account = Account(account_id)
-        if forgotten.marks_in(account_id) or any(rows for _, rows in _of_tables(db, "SELECT 1", Erasure((account,)))):
+        if forgotten.marks_in(account_id) or any(dict(_of_tables(db, "SELECT count(*)", Erasure((account,)))).values()):
             return account
     raise SelectionError(
         f"There is no account '{one_line(text)}' in the warehouse. Fix: `gramhouse accounts` lists all with their ids;"
@@ -87,22 +78,23 @@ def erase(db: DuckDBPyConnection, raw: Path, erasure: Erasure, *, on_counted: Ca
             if (after := erasure.redact(detail)) != detail:
                 db.execute("UPDATE core.run_outcomes SET detail = ? WHERE rowid = ?", [after, rowid])
         on_counted(erasure)
-    rewrite_parts(raw, lambda rows: rows.filter(~is_theirs))
+    change_parts(raw, lambda rows: rows.filter(~is_theirs))
     return erasure
 
 
 def _of_tables(db: DuckDBPyConnection, do: str, erasure: Erasure) -> Iterator[tuple[str, int]]:
-    """Do `SELECT 1` or `DELETE` with the rows of the accounts in each table; yield the table, and how many."""
-    ids = [account.account_id.replace("-", "-?") for account in erasure.accounts]
-    names = [re.escape(name) for account in erasure.accounts for name in account.names]
-    of_accounts = {
-        "ids": erasure.ids,
-        "in_record": "|".join(ids),
-        "named": rf'"(ig_username|public_id)"\s*:\s*"({"|".join(names)})"' if names else r"\b\B",
+    """Do `SELECT count(*)` or `DELETE` with the rows of the accounts in each table; yield the table, and how many."""
+    ids, names = (
+        ", ".join(map(literal, erasure.ids)),
+        [re.escape(name) for one in erasure.accounts for name in one.names],
+    )
+    in_record = "|".join(account_id.replace("-", "-?") for account_id in erasure.ids)
+    named = rf'"(ig_username|public_id)"\s*:\s*"({"|".join(names)})"' if names else r"\b\B"
+    more = {
+        "quarantine": _SQL["rejected"].replace("{in_record}", literal(in_record)).replace("{named}", literal(named)),
+        "scan_findings": f"record_id IN ({ids})",
     }
     for (table,) in db.execute(_SQL["tables"]).fetchall():
-        condition = " OR ".join(["list_contains($ids, account_id)", *filter(None, [_MORE.get(table)])])
-        used = {name: value for name, value in of_accounts.items() if f"${name}" in condition}
-        returning = " RETURNING 1" if do == "DELETE" else ""
-        query = f"{do} FROM core.{quoted(table)} WHERE {condition}{returning}"
-        yield str(table), len(db.execute(query, used).fetchall())
+        theirs = f"account_id IN ({ids}) OR {more.get(table, 'false')}"
+        [(number,)] = db.execute(f"{do} FROM core.{quoted(table)} WHERE {theirs}").fetchall()
+        yield str(table), int(number)

@@ -28,3 +28,12 @@ ORDER BY ALL
 DELETE FROM core.runs;
 DELETE FROM core.run_warnings;
 DELETE FROM core.open_checkpoints
+
+-- name: rejected
+-- The condition for rejected records, which may not show whose they are, or be a whole page. A name alone does not show
+-- it in a record that has an id.
+regexp_matches(payload, {in_record}, 'i')
+OR (
+    account_id = '' AND regexp_matches(payload, {named}, 'i')
+    AND NOT regexp_matches(payload, '[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}', 'i')
+)

@@ -1,19 +1,21 @@
 """Reads items and their versions again from the raw store, and the quarantine, with a mapping.
 
 Columns, versions and current counts are what the mapping says. Sightings, events, times, ids and past counts stay.
+Rejected accounts are not read again, because every sync lists all accounts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 from xxhash import xxh3_64_intdigest
 
-from connectors.warehouse.maintenance.stored import Quarantine, import_quarantine, read_quarantine, read_stored
+from connectors.warehouse.maintenance.compact_parts import find_places
 from connectors.warehouse.merge.columns import (
     Column,
     alter_columns,
@@ -23,17 +25,23 @@ from connectors.warehouse.merge.columns import (
     table_of,
 )
 from connectors.warehouse.merge.items import read_registry, write_fields
+from connectors.warehouse.merge.merge import merge_batch
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
-from models.checkpoint import PROOFS
-from models.item import CONTENT_RULE, Items
+from models.checkpoint import PROOFS, Landing, cut_batch
+from models.feeds import media
+from models.item import CONTENT_RULE, Items, read_items
 from models.mapping import BUILT_IN, Registry, register, to_keys
 from models.mapping import Mapping as MediaMapping
 from models.views import MEDIA, own_columns
 
 _SQL = statements(__name__)
+
+# The records that are read at once: about 20 MB of them.
+_AT_ONCE = 20_000
 
 
 @dataclass(slots=True)
@@ -42,14 +50,6 @@ class PathCounts:
 
     counts: dict[str, int]
     items: int = 0
-
-    def add(self, rows: pa.Table, items: Items) -> None:
-        """Count the items among some rows, and not versions."""
-        for number in pc.indices_nonzero(rows["is_item"]).to_pylist():
-            item = items.read[number]
-            self.items += 1
-            for path in self.counts.keys() & {*item.taken, *item.values, *item.counts}:
-                self.counts[path] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +76,19 @@ def rebuild(
     column would become empty. Then the caller rolls back.
     """
     before = read_warehouse(db).mapping or mapping
-    quarantine = read_quarantine(db, mapping)
-    paths = _read_again(db, raw, mapping, quarantine, force=force)
+    paths = read_again(db, raw, mapping, force=force)
     if order_of(before) != order_of(mapping):
         db.execute(_SQL["order"], [PROOFS])
-    imported, outdated = import_quarantine(db, raw, mapping, quarantine, take)
+    imported, outdated = _import_quarantine(db, raw, mapping, take)
     [(left,)] = db.execute("SELECT count(*) FROM core.quarantine").fetchall()
     return Rebuilt(paths, len(item_columns(mapping, read_registry(db))), imported, outdated, left)
-
-
-def recompute_hashes(db: DuckDBPyConnection, raw: Path) -> None:
-    """Read everything again with the mapping in force, because the hashes are of another CONTENT_RULE.
-
-    In the open transaction; nothing is to be merged before it. Raises WarehouseUnusable as `rebuild` does.
-    """
-    mapping = read_warehouse(db).mapping or BUILT_IN
-    _read_again(db, raw, mapping, read_quarantine(db, mapping), force=True)
 
 
 def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> PathCounts:
     """Return how many items have a value at each path of the mapping, without a change. Raises as `rebuild` does."""
     paths = _no_paths(mapping)
-    for rows, items in read_stored(db, raw, mapping):
-        paths.add(rows, items)
+    for _ in _read_stored(db, raw, mapping, paths):
+        pass
     return paths
 
 
@@ -107,7 +97,7 @@ def explain_paths(mapping: MediaMapping, paths: PathCounts) -> Sequence[str]:
     built_in = {path for column in BUILT_IN.columns for path in column.paths}
     items = f"{paths.items:,} item{'' if paths.items == 1 else 's'}"
     return [
-        f"{column.column}: {paths.counts[path]:,} of {items} have {_shown(path)}"
+        f"{column.column}: {paths.counts[path]:,} of {items} have {'.'.join(('$', *to_keys(path)))}"
         for column in mapping.columns
         for path in column.paths
         if paths.counts[path] or path not in built_in
@@ -123,15 +113,48 @@ def _no_paths(mapping: MediaMapping) -> PathCounts:
     return PathCounts({path: 0 for column in mapping.columns for path in column.paths})
 
 
-def _shown(path: str) -> str:
-    """Return a path as a person writes it."""
-    return ".".join(("$", *to_keys(path)))
+def _read_stored(
+    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, paths: PathCounts
+) -> Iterator[tuple[pa.Table, Items]]:
+    """Yield rows of the raw store with `is_item` and `is_version`, some at a time in order, and the items they are now.
+
+    Counts the paths of items, but not of versions. Raises WarehouseUnusable if a part of the raw store is damaged or
+    lacks a row, or if one cannot be read.
+    """
+    missing = find_places(db)
+    for part in read_parts(raw, merged_seq=read_warehouse(db).merged_seq):
+        db.register("part", part)
+        found = db.execute(_SQL["found"]).to_arrow_table()
+        missing -= found.num_rows
+        for begin in range(0, found.num_rows, _AT_ONCE):
+            rows = found.slice(begin, _AT_ONCE)
+            payloads = rows["payload"].to_pylist()
+            items = read_items(enumerate(payloads), mapping)
+            if items.rejected:
+                first, reason = min(items.rejected.items())
+                raise WarehouseUnusable(
+                    f"With this mapping {len(items.rejected):,} of {rows.num_rows:,} stored items cannot be read, such"
+                    f" as {payloads[first][:80].decode(errors='replace')}: {reason} Nothing was changed."
+                    " Fix: correct [mapping] in gramhouse.toml."
+                )
+            numbers = pc.indices_nonzero(rows["is_item"]).to_pylist()
+            paths.items += len(numbers)
+            for item in map(items.read.__getitem__, numbers):
+                for path in paths.counts.keys() & {*item.taken, *item.values, *item.counts}:
+                    paths.counts[path] += 1
+            yield rows, items
+    if missing:
+        raise WarehouseUnusable(
+            f"The raw store {raw} lacks {missing:,} payloads that the warehouse refers to. Fix: restore it from the"
+            " same backup as the warehouse. Nothing was changed."
+        )
 
 
-def _read_again(
-    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, quarantine: Quarantine, *, force: bool
-) -> PathCounts:
-    """Write columns, versions and current counts as the mapping reads them."""
+def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, force: bool) -> PathCounts:
+    """Write columns, versions, hashes and current counts as the mapping reads them, in the open transaction.
+
+    The columns of what can be read of the quarantine now are there, too. Raises WarehouseUnusable as `rebuild` does.
+    """
     before, known = read_warehouse(db).mapping or mapping, read_registry(db)
     present = {name: (kind, is_own) for name, kind, is_own in db.execute(_SQL["present"]).fetchall()}
     own = own_columns(MEDIA) | {name for name, (_, is_own) in present.items() if is_own}
@@ -145,13 +168,11 @@ def _read_again(
     }
     paths = _no_paths(mapping)
     db.execute(_SQL["items"])
-    for rows, items in read_stored(db, raw, mapping):
-        paths.add(rows, items)
+    for rows, items in _read_stored(db, raw, mapping, paths):
         registry = register(registry, fields_of(items, rows["seen_at"].to_pylist().__getitem__, registry, mapping), own)
         _stage(db, rows, items, item_columns(mapping, registry))
-    rejected, quarantined = quarantine
-    fields = fields_of(quarantined, lambda n: rejected[n]["seen_at"], registry, mapping)
-    registry = register(registry, fields, own)
+    rejected, readable = _read_quarantine(db, mapping)
+    registry = register(registry, fields_of(readable, lambda n: rejected[n]["seen_at"], registry, mapping), own)
     columns = item_columns(mapping, registry)
     _add_columns(db, "temp.items", columns)
     if not force:
@@ -171,8 +192,7 @@ def _read_again(
     db.execute("DELETE FROM core.media WHERE rowid <= ?", [last])
     db.execute("DELETE FROM core.fields")
     write_fields(db, {}, registry)
-    for name in ("versions", "done"):
-        db.execute(_SQL[name])
+    db.execute(_SQL["versions"])
     db.execute(_SQL["in_force"], [mapping.to_json(), CONTENT_RULE])
     return paths
 
@@ -191,22 +211,21 @@ def _stage(db: DuckDBPyConnection, rows: pa.Table, items: Items, columns: Sequen
         .append_column("content", pa.array(contents, pa.string()))
     )
     db.register("batch", batch)
-    db.execute(_SQL["more_items"])
-    db.unregister("batch")
+    db.execute("INSERT INTO temp.items BY NAME SELECT * EXCLUDE (n, media_id) FROM batch")
 
 
 def _refuse_empty(
     db: DuckDBPyConnection, mapping: MediaMapping, present: Mapping[str, object], paths: PathCounts
 ) -> None:
     """Raise WarehouseUnusable if a mapped column that has values would have none."""
-    columns = [column for column in mapping.columns if column.column in present]
-    are_emptied = [f"count(m.{name}) > 0 AND count(i.{name}) = 0" for name in (quoted(one.column) for one in columns)]
+    columns = [column.column for column in mapping.columns if column.column in present]
+    are_emptied = [f"count(m.{name}) > 0 AND count(i.{name}) = 0" for name in map(quoted, columns)]
     [found] = db.execute(_SQL["emptied"].format(are_emptied=", ".join(are_emptied))).fetchall()
     for column in compress(columns, found):
-        have = ", ".join(f"{paths.counts[path]:,} have {_shown(path)}" for path in column.paths)
+        have = [line for line in explain_paths(mapping, paths) if line.startswith(f"{column}:")]
         raise WarehouseUnusable(
-            f"With this mapping the column {column.column} would become empty: of {paths.items:,} items {have}."
-            " Nothing was changed. Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
+            f"With this mapping a column would become empty: {'; '.join(have)}. Nothing was changed."
+            " Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
         )
 
 
@@ -215,3 +234,39 @@ def _add_columns(db: DuckDBPyConnection, table: str, columns: Sequence[Column]) 
     present = {name: kind for name, kind, *_ in db.execute(f"DESCRIBE {table}").fetchall()}
     for statement in alter_columns(columns, present, table):
         db.execute(statement)
+
+
+def _read_quarantine(db: DuckDBPyConnection, mapping: MediaMapping) -> tuple[Sequence[dict[str, Any]], Items]:
+    """Return the items in quarantine, in the order in which they were received, and what can be read now, by number."""
+    rows = db.execute(_SQL["quarantined"]).to_arrow_table().to_pylist()
+    return rows, read_items(((n, row["payload"]) for n, row in enumerate(rows)), mapping)
+
+
+def _import_quarantine(
+    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, take: Callable[[int], int]
+) -> tuple[int, int]:
+    """Merge the records of the quarantine that can be read now; return how many, and how many were outdated.
+
+    They are merged as if they had been received now, in their order; an item whose record was received again later was
+    last seen then.
+    """
+    rows, items = _read_quarantine(db, mapping)
+    if not items.read:
+        return 0, 0
+    readable = [{"row": rows[n]["row"], "media_id": item.media_id} for n, item in items.read.items()]
+    db.register("readable", pa.Table.from_pylist(readable))
+    outdated = {row for (row,) in db.execute(_SQL["outdated"]).fetchall()}
+    db.execute("DELETE FROM core.quarantine WHERE rowid IN (SELECT row FROM readable)")
+    imported = [row for row in map(rows.__getitem__, items.read) if row["row"] not in outdated]
+    listings = sorted((at, n) for n, row in enumerate(imported) for at in {row["seen_at"], row["last_seen_at"]})
+    inbox = []
+    for seq, (at, n) in enumerate(listings, take(len(listings)) + 1):
+        # A page with only this record, which no scan asked for.
+        row = imported[n]
+        body = b'{"items":[' + row["payload"] + b'],"next_cursor":null}'
+        run, of = (row["run_seq"], row["run_id"]), media(row["account_id"], row["surface"])
+        inbox.append(Landing(seq, *run, of, "", seq, row["page"], at, row["correlation_id"], body))
+    while batch := cut_batch(inbox):
+        merge_batch(db, batch, mapping, raw)
+        del inbox[: len(batch)]
+    return len(imported), len(outdated)

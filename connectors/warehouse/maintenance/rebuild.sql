@@ -1,3 +1,10 @@
+-- name: found
+-- The rows of a part of the raw store that are of an item or a version. Writes nothing.
+SELECT r.*, p.is_item, p.is_version
+FROM part AS r
+JOIN places AS p ON p.landed = r.landed AND p.position = r.position
+ORDER BY r.landed, r.position
+
 -- name: present
 -- The columns of core.media, their types, and whether they are its own. Columns of fields have no comment.
 SELECT column_name, data_type, comment IS NOT NULL
@@ -10,10 +17,6 @@ WHERE schema_name = 'core' AND table_name = 'media'
 CREATE OR REPLACE TEMP TABLE items (
     landed BIGINT, position INTEGER, payload_hash UBIGINT, content_hash UBIGINT, overflow VARCHAR, content VARCHAR
 )
-
--- name: more_items
-INSERT INTO items BY NAME
-SELECT * EXCLUDE (n, media_id) FROM batch
 
 -- name: emptied
 -- Whether columns that have values would have none. Writes nothing.
@@ -75,7 +78,9 @@ SELECT
 FROM compared
 WHERE is_version;
 DELETE FROM core.media_versions;
-INSERT INTO core.media_versions BY NAME FROM rewritten_versions
+INSERT INTO core.media_versions BY NAME FROM rewritten_versions;
+-- Its memory is needed by what follows.
+DROP TABLE temp.items
 
 -- name: order
 -- The next scan of each feed in order is a full one. Writes core.closed_scans.
@@ -87,8 +92,19 @@ WHERE resource = 'media'
 -- Writes core.warehouse.
 UPDATE core.warehouse SET mapping = ?, content_rule = ?
 
--- name: done
-DROP TABLE temp.places;
-DROP TABLE temp.items;
-DROP TABLE temp.recounted;
-DROP TABLE temp.rewritten_versions
+-- name: quarantined
+-- The items in quarantine, in the order in which they were received. Writes nothing.
+SELECT
+    q.rowid AS row, q.account_id, q.surface, q.page, q.run_id, coalesce(c.run_seq, 0) AS run_seq, q.correlation_id,
+    q.seen_at, q.last_seen_at, encode(q.payload) AS payload
+FROM core.quarantine AS q LEFT JOIN core.run_counts AS c ON c.run_id = q.run_id
+WHERE q.resource = 'media' AND q.position IS NOT NULL
+ORDER BY q.seen_at, q.page, q.position
+
+-- name: outdated
+-- The records whose item was seen later. Writes nothing.
+SELECT r.row
+FROM readable AS r
+JOIN core.quarantine AS q ON q.rowid = r.row
+JOIN core.media AS m ON m.account_id = q.account_id AND m.surface = q.surface AND m.media_id = r.media_id
+WHERE m.last_seen_at >= q.seen_at

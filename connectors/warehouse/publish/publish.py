@@ -19,7 +19,7 @@ from connectors.warehouse.publish.contents import create_view, fill_views
 from connectors.warehouse.publish.hidden_copy import write_hidden
 from connectors.warehouse.publish.hide import Hiding, find_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
-from connectors.warehouse.queries.cadence import read_dues
+from connectors.warehouse.queries.progress import read_dues
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable

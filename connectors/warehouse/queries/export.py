@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -39,6 +38,14 @@ def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> tuple[dat
     # If the folder is a symbolic link, its target is written to.
     target = real(folder)
     draft = target.with_name(f".{target.name}.exporting")
+    # The SQL of views comes from the file: it must not read or write anywhere else.
+    settings = {
+        "temp_directory": literal(str(draft / ".spill")),
+        "allowed_directories": f"[{literal(f'{draft}/')}]",
+        "memory_limit": "'1GB'",
+    }
+    # What an export that was killed has left; a link, which would lead elsewhere, stays, so that `mkdir` fails.
+    shutil.rmtree(draft, ignore_errors=True)
     try:
         before = [*target.glob("*.parquet")]
         if foreign := next((path for path in before if not _is_exported(path)), None):
@@ -46,49 +53,26 @@ def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> tuple[dat
                 f"cannot export to {folder}: {foreign.name} is not part of a gramhouse export. Fix: move it away, or"
                 " choose another folder."
             )
-        # What an export that was killed has left.
-        shutil.rmtree(draft, ignore_errors=True)
-        # Fails for a link, which would lead elsewhere.
         draft.mkdir(parents=True)
-        try:
-            exported = _write_all(snapshot, draft, folder, with_raw=with_raw)
-            target.mkdir(exist_ok=True)
-            made = [path.replace(target / path.name) for path in draft.glob("*.parquet")]
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+        with open_snapshot(snapshot, with_raw=with_raw, settings=settings) as opened:
+            [published] = opened.query("SELECT snapshot_at, version FROM main.published")
+            names = sorted((one["name"], one["kind"]) for one in opened.relations() if one["kind"] != "macro")
+            names += [("raw_versions", "raw")] if with_raw else []
+            exported = [_write(opened, draft, name, kind, str(published["version"])) for name, kind in names]
+        target.mkdir(exist_ok=True)
+        made = [path.replace(target / path.name) for path in draft.glob("*.parquet")]
         for path in {*before} - {*made}:
             path.unlink()
         sync(target)
-    except OSError as error:
+    except (OSError, SnapshotUnreadable) as error:
+        # Of one that cannot be read, what DuckDB says.
         raise WarehouseUnusable(
-            f"cannot export to {folder}: {error.strerror or error}. Fix: free space, or choose a folder that can be"
-            " written."
+            f"cannot export to {folder}: {first_line(str(error.__cause__ or error))}. Fix: free space, choose a folder"
+            " that can be written, or check the snapshot with `gramhouse doctor`."
         ) from error
-    return exported
-
-
-def _write_all(snapshot: Path, draft: Path, folder: Path, *, with_raw: bool) -> tuple[datetime, Sequence[Record]]:
-    # The SQL of views comes from the file: it must not read or write anywhere else.
-    settings = {
-        "temp_directory": literal(str(draft / ".spill")),
-        "allowed_directories": f"[{literal(f'{draft}/')}]",
-        "memory_limit": "'1GB'",
-    }
-    with open_snapshot(snapshot, with_raw=with_raw, settings=settings) as opened:
-        try:
-            [published] = opened.query("SELECT snapshot_at, version FROM main.published")
-        except (SnapshotUnreadable, ValueError) as error:
-            raise WarehouseUnusable(
-                f"{snapshot} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT."
-            ) from error
-        names = sorted((one["name"], one["kind"]) for one in opened.relations() if one["kind"] != "macro")
-        names += [("raw_versions", "raw")] if with_raw else []
-        try:
-            written = [_write(opened, draft, name, kind, str(published["version"])) for name, kind in names]
-        except duckdb.Error as error:
-            fix = "Fix: free space, run `gramhouse publish`, or look for damage with `gramhouse doctor`."
-            raise WarehouseUnusable(f"cannot export to {folder}: {first_line(error)}. {fix}") from error
-    return published["snapshot_at"], written
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return published["snapshot_at"], exported
 
 
 def _write(opened: Snapshot, draft: Path, name: str, kind: str, version: str) -> Record:

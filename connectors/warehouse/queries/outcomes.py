@@ -1,10 +1,9 @@
 """What became of a run: outcomes of its partitions, the incomplete ones by cause, and what else people should know."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from duckdb import DuckDBPyConnection
 
@@ -48,19 +47,13 @@ class FailureGroup:
         """Return whether it is the scan of the account catalogue."""
         return not self.examples[0]["surface"]
 
-    @property
-    def correlation_id(self) -> str | None:
-        """Return that of the first example."""
-        return self.examples[0]["correlation_id"]
 
-
-def read_run(db: DuckDBPyConnection, run_id: str) -> dict[str, Any]:
-    """Return what the warehouse or a snapshot has in `runs` of a run, with its state, its counts and its changes."""
-    cursor = db.execute(_SQL["run"], [run_id])
+def _record(db: DuckDBPyConnection, name: str, parameters: Sequence[object] = ()) -> dict[str, Any]:
+    """Return the row of a query by the names of its columns."""
+    cursor = db.execute(_SQL[name], parameters)
     names = [name for name, *_ in cursor.description or ()]
     [row] = cursor.fetchall()
-    run = dict(zip(names, row, strict=True))
-    return {**run, "state": RunState(run["state"]), **read_counts(db, run_id)}
+    return dict(zip(names, row, strict=True))
 
 
 def read_warnings(db: DuckDBPyConnection, run_id: str, *, is_last: bool = False) -> tuple[Finding, ...]:
@@ -73,11 +66,6 @@ def count_outcomes(db: DuckDBPyConnection, run_id: str) -> Tally:
     """Return the number of a run's outcomes by kind."""
     rows = db.execute(_SQL["tally"], [[ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER], run_id]).fetchall()
     return Tally({OutcomeKind(outcome): outcomes for outcome, outcomes, _ in rows}, sum(count for *_, count in rows))
-
-
-def lift_waits(db: DuckDBPyConnection, *, after: datetime, now: datetime) -> None:
-    """Let the waits of outcomes that end after `after` end now."""
-    db.execute("UPDATE core.run_outcomes SET resume_after = ? WHERE resume_after > ?", [now, after])
 
 
 def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tuple[FailureGroup, ...]:
@@ -105,29 +93,23 @@ def read_report(db: DuckDBPyConnection, run_id: str, *, now: datetime, resumed: 
 
     `resumed` are other runs, newest first.
     """
-    return read_run(db, run_id) | {
+    last, *others = (_record(db, "run", [one]) | read_counts(db, one) for one in (run_id, *reversed([*resumed])))
+    return last | {
+        "state": RunState(last["state"]),
         "outcomes": count_outcomes(db, run_id),
         "failure_groups": read_run_failures(db, run_id, now=now),
         "warnings": read_warnings(db, run_id),
-        "resumed": tuple(read_run(db, one) for one in reversed([*resumed])),
+        "resumed": tuple(others),
         "as_of": now,
     }
 
 
-class MissingAccounts(NamedTuple):
-    """Known accounts that the last complete catalogue did not list; about `undecided` of them it decided nothing."""
+def find_missing_accounts(db: DuckDBPyConnection) -> dict[str, Any]:
+    """Return the `names` of known accounts that the last complete catalogue did not list, and how many are `missing`.
 
-    missing: int
-    known: int
-    undecided: int
-    is_empty: bool
-    names: Sequence[str]
-
-
-def find_missing_accounts(db: DuckDBPyConnection) -> MissingAccounts:
-    """Return which known accounts are missing from the catalogue."""
-    [row] = db.execute(_SQL["missing_accounts"]).fetchall()
-    return MissingAccounts(*row)
+    So many are `known`; about `undecided` of the missing ones it decided nothing; `is_empty` is the catalogue itself.
+    """
+    return _record(db, "missing_accounts")
 
 
 def read_scan_findings(db: DuckDBPyConnection) -> Mapping[str, Sequence[str]]:
@@ -154,11 +136,12 @@ def count_unread_values(db: DuckDBPyConnection, mapping: MediaMapping) -> Mappin
 
     The column is NULL then, and the value is that of a field.
     """
-    counts, held = Counter[str](), db.execute(_SQL["held"]).fetchall()
+    held, counts = db.execute(_SQL["held"]).fetchall(), dict[str, str]()
     for column in mapping.columns:
-        if names := [quoted(name) for path, name in held if path in column.paths]:
-            has_one = " OR ".join(f"{name} IS NOT NULL" for name in names)
-            query = _SQL["not_read"].format(column=quoted(column.column), has_one=has_one)
-            [(items,)] = db.execute(query).fetchall()
-            counts[column.column] += items
-    return +counts
+        if has_one := " OR ".join(f"{quoted(name)} IS NOT NULL" for path, name in held if path in column.paths):
+            counts[column.column] = f"count(*) FILTER ({quoted(column.column)} IS NULL AND ({has_one}))"
+    if not counts:
+        return {}
+    query = f"SELECT {', '.join(counts.values())} FROM core.media WHERE removed_at IS NULL"  # noqa: S608 - quoted
+    [row] = db.execute(query).fetchall()
+    return {name: items for name, items in zip(counts, row, strict=True) if items}

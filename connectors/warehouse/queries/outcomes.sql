@@ -42,12 +42,11 @@ GROUP BY o.outcome, coalesce(o.error_code, ''), o.surface = '', {long}
 ORDER BY scans DESC, o.outcome, error_code
 
 -- name: missing_accounts
--- Known accounts that the last complete catalogue did not list: how many, of how many, those about which it decided
--- nothing, whether it was empty, and some names.
 SELECT
-    count(*) FILTER (is_missing), count(*), count(*) FILTER (is_missing AND missed_at IS NULL),
-    coalesce((SELECT items = 0 FROM core.closed_scans WHERE resource = 'accounts'), false),
-    coalesce(list(ig_username ORDER BY ig_username) FILTER (is_missing), [])
+    count(*) FILTER (is_missing) AS missing, count(*) AS known,
+    count(*) FILTER (is_missing AND missed_at IS NULL) AS undecided,
+    coalesce((SELECT items = 0 FROM core.closed_scans WHERE resource = 'accounts'), false) AS is_empty,
+    coalesce(list(ig_username ORDER BY ig_username) FILTER (is_missing), []) AS names
 FROM (
     SELECT a.ig_username, a.missed_at, a.seen_seq < w.began_seq AS is_missing
     FROM core.accounts AS a, core.closed_scans AS w
@@ -82,7 +81,3 @@ LIMIT 1
 -- name: held
 -- The paths of fields, and their columns.
 SELECT path, column_name FROM core.fields WHERE resource = 'media' AND column_name IS NOT NULL
-
--- name: not_read
--- How many listed items have no value in a mapped column, but one in the columns of its fields.
-SELECT count(*) FROM core.media WHERE removed_at IS NULL AND {column} IS NULL AND ({has_one})

@@ -1,14 +1,16 @@
-"""What scans need to know of merged pages: items and accounts that were listed, and the last closed scans."""
+"""What scans need to know of merged pages: what was listed, the last closed scans, and when feeds are due again."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.statements import statements
 from models.checkpoint import Checkpoint, ClosedScan
 from models.feeds import Partition, media
+from models.runs import OutcomeKind
+from models.selection import Due, DueReason, Dues, Goals, History, decide_due, window
 
 _SQL = statements(__name__)
 
@@ -84,3 +86,19 @@ def find_known_items(
     seqs = [scan.seq for scan in closed.values()]
     rows = db.execute(_SQL["known_items"], [accounts, surfaces, seqs, older_than, _MOST_KNOWN]).fetchall()
     return {media(account_id, surface): frozenset(ids) for account_id, surface, ids in rows}
+
+
+def read_dues(db: DuckDBPyConnection, goals: Goals, *, scan_expired: bool) -> Dues:
+    """Return when the catalogue is due, and each feed of the listed accounts, as far as merged."""
+    seconds = [window(surface, goals).total_seconds() for surface in goals]
+    found = db.execute(_SQL["histories"], {"surfaces": [*goals], "windows": seconds})
+    dues = dict[Partition, Due]()
+    while row := found.fetchone():
+        resource, account_id, surface, is_expired, new, outcome, code, *moments = row
+        first_seen_at, closed_at, tried_at, after = (at and at.replace(tzinfo=UTC) for at in moments)
+        kind = outcome and OutcomeKind(outcome)
+        history = History(first_seen_at, closed_at, new, kind, code, tried_at, after)
+        is_never = is_expired and not scan_expired
+        due = Due(None, DueReason.TOKEN_EXPIRED) if is_never else decide_due(surface, history, goals)
+        dues[Partition(resource, account_id, surface)] = due
+    return dues

@@ -13,7 +13,7 @@ import msgspec
 from duckdb import DuckDBPyConnection, DuckDBPyRelation, StatementType, token_type, tokenize
 from duckdb.sqltypes import DuckDBPyType
 
-from connectors.warehouse.storage.durable import log_problem, unreadable
+from connectors.warehouse.storage.durable import logs
 from connectors.warehouse.storage.errors import (
     QueryError,
     SnapshotMissing,
@@ -210,14 +210,6 @@ def _failure(error: duckdb.Error) -> QueryError | WarehouseUnusable:
     return WarehouseUnusable(f"The query cannot be answered: {first_line(error)}. Fix: {fix}.")
 
 
-def check_readable(path: Path) -> None:
-    """Raise SnapshotMissing if there is no snapshot, and WarehouseUnusable if another program's log is next to it."""
-    if not path.exists():
-        raise SnapshotMissing(f"There is no snapshot at {path} yet. Fix: `gramhouse sync` creates it.")
-    if (problem := log_problem(path)) is not None:
-        raise WarehouseUnusable(problem)
-
-
 @contextmanager
 def open_snapshot(
     path: Path, *, with_raw: bool = False, settings: Mapping[str, str] | None = None
@@ -228,18 +220,23 @@ def open_snapshot(
 
     Raises SnapshotMissing and WarehouseUnusable; SnapshotUnreadable if a query within the block fails.
     """
-    check_readable(path)
+    if not path.exists():
+        raise SnapshotMissing(f"There is no snapshot at {path} yet. Fix: `gramhouse sync` creates it.")
+    if left := logs(path):
+        # DuckDB would replay it.
+        what = f"{path} is not used: another program opened it for writing and left {left[0].name}"
+        raise WarehouseUnusable(f"{what}. Fix: `gramhouse publish`; open the snapshot read-only.")
     try:
         db = duckdb.connect(str(path), read_only=True)
     except duckdb.Error as error:
-        raise WarehouseUnusable(unreadable(path, str(error))) from error
+        raise WarehouseUnusable(
+            f"{path} cannot be read: {first_line(error)}. Fix: make it readable (chmod a+r), close any program that has"
+            " it open for writing, or move it away and run `gramhouse publish`."
+        ) from error
     try:
         for name, setting in {**_SETTINGS, **(settings or {}), "enable_external_access": "false"}.items():
             db.execute(f"SET {name} = {setting}")
         if with_raw:
-            # pyarrow would take most of the time of a short command, which rarely needs it.
-            from connectors.warehouse.queries.raw_media import add_raw_media  # noqa: PLC0415
-
             add_raw_media(db)
         db.execute("SET lock_configuration = true")
         yield Snapshot(db)
@@ -247,3 +244,33 @@ def open_snapshot(
         raise SnapshotUnreadable(error) from error
     finally:
         db.close()
+
+
+def add_raw_media(db: DuckDBPyConnection) -> None:
+    """Create the views of the raw store: `raw_media`, the newest bytes of each item, and `raw_versions`, all.
+
+    pyarrow reads the files, because DuckDB does not verify the checksums of pages, and needs no access to files then.
+    Raises WarehouseUnusable if the raw store cannot be read, or if columns are hidden.
+    """
+    # pyarrow would take most of the time of a short command, which rarely needs it.
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    from connectors.warehouse.raw.parts import SCHEMA, find_parts  # noqa: PLC0415
+
+    [(folder, hidden, merged_seq, raw_seq)] = db.execute(
+        "SELECT raw_folder, hidden, merged_seq, raw_seq FROM core.published, core.warehouse"
+    ).fetchall()
+    if hidden is not None:
+        raise WarehouseUnusable(
+            "this snapshot has hidden columns, so the raw store cannot be read with it. Fix: unset GRAMHOUSE_HIDE and"
+            " run `gramhouse publish --show-hidden`."
+        )
+    paths = find_parts(Path(folder), merged_seq=merged_seq)
+    if raw_seq > 0 and not paths:
+        raise WarehouseUnusable(
+            f"{folder} of the raw store cannot be read: it has no parts. Fix: make the folder readable here."
+        )
+    checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    parquet = ds.ParquetFileFormat(default_fragment_scan_options=checked)
+    db.register("raw_rows", ds.dataset(paths, SCHEMA, format=parquet))
+    db.execute(_SQL["raw_media"])

@@ -28,3 +28,12 @@ SELECT column_name AS name, data_type AS type, comment
 FROM duckdb_columns()
 WHERE database_name = current_database() AND schema_name = 'main' AND table_name = ?
 ORDER BY column_index
+
+-- name: raw_media
+CREATE TEMP VIEW raw_versions AS
+SELECT * REPLACE (try(decode(payload)) AS payload)
+FROM raw_rows WHERE landed <= (SELECT merged_seq FROM core.warehouse);
+
+CREATE TEMP VIEW raw_media AS
+SELECT r.* EXCLUDE (landed, position)
+FROM raw_versions AS r SEMI JOIN core.media AS m ON m.raw_landed = r.landed AND m.raw_position = r.position

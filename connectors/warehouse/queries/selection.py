@@ -26,16 +26,15 @@ def choose_accounts(db: DuckDBPyConnection, selection: Selection) -> tuple[Chose
     Raises SelectionError if a named account does not exist, is ambiguous or was removed, or, for `selection.failed`, if
     only the account catalogue is incomplete.
     """
-    named = find_accounts(db, selection.accounts)
-    if selection.failed:
-        _refuse_catalogue(db)
     values = {
         "surfaces": list(selection.surfaces),
-        "named": named,
+        "named": find_accounts(db, selection.accounts),
         "everything": selection.everything,
         "expired_since": selection.expired_since,
         "failed": selection.failed,
     }
+    if selection.failed and {resource for resource, *_ in db.execute(_SQL["incomplete"]).fetchall()} == {"accounts"}:
+        raise SelectionError("The account catalogue could not be fetched by the last run. Fix: run `gramhouse sync`.")
     rows = db.execute(_SQL["choose"].format(incomplete=_SQL["incomplete"]), values).fetchall()
     return tuple(
         ChosenAccount(listed_as, status, tuple(one for one in SURFACES if one in surfaces), username)
@@ -53,20 +52,14 @@ def find_accounts(db: DuckDBPyConnection, accounts: Sequence[str]) -> list[str]:
         return []
     found: Mapping[str, list[str]] = dict(db.execute(_SQL["find"].format(names=NAMES), [[*typed]]).fetchall())
     for name, text in typed.items():
-        ids = found.get(name)
-        if ids is not None and len(ids) == 1:
+        ids = found.get(name, [])
+        if len(ids) == 1:
             continue
-        if ids is None:
+        shown = one_line(text)
+        if name not in found:
             names = db.execute("SELECT ig_username FROM core.accounts WHERE removed_at IS NULL").fetchall()
-            near = nearest(name, [str(one) for (one,) in names])
-            what = f"There is no account '{one_line(text)}' in the warehouse. {near}"
+            what = f"There is no account '{shown}' in the warehouse. {nearest(name, [str(one) for (one,) in names])}"
         else:
-            what = f"'{one_line(text)}' {'is the name of more than one account' if ids else 'left the catalogue'}. "
+            what = f"'{shown}' {'is the name of more than one account' if ids else 'left the catalogue'}. "
         raise SelectionError(f"{what}Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones.")
     return [account_id for (account_id,) in found.values()]
-
-
-def _refuse_catalogue(db: DuckDBPyConnection) -> None:
-    incomplete = {resource for resource, *_ in db.execute(_SQL["incomplete"]).fetchall()}
-    if incomplete == {"accounts"}:
-        raise SelectionError("The account catalogue could not be fetched by the last run. Fix: run `gramhouse sync`.")

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from connectors.warehouse.storage.errors import first_line
-
 # Logs that DuckDB 1.5 and 2.0 replay when they open a file. Not `.tmp`, the folder to which queries of readers spill.
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 
@@ -52,24 +50,6 @@ def discard(file: Path) -> None:
     """Remove a DuckDB file, if it exists, and the logs next to it. Raises OSError."""
     for left_over in (file, *logs(file)):
         left_over.unlink(missing_ok=True)
-
-
-def log_problem(snapshot: Path) -> str | None:
-    """Return a message if another program's log, which DuckDB would replay, is next to a snapshot; otherwise None."""
-    if not (left := logs(snapshot)):
-        return None
-    return (
-        f"{snapshot} is not used: another program opened it for writing and left {left[0].name}."
-        " Fix: `gramhouse publish`; open the snapshot read-only."
-    )
-
-
-def unreadable(snapshot: Path, why: str) -> str:
-    """Return a message of one line, with the fix, for a snapshot that DuckDB cannot open; `why` is DuckDB's message."""
-    fix = "close any program that has it open for writing, or move it away; then `gramhouse publish`"
-    if not os.access(snapshot, os.R_OK):
-        fix = f"make it readable (chmod a+r {snapshot})"
-    return f"{snapshot} cannot be read: {first_line(why)}. Fix: {fix}."
 
 
 def logs(file: Path) -> list[Path]:

@@ -1,11 +1,11 @@
 """Parts of the raw store are combined, and no row that anybody needs is lost, whatever happens meanwhile."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from connectors.warehouse.maintenance import compact_parts as module
-from connectors.warehouse.maintenance.compact_parts import compact_parts, groups
+from connectors.warehouse.maintenance.compact_parts import compact_parts, group_parts
 from connectors.warehouse.raw.parts import find_parts, find_unmerged_parts, part_numbers, read_parts, write_part
 from tests.warehouse.rig import Rig, item
 
@@ -41,9 +41,10 @@ def test_all_rows_are_in_one_part_and_the_others_stay_for_a_day(days: Rig) -> No
     assert [path.name for path in find_parts(raw, merged_seq=6)] == ["raw-000000000000001.parquet"]
     days.full_scan(item("1", caption="new"))
     assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=days.values("raw_seq", "warehouse")[0], inbox=set())
-    compact_parts(days.db, raw, now=days.now + timedelta(hours=23), before=None)
+    now = datetime.now(UTC)
+    compact_parts(days.db, raw, now=now + timedelta(hours=23), before=None)
     assert part_numbers(raw) == [1, 2, 3, 4, 5, 6, 7]
-    compact_parts(days.db, raw, now=days.now + timedelta(hours=48), before=None)
+    compact_parts(days.db, raw, now=now + timedelta(hours=25), before=None)
     assert part_numbers(raw) == [1]
     assert stored(days)[:-1] == before
     assert days.values("raw_seq", "warehouse") == [1]
@@ -87,5 +88,6 @@ def test_a_compaction_that_broke_off_is_repeated(days: Rig, monkeypatch: pytest.
 
 
 def test_parts_that_are_large_enough_are_left_out() -> None:
-    assert list(groups([5, 5, 50, 5, 60, 5, 5], small=10, large=100)) == [[0, 1], [3], [5, 6]]
-    assert list(groups([9, 9, 9], small=10, large=20)) == [[0, 1], [2]]
+    sizes = dict(enumerate([5, 5, 50, 5, 60, 5, 5]))
+    assert list(group_parts(sizes, small=10, large=100)) == [[0, 1], [3], [5, 6]]
+    assert list(group_parts({7: 9, 8: 9, 9: 9}, small=10, large=20)) == [[7, 8], [9]]
