@@ -74,6 +74,12 @@ class Finding:
     accounts: tuple[str, ...] = ()
     count: int = 1
 
+    @classmethod
+    def of(cls, code: str, severity: Severity, message: str) -> "Finding":
+        """Return the finding of a message: a cause, and after `Fix:` what to do about it."""
+        text, _, fix = message.partition(" Fix: ")
+        return cls(code, severity, text.rstrip("."), fix.rstrip("."))
+
     def sentence(self, named: int = 5) -> str:
         """Return the cause, the names of up to `named` accounts, and the fix."""
         names = f" ({several(self.accounts, named)})" if self.accounts else ""

@@ -15,9 +15,9 @@ from connectors.warehouse.storage.errors import (
     WarehouseError,
 )
 from flows.cli.command_table import COMMANDS, GROUPS
-from flows.cli.output.log import begin_log
-from flows.cli.output.terminal import Answer, failure
+from flows.cli.log import begin_log
 from flows.cli.signals import Stopped
+from flows.cli.terminal import Answer, failure
 from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.progress import notices
 from models.selection import SelectionError

@@ -1,7 +1,7 @@
 """The commands as a table: a new command is a function in flows/cli/commands, and a row here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 GROUPS = ("Start", "Operate", "Read", "Maintain")
 
@@ -16,8 +16,8 @@ Operate sync sync | Sync all that the API key can see, and publish a snapshot. |
 Operate sync backfill | Scan selected accounts again from the first page. | --account paper.market
 Operate serving up | Start a Prefect server with its UI, and serve the deployments. | --port 4201
 Operate status status | Show what is fresh, stale, expired, failed or interrupted, and why. | --json
-Operate listing accounts | List accounts: status, token expiry and age of their media. | --expired
-Operate listing runs | List recent runs: what they landed and how they ended. | --last 5
+Operate snapshot accounts | List accounts: status, token expiry and age of their media. | --expired
+Operate snapshot runs | List recent runs: what they landed and how they ended. | --last 5
 Read snapshot query | Run a SQL query on the snapshot, even during a sync. | "FROM runs LIMIT 5"
 Read history changes | List what the last run, or the runs since then, found. | --since 2d
 Read history explain | Show what is known of an item or account, in order of time. | paper.market
@@ -29,12 +29,11 @@ Maintain maintenance publish | Merge landed pages and publish a snapshot, withou
 Maintain maintenance rebuild | Read raw store and quarantine again with the current mapping. | --dry-run
 Maintain maintenance compact | Rewrite the warehouse file, compacted and sorted. |
 Maintain maintenance forget | Erase an account everywhere; syncs do not import it again. | paper.market
-Maintain listing quarantine | List records in quarantine, newest first. | --limit 5
+Maintain snapshot quarantine | List records in quarantine, newest first. | --limit 5
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command: its group and module, the first paragraph of its function's docstring, and an example's arguments.
 
     The function has the command's name. The module is imported only when the command is called.

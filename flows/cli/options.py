@@ -1,8 +1,9 @@
-"""Options that several commands have. Those of settings have the help of the model that declares them."""
+"""Options that several commands have, and the files that these choose: the snapshot, and the state."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,11 +11,23 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from connectors.warehouse.storage.paths import local
+from connectors.warehouse.publish.replaceable import another_warehouse, check_snapshot
+from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
+from connectors.warehouse.storage.holder import UNKNOWN, holder
+from connectors.warehouse.storage.paths import local, real
 from flows.config.errors import SettingsError, refuse
 from flows.config.options import ADVANCED, ExpertOptions, Surface, describe_setting, to_time
+from flows.config.settings import Settings, load
+from models.erasure import OPERATION
+from models.files import NEW, WarehouseUnusable
+from models.runs import RunState
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+# The fewest of the last runs that are read.
+_LEAST = 100
+
+_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 
 
 def number(text: str, least: int = 1, most: int = 1_000_000_000) -> Parameter:
@@ -48,10 +61,6 @@ def since_time(name: str, text: str, now: datetime) -> datetime:
 
 
 AsJson = Annotated[bool, Parameter("--json", help="Print one JSON document to standard output.")]
-# Paths are strings here: Path would turn s3://bucket into s3:/bucket, and messages would show that.
-WarehouseFile = Annotated[str | None, of_setting("warehouse")]
-SnapshotFile = Annotated[str | None, of_setting("snapshot")]
-BusyWait = Annotated[float | None, of_setting("busy_wait")]
 SurfaceNames = Annotated[
     list[Surface] | None, Parameter("--surface", metavar="SURFACE", help="Only this surface; may be repeated.")
 ]
@@ -82,3 +91,116 @@ class RunArguments:
     def settings(self, expert: ExpertOptions) -> dict[str, object]:
         """Return the settings that the command line changes: those of the flow, and its own."""
         return {**expert.model_dump(), "base_url": self.base_url, "scheduler": self.scheduler}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The options of commands that read the snapshot."""
+
+    # Not a Path, which would turn s3://bucket into s3:/bucket.
+    snapshot: Annotated[str | None, of_setting("snapshot")] = None
+    as_json: AsJson = False
+
+    def settings(self) -> Settings:
+        """Return the settings for these files. Raises SettingsError."""
+        return load(snapshot=self.snapshot)
+
+    def open(self, *, with_raw: bool = False) -> AbstractContextManager[Snapshot]:
+        """Open the current snapshot."""
+        return open_snapshot(current_snapshot(self.settings()), with_raw=with_raw)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Files(Reading):
+    """The options of commands that read or write the warehouse or the state, too."""
+
+    warehouse: Annotated[str | None, of_setting("warehouse")] = None
+
+    def settings(self, **changed: object) -> Settings:
+        """Return the settings for these files. Raises SettingsError."""
+        return load(warehouse=self.warehouse, snapshot=self.snapshot, **changed)
+
+
+def current_snapshot(settings: Settings) -> Path:
+    """Return the snapshot's file on this machine, after downloading it if the bucket has a newer one.
+
+    On the machine of the warehouse nothing is downloaded, because its file is the latest one. Raises BucketError,
+    OSError, and WarehouseUnusable if another file is in the place of the download.
+    """
+    url, file = settings.snapshot_url(), settings.snapshot_file()
+    if url is not None and not settings.warehouse.exists():
+        import asyncio
+
+        from connectors.buckets import SnapshotBucket
+
+        check_snapshot(file)
+        asyncio.run(SnapshotBucket(url).fetch(file))
+    return file
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The last runs, newest first, and the process that holds the warehouse's lock, as the state knows them.
+
+    `command` is the last command if it is none of them: a start of a run that failed, or another one such as publish.
+    `is_unpublished` says whether the snapshot lacks the last run, `problem` why the state cannot be read, `is_erasing`
+    whether a `gramhouse forget` was interrupted.
+    """
+
+    runs: Sequence[Record] = ()
+    command: Record | None = None
+    writing: str | None = None
+    problem: str | None = None
+    is_unpublished: bool = False
+    is_erasing: bool = False
+
+    def of(self, snapshot: Snapshot, where: str, limit: int = _LEAST, *, is_chosen: bool = False) -> "Current":
+        """Return this with the last runs of the snapshot, and what the state says of them since.
+
+        If they have no run in common, the snapshot at `where` is another warehouse's. Raises WarehouseUnusable then; if
+        it `is_chosen`, its runs are returned alone.
+        """
+        found = {run["run_id"]: run for run in snapshot.query(_RUNS, [max(limit, _LEAST)])}
+        ours = [run["run_id"] for run in self.runs]
+        if ours and found and found.keys().isdisjoint(ours):
+            if not is_chosen:
+                raise WarehouseUnusable(another_warehouse(where))
+            return Current([*found.values()][:limit])
+        # The snapshot may be an older copy; it alone has what the merge counted.
+        is_unpublished = self.is_unpublished or not found.keys() >= {*ours[:1]}
+        empty = {column["name"]: None for column in snapshot.columns("runs")}
+        for run in self.runs:
+            since = {name: run[name] for name in empty if run.get(name) is not None}
+            found[run["run_id"]] = empty | found.get(run["run_id"], {}) | since
+        runs = sorted(found.values(), key=lambda run: -run["seq"])[:limit]
+        return replace(self, runs=runs, is_unpublished=is_unpublished)
+
+
+def current(settings: Settings, limit: int = _LEAST) -> Current:
+    """Read the state and at least so many runs; a command whose process is gone is shown as interrupted."""
+    # Imported here, because only some commands need SQLAlchemy.
+    from connectors.state.database import open_state_read_only, state_path
+    from connectors.state.identity import read_identity, read_operations
+    from connectors.state.runs import KILLED, last_command, read_runs
+
+    writing, lost = holder(settings.warehouse), None
+    # Without the warehouse, too, the snapshot is a copy: the state is where it was published.
+    if settings.warehouse.exists():
+        lost = f"There is no state beside {settings.warehouse}. Fix: `gramhouse doctor` says what is missing."
+    try:
+        with open_state_read_only(state_path(real(settings.warehouse))) as state:
+            if state is None:
+                return Current(writing=writing, problem=lost)
+            command, runs = state.read(last_command), state.read(read_runs, limit=max(limit, _LEAST))
+            is_erasing = OPERATION in state.read(read_operations)
+            # A command that was refused because there was none has left an empty one.
+            problem = lost if writing is None and state.read(read_identity).token == NEW else None
+    except WarehouseUnusable as error:
+        return Current(writing=writing, problem=str(error))
+    for row in (*runs, *filter(None, [command])):
+        is_writing = writing == UNKNOWN or f"(process {row['pid']}," in (writing or "")
+        if row["state"] == RunState.RUNNING and not is_writing:
+            row |= {"state": RunState.INTERRUPTED.value, "detail": KILLED}
+    return Current(runs, command, writing, problem, bool(runs) and runs[0]["published_at"] is None, is_erasing)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from math import ceil, inf
-from typing import Any
 
 from connectors.state.identity import read_forgotten
 from connectors.state.runs import count_requests
@@ -15,7 +14,7 @@ from connectors.warehouse.queries.progress import (
     read_catalogue_pages,
     read_closed_scans,
 )
-from connectors.warehouse.queries.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
 from flows.engine.accounts import why_skipped
 from flows.engine.choosing import choose
@@ -25,8 +24,6 @@ from flows.reporting.words import count, join
 from models.checkpoint import KNOWN_RUN, PINS, ClosedScan, why_full
 from models.feeds import FEEDS, media
 from models.selection import DAY, ChosenAccount, Due, DueReason, Dues, sort_overdue
-
-Record = dict[str, Any]
 
 COOLDOWN, LEFT_OUT, NOT_DUE = "cooldown", "max_requests", "not_due"
 

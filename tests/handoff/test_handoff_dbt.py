@@ -14,7 +14,7 @@ import pytest
 import yaml
 from jinja2 import Template
 
-from flows.cli.output.dbt import sources
+from flows.cli.dbt import sources
 from models.views import Relation, views
 from tests.harness.scenario import generate
 from tests.harness.simulation import simulate

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from flows.cli.options import AsJson
-from flows.cli.output.terminal import DONE, Answer, clean, row
+from flows.cli.terminal import DONE, Answer, clean, row
 from flows.config.environment import CONFIG, origin
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load

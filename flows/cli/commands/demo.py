@@ -16,10 +16,10 @@ from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.paths import database
 from connectors.warehouse.storage.statements import statements
 from flows.cli.options import number, to_path
-from flows.cli.output.query import print_stream
-from flows.cli.output.run import describe_report
-from flows.cli.output.terminal import clean, err, out
+from flows.cli.run import describe_report
 from flows.cli.signals import run_until_signalled
+from flows.cli.table import print_stream
+from flows.cli.terminal import clean, err, show
 from flows.clock import ContinuedClock, SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import load
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from connectors.sandbox.http.app import Sandbox
 
 _SQL = statements(__name__)
-
-_FOLDER = "data/demo"
 
 # When a simulated day begins (UTC), and how much later it is synced.
 _BEGINS, _SYNCED = timedelta(hours=2), timedelta(minutes=15)
@@ -62,16 +60,7 @@ def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
     return begins
 
 
-def build_sandbox(begins: datetime) -> "Sandbox":
-    """Return the demo's sandbox on its first simulated day."""
-    from connectors.sandbox.http.app import Sandbox
-    from connectors.sandbox.settings import SandboxSettings
-
-    first, often = int(begins.timestamp()), 6 * _ACCOUNTS
-    return Sandbox(SandboxSettings(first_day=first, accounts=_ACCOUNTS, posts=_POSTS, change_every=often))
-
-
-async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> RunReport:
+async def _sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> RunReport:
     """Sync at 02:15 of each of these days, by a clock of that day, and the last one now; return its report."""
     from flows.config.options import SyncOptions
     from flows.engine.resources import open_resources
@@ -87,22 +76,20 @@ async def sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime
         for day in days[:-1]:
             sandbox.day = day
             at = begins + timedelta(days=day) + _SYNCED
-            clock = ContinuedClock(resources.clock, at)
             with err.status(f"[dim]syncing {at:%Y-%m-%d} …[/]"):
-                await run_sync(past, replace(resources, clock=clock))
+                await run_sync(past, replace(resources, clock=ContinuedClock(resources.clock, at)))
         sandbox.day = days[-1]
         return await run_sync(request, resources)
 
 
-def _show(snapshot: Path) -> None:
+def _show_next(snapshot: Path) -> None:
     """Show the answer to a question, and commands that do not need changes of the shell."""
-    out.print("\n[bold]Which posts have the most likes?[/]")
-    out.print(_SQL["question"], markup=False)
+    show("\n[bold]Which posts have the most likes?[/]", clean(_SQL["question"], newlines=True))
     with open_snapshot(snapshot) as opened:
         print_stream(opened.user_query(_SQL["question"]), "table")
     program = clean(sys.argv[0]) if sys.argv[0].endswith("gramhouse") else "python -m flows.cli"
     here, folder = f"--snapshot {clean(snapshot)}", clean(snapshot.parent)
-    out.print(
+    show(
         f"\n[bold]Next steps[/]\n  Open [bold]{folder}/report.html[/] in a browser: charts and tables."
         f"\n  [cyan]{program} query {here} 'FROM runs'[/]\n  [cyan]{program} changes {here}[/]"
         f"\n  [cyan]{program} demo --folder {folder}[/]  [dim]# tomorrow: syncs the days that have begun since[/]"
@@ -119,9 +106,9 @@ def _serve(sandbox: "Sandbox", port: int = 0) -> None:
         try:
             listener, url = stack.enter_context(listening(port))
         except OSError as error:
-            why = clean(error.strerror or error)
+            why = error.strerror or error
             raise SettingsError(f"cannot listen on port {port}: {why}. Fix: choose another port with --port.") from None
-        out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
+        show(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
         err.print(
             "[dim]Serving API v1; stop with Ctrl-C. In another terminal, run the line above, then `gramhouse sync`.[/]"
         )
@@ -130,7 +117,7 @@ def _serve(sandbox: "Sandbox", port: int = 0) -> None:
 
 def demo(
     *,
-    folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = _FOLDER,
+    folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
     days: Annotated[int, number("Simulated days to sync into a new folder; the last one is today.", 1, 366)] = 7,
     keep: Annotated[bool, Parameter(help="Serve the sandbox API until Ctrl-C, to try other commands.")] = False,
 ) -> None:
@@ -139,6 +126,10 @@ def demo(
     The sandbox's data change once a day. Each call syncs the days since the last one, and today.
     """
     load()
+    from connectors.sandbox.http.app import Sandbox
+    from connectors.sandbox.http.serve import in_thread
+    from connectors.sandbox.settings import SandboxSettings
+
     snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
     now, due = SystemClock().now(), 0
     begins = first_day(snapshot.parent, days=days, now=now)
@@ -147,21 +138,19 @@ def demo(
         with open_snapshot(snapshot) as opened:
             [row] = opened.query("SELECT max(started_at) AS last FROM runs")
             due = min((row["last"] - begins).days + 1, today)
-    sandbox = build_sandbox(begins)
-    sandbox.day = today
-    from connectors.sandbox.http.serve import in_thread
-
-    out.print(f"[bold]gramhouse demo[/], {count(today - due + 1, 'day')} of a sandbox API with {_ACCOUNTS} accounts.")
+    first, often = int(begins.timestamp()), 6 * _ACCOUNTS
+    sizes = SandboxSettings(first_day=first, day=today, accounts=_ACCOUNTS, posts=_POSTS, change_every=often)
+    sandbox = Sandbox(sizes)
+    show(f"[bold]gramhouse demo[/], {count(today - due + 1, 'day')} of a sandbox API with {_ACCOUNTS} accounts.")
     with in_thread(sandbox) as api:
         report = run_until_signalled(
-            lambda _: sync_days(sandbox, api, snapshot.parent, begins, range(due, today + 1)),
+            lambda _: _sync_days(sandbox, api, snapshot.parent, begins, range(due, today + 1)),
             lambda: "Fix: run `gramhouse demo` again.",
         )
-    for line in describe_report(report):
-        out.print(line)
+    show(*describe_report(report))
     if report.state is RunState.FAILED:
         raise SystemExit(report.exit_code)
-    _show(snapshot)
+    _show_next(snapshot)
     if keep:
         _serve(sandbox)
 

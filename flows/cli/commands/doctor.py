@@ -15,14 +15,13 @@ from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.clock import find_ahead
 from connectors.warehouse.publish.publish import prepare
 from connectors.warehouse.publish.replaceable import another_warehouse
-from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.queries.reader import Record, open_snapshot
 from connectors.warehouse.storage.connection import explained
 from connectors.warehouse.storage.errors import WarehouseError
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.identity import read_warehouse
-from flows.cli.current import Record, current, current_snapshot
-from flows.cli.options import AsJson
-from flows.cli.output.terminal import DONE, FAIL, WARN, Answer, clean, err, row
+from flows.cli.options import AsJson, current, current_snapshot
+from flows.cli.terminal import DONE, FAIL, WARN, Answer, clean, err, row
 from flows.clock import SystemClock
 from flows.config.environment import find_exposed_key, origin, prefect_api_url
 from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line

@@ -2,23 +2,23 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, takewhile
+from itertools import chain
 from operator import itemgetter
+from os.path import commonprefix
 from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import RenderableType
 
-from connectors.warehouse.queries.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import NAMES, as_name, find_accounts
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import Record, current_snapshot, open_current
-from flows.cli.options import AccountNames, AsJson, SnapshotFile, number, since_time
-from flows.cli.output.table import listing
-from flows.cli.output.terminal import Answer, clean, row
+from flows.cli.options import AccountNames, Reading, current_snapshot, number, since_time
+from flows.cli.table import listing
+from flows.cli.terminal import Answer, clean, row
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import Settings, load
+from flows.config.settings import Settings
 from flows.engine.run_request import RunRequest
 from flows.reporting.reader import Reader
 from flows.reporting.words import join, moment
@@ -33,23 +33,18 @@ _SHOWN, _BEGINNING = 100, 80
 _VALUE, _CONTEXT = 60, 15
 
 # What is shown of changes and of an account's surfaces.
-_CHANGE = (
-    *("run_seq", "change", "ig_username", "surface", "media_id", "columns", "caption", "permalink"),
-    *("old_ig_username", "account_id"),
-)
-_SURFACE = (
-    *("surface", "outcome", "next_scan", "next_reason", "due_at", "due_reason", "complete_at", "recent_at"),
-    *("full_due_at", "error_code", "resume_after", "gap_since"),
-)
-
-_WITH_VALUES = ("changed", "counted", "returned")
+_CHANGE = "run_seq change ig_username surface media_id columns caption permalink old_ig_username account_id"
+_SURFACE = """
+surface outcome next_scan next_reason due_at due_reason complete_at recent_at full_due_at error_code resume_after
+gap_since
+"""
 
 
 def _difference(old: object, new: object) -> str:
     """Return a value before and after a change side by side; of long texts, the parts around the first difference."""
     texts = ["nothing" if value is None else one_line(str(value)) for value in (old, new)]
     # Long texts that differ at their ends would look the same.
-    equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+    equal = len(commonprefix(texts))  # noqa: RUF071 - not paths
     start = max(equal - _CONTEXT, 0) if max(map(len, texts)) > _VALUE else 0
     return " → ".join(("…" if start else "") + one_line(text[start:], _VALUE) for text in texts)
 
@@ -58,24 +53,22 @@ def _differences(changed: Mapping[str, Mapping[str, object]]) -> str:
     return ", ".join(f"{name}: {_difference(values['old'], values['new'])}" for name, values in changed.items())
 
 
-def _describe_changes(found: Record, numbers: Sequence[Record], *, values: bool) -> Iterator[RenderableType]:
-    runs, listed = found["runs"], found["changes"]
-    if not runs:
+def _describe_changes(found: Record, numbers: Record, *, values: bool) -> Iterator[RenderableType]:
+    if not (runs := found["runs"]):
         yield "No such run: `gramhouse runs` lists the last ones."
         return
     seqs = "" if len(runs) == 1 else f"{runs[-1]['seq']} to "
-    counts = ", ".join(f"{each['items']:,} {each['change']}" for each in numbers)
-    head = f"[bold]Run {seqs}{runs[0]['seq']}[/]"
-    yield row(head, f"(began {moment(runs[-1]['started_at'])} UTC): {counts or 'no changes of items'}")
-    rows = [*found["account_changes"], *listed]
+    began = f"(began {moment(runs[-1]['started_at'])} UTC)"
+    yield row(f"[bold]Run {seqs}{runs[0]['seq']}[/]", f"{began}: {numbers['text']}")
+    rows = [*found["account_changes"], *found["changes"]]
     if values:
         for each in rows:
             what = join(" ", (each["ig_username"] or each["account_id"], each.get("surface"), each.get("media_id")))
             yield row(" ", f"{each['change']:<8}", clean(join("  ", (what, _differences(each.get("values") or {})))))
     elif rows:
-        yield from listing(rows, _CHANGE, prose=("columns", "caption"))
-    if len(listed) < (total := sum(each["items"] for each in numbers)):
-        yield f"The first {len(listed):,} of {total:,} changes of items. List all with `--limit {total}`."
+        yield from listing(rows, _CHANGE, prose="columns caption")
+    if (shown := len(found["changes"])) < (total := numbers["total"]):
+        yield f"The first {shown:,} of {total:,} changes of items. List all with `--limit {total}`."
 
 
 def changes(
@@ -88,8 +81,7 @@ def changes(
     account: AccountNames = None,
     values: Annotated[bool, Parameter(help="Also the values before and after.")] = False,
     limit: Annotated[int | None, number("Number of changes to list. Default: 100, or all with --json.")] = None,
-    snapshot: SnapshotFile = None,
-    as_json: AsJson = False,
+    reading: Reading = Reading(),
 ) -> Answer:
     """List what the last run, or the runs since then, found.
 
@@ -98,23 +90,21 @@ def changes(
     """
     if since_run is not None and since is not None:
         raise SettingsError("--since-run and --since exclude each other. Fix: use one of them.")
-    these = _SQL["unreported"] if since_run is None else f"seq >= {since_run}"
+    first = _SQL["unreported"] if since_run is None else f"SELECT {since_run}"
     if since is not None:
-        these = f"started_at >= TIMESTAMPTZ '{since_time('--since', since, SystemClock().now())}'"
-    with open_current(snapshot) as opened:
+        at = since_time("--since", since, SystemClock().now())
+        first = _SQL["since"].format(at=at)
+    with reading.open() as opened:
         reader = Reader(opened, account or ())
-        runs = reader.records(_SQL["runs"].format(these=these))
-        seqs = [run["seq"] for run in runs]
-        reader.set(run_seqs=seqs, first_run=min(seqs, default=0), most=limit or (None if as_json else _SHOWN))
-        listed, of_accounts, numbers = (reader.records(_SQL[name]) for name in ("changes", "account_changes", "counts"))
-        found = reader.records(_SQL["values"]) if values else []
-    if values:
-        key = itemgetter("account_id", "surface", "media_id", "run_seq")
-        known = {key(each): json.loads(each["values"]) for each in found}
-        for each in listed:
-            each["values"] = known.get(key(each), {}) if each["change"] in _WITH_VALUES else {}
-    document = {"runs": runs, "changes": listed, "account_changes": of_accounts}
-    return Answer(document, _describe_changes(document, numbers, values=values))
+        reader.records(f"SET VARIABLE first_run = ({first})")
+        reader.set(with_values=values, most=limit or (None if reading.as_json else _SHOWN))
+        found = {name: reader.records(_SQL[name]) for name in ("runs", "changes", "account_changes")}
+        [numbers] = reader.records(_SQL["counts"])
+    for each in found["changes"]:
+        text = each.pop("values")
+        if values:
+            each["values"] = json.loads(text or "{}")
+    return Answer(found, _describe_changes(found, numbers, values=values))
 
 
 def _describe_state(item: Record, events: Sequence[Record]) -> str:
@@ -122,13 +112,13 @@ def _describe_state(item: Record, events: Sequence[Record]) -> str:
     # Scans are those of the last event that has some.
     scans = next((event["scans"] for event in reversed(events) if event.get("scans")), ())
     since = item["removed_at"] or item["missing_since"]
-    by = " and ".join(f"the {scan} UTC scan" for scan in scans)
+    by = " and ".join(f"the {scan} UTC scan" for scan in scans) or f"the scan that ended {moment(since)} UTC"
     left, expired = (moment(item[name]) for name in ("account_removed_at", "token_expired_since"))
     # Whether the items of an account that left the catalogue still exist is unknown.
     state = item["removal"] or ("missing" if since else "unknown" if left else "present")
     parts = (
         f"{state.capitalize()}: last seen {moment(item['last_seen_at'])} UTC",
-        since and f"not listed by {by or f'the scan that ended {moment(since)} UTC'}",
+        since and f"not listed by {by}",
         left and f"its account left the catalogue {left} UTC",
         expired and f"the token of its account expired {expired} UTC",
     )
@@ -144,13 +134,11 @@ def _explain_account(opened: Snapshot, account_id: str, settings: Settings) -> R
     from flows.engine.plan import plan_account
 
     planned = plan_account(RunRequest(settings), opened, account_id, now=SystemClock().now())
-    following = {scan.surface: (scan.scan, scan.reason) for scan in planned}
-    [account], surfaces, events = (
-        _read(opened, name, account_id) for name in ("account", "surfaces", "account_events")
-    )
-    for facts in surfaces:
-        facts["next_scan"], facts["next_reason"] = following.get(facts["surface"], (None, None))
-    return {"account": account, "surfaces": surfaces, "events": events}
+    following = {scan.surface: {"next_scan": scan.scan, "next_reason": scan.reason} for scan in planned}
+    nothing = {"next_scan": None, "next_reason": None}
+    surfaces = [each | following.get(each["surface"], nothing) for each in _read(opened, "surfaces", account_id)]
+    [account] = _read(opened, "account", account_id)
+    return {"account": account, "surfaces": surfaces, "events": _read(opened, "account_events", account_id)}
 
 
 def _explain_item(opened: Snapshot, found: Record, *, with_raw: bool) -> Record:
@@ -160,18 +148,6 @@ def _explain_item(opened: Snapshot, found: Record, *, with_raw: bool) -> Record:
     # What was received comes first of what has the same time.
     events.sort(key=itemgetter("at"))
     return {"state": _describe_state(item, events), "item": item, "events": events}
-
-
-def _describe_events(events: Sequence[Record]) -> Iterator[RenderableType]:
-    for event in events:
-        what = join(" ", (event.get("surface"), event.get("outcome"))) or event["event"].replace("_", " ")
-        renamed = event.get("old") and _difference(event["old"], event["new"])
-        ids = (("run", event["run_seq"]), ("correlation id", event.get("correlation_id")))
-        trace = ", ".join(f"{name} {value}" for name, value in ids if value)
-        parts = (what, _differences(event.get("changes") or {}), renamed, event.get("error_code"), trace)
-        yield row(" ", f"[dim]{moment(event['at'], seconds=True)}[/]", clean(join("; ", parts)))
-        if "payload" in event:
-            yield row(" ", f"[dim]{clean(event['payload'])}[/]")
 
 
 def _describe(explained: Record) -> Iterator[RenderableType]:
@@ -186,7 +162,15 @@ def _describe(explained: Record) -> Iterator[RenderableType]:
         status = f"{'removed' if account['removed_at'] else account['status']}{since and f' since {since} UTC'}"
         yield row(" ", clean(join("; ", (status, missing and f"missing since {moment(missing)} UTC"))))
         yield from listing(explained["surfaces"], _SURFACE)
-    yield from _describe_events(explained["events"])
+    for event in explained["events"]:
+        what = join(" ", (event.get("surface"), event.get("outcome"))) or event["event"].replace("_", " ")
+        renamed = event.get("old") and _difference(event["old"], event["new"])
+        run, trace = event["run_seq"], event.get("correlation_id")
+        ids = join(", ", (run and f"run {run}", trace and f"correlation id {trace}"))
+        parts = (what, _differences(event.get("changes") or {}), renamed, event.get("error_code"), ids)
+        yield row(" ", f"[dim]{moment(event['at'], seconds=True)}[/]", clean(join("; ", parts)))
+        if "payload" in event:
+            yield row(" ", f"[dim]{clean(event['payload'])}[/]")
 
 
 def explain(
@@ -199,14 +183,13 @@ def explain(
     raw: Annotated[
         bool, Parameter(help="Also each version of an item as it was received, with its correlation id.")
     ] = False,
-    snapshot: SnapshotFile = None,
-    as_json: AsJson = False,
+    reading: Reading = Reading(),
 ) -> Answer:
     """Show what is known of an item or account, in order of time.
 
     Of scans of an account, those that ended like the one before are left out.
     """
-    settings = load(snapshot=snapshot)
+    settings = reading.settings()
     with open_snapshot(current_snapshot(settings), with_raw=raw) as opened:
         if not (named := _read(opened, "found", what.strip(), as_name(what))):
             # Raises SelectionError, with a name that is like it.

@@ -1,33 +1,36 @@
 -- What runs found.
 
+-- name: unreported
+-- The first of the last run, and of unfinished runs before it.
+SELECT coalesce(max(seq), 0) + 1 FROM reported WHERE seq < (SELECT max(seq) FROM runs)
+
+-- name: since
+SELECT min(seq) FROM runs WHERE started_at >= TIMESTAMPTZ '{at}'
+
 -- name: runs
 SELECT seq, run_id, kind, selection, state, started_at FROM runs
-WHERE kind <> 'totals' AND {these}
+WHERE kind <> 'totals' AND seq >= getvariable('first_run')
 ORDER BY seq DESC
 
--- name: unreported
--- The condition of the last run, and of unfinished runs before it.
-seq > (SELECT coalesce(max(seq), 0) FROM reported WHERE seq < (SELECT max(seq) FROM runs))
-
 -- name: counts
-SELECT change, count(*) AS items FROM changes
-WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
-GROUP BY change ORDER BY change = 'counted', change
+-- What is listed of items: as text, and the number.
+SELECT
+    coalesce(string_agg(format('{:,} {}', items, change), ', ' ORDER BY change = 'counted', change), 'no changes of items')
+        AS text,
+    coalesce(sum(items), 0)::BIGINT AS total
+FROM (
+    SELECT change, count(*) AS items FROM changes
+    WHERE run_seq >= getvariable('first_run') AND account_id IN (FROM chosen)
+    GROUP BY change
+)
 
 -- name: changes
--- What only its counts changed of is the most, and comes last.
-SELECT c.*, m.caption, m.permalink
-FROM changes AS c LEFT JOIN media AS m USING (account_id, surface, media_id)
-WHERE c.run_seq >= getvariable('first_run') AND c.run_seq IN getvariable('run_seqs') AND c.account_id IN (FROM chosen)
-ORDER BY c.run_seq DESC, c.change = 'counted', c.changed_at DESC, c.ig_username, c.surface, c.media_id, c.change
-LIMIT getvariable('most') -- NULL: all.
-
--- name: values
--- Of each item and run, a JSON object: by column or count, its values before the run and after it.
+-- What only its counts changed of is the most, and comes last. `values` is a JSON object: by column or count, its values
+-- before the run and after it.
 WITH value AS (
     SELECT account_id, surface, media_id, run_seq, changed_at, changes, unnest(json_keys(changes)) AS name
     FROM item_events
-    WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
+    WHERE getvariable('with_values') AND run_seq >= getvariable('first_run') AND account_id IN (FROM chosen)
       AND event IN ('changed', 'counted')
 ),
 of_run AS (
@@ -36,15 +39,24 @@ of_run AS (
         arg_min_null(json_extract(changes, '$."' || name || '".old'), changed_at) AS old,
         arg_max_null(json_extract(changes, '$."' || name || '".new'), changed_at) AS new
     FROM value GROUP BY ALL
+),
+of_item AS (
+    SELECT
+        account_id, surface, media_id, run_seq,
+        to_json(map_from_entries(list_sort(list((name, {'old': old, 'new': new})))))::VARCHAR AS values
+    FROM of_run GROUP BY ALL
 )
-SELECT
-    account_id, surface, media_id, run_seq,
-    to_json(map_from_entries(list_sort(list((name, {'old': old, 'new': new})))))::VARCHAR AS values
-FROM of_run GROUP BY ALL
+SELECT c.*, m.caption, m.permalink, if(c.change IN ('changed', 'counted', 'returned'), v.values, NULL) AS values
+FROM changes AS c
+LEFT JOIN of_item AS v USING (account_id, surface, media_id, run_seq)
+LEFT JOIN media AS m USING (account_id, surface, media_id)
+WHERE c.run_seq >= getvariable('first_run') AND c.account_id IN (FROM chosen)
+ORDER BY c.run_seq DESC, c.change = 'counted', c.changed_at DESC, c.ig_username, c.surface, c.media_id, c.change
+LIMIT getvariable('most') -- NULL: all.
 
 -- name: account_changes
 FROM account_changes
-WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
+WHERE run_seq >= getvariable('first_run') AND account_id IN (FROM chosen)
 ORDER BY run_seq DESC, changed_at DESC, ig_username, change
 
 -- What the snapshot knows of one item or one account. The parameters are its id, and the surface and media id of an item.

@@ -9,10 +9,10 @@ from cyclopts import Parameter
 from humanize import naturalsize
 from rich.console import RenderableType
 
-from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, Answer, clean, row
+from flows.cli.options import Files, LogFormat, of_setting
+from flows.cli.terminal import DONE, Answer, clean, row
 from flows.config.errors import ExitCode, SettingsError
-from flows.config.settings import Settings, load
+from flows.config.settings import Settings
 from flows.reporting.words import count
 
 if TYPE_CHECKING:
@@ -21,25 +21,23 @@ if TYPE_CHECKING:
 
 def publish(
     *,
-    warehouse: WarehouseFile = None,
-    snapshot: SnapshotFile = None,
-    busy_wait: BusyWait = None,
+    busy_wait: Annotated[float | None, of_setting("busy_wait")] = None,
     show_hidden: Annotated[
         bool, Parameter(help="Publish although the snapshot would show what the last one hid.")
     ] = False,
-    as_json: AsJson = False,
+    files: Files = Files(),
     log_format: LogFormat = "text",
 ) -> Answer:
     """Merge landed pages and publish a snapshot, without requests."""
     from flows.engine.upkeep import publish_now
 
-    settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
+    settings = files.settings(busy_wait=busy_wait)
     size = asyncio.run(publish_now(settings, may_show=show_hidden))
     lines = [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."]
     return Answer({"snapshot": settings.snapshot, "snapshot_bytes": size}, lines)
 
 
-def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, log_format: LogFormat = "text") -> Answer:
+def compact(*, files: Files = Files(), log_format: LogFormat = "text") -> Answer:
     """Rewrite the warehouse file, compacted and sorted.
 
     Small parts of the raw store are combined, without rows older than GRAMHOUSE_KEEP_RAW. The old parts are deleted a
@@ -51,7 +49,7 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, log_for
     """
     from flows.engine.upkeep import compact_now
 
-    settings = load(warehouse=warehouse)
+    settings = files.settings()
     before, after, raw = asyncio.run(compact_now(settings))
     lines = [f"Compacted {clean(settings.warehouse)}: {naturalsize(before)} before, {naturalsize(after)} now."]
     parts = f"{count(raw.parts_before, 'part')} before, {raw.parts_after:,} now ({naturalsize(raw.bytes_after)})"
@@ -62,11 +60,9 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, log_for
 
 def rebuild(
     *,
-    warehouse: WarehouseFile = None,
-    snapshot: SnapshotFile = None,
     dry_run: Annotated[bool, Parameter(help="Only print how many items have each path of the mapping.")] = False,
     force: Annotated[bool, Parameter(help="Rebuild even if a mapped column that has values becomes empty.")] = False,
-    as_json: AsJson = False,
+    files: Files = Files(),
     log_format: LogFormat = "text",
 ) -> Answer:
     """Read raw store and quarantine again with the current mapping.
@@ -74,18 +70,18 @@ def rebuild(
     The raw store contains every item as received. Media items in quarantine become rows if they have an id now; an
     older version of an item never replaces a newer one.
     """
-    settings = load(warehouse=warehouse, snapshot=snapshot)
+    settings = files.settings()
     from flows.engine.upkeep import count_paths_now, rebuild_now
 
     if dry_run:
         paths = asyncio.run(count_paths_now(settings))
-        return Answer({"items": paths.items, "paths": paths.counts}, _paths(settings, paths))
+        return Answer({"items": paths.items, "paths": paths.counts}, _list_paths(settings, paths))
     done, size = asyncio.run(rebuild_now(settings, force=force))
     records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
     items, columns = count(done.paths.items, "item"), count(done.columns, "column")
     lines = [
         f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).",
-        *_paths(settings, done.paths),
+        *_list_paths(settings, done.paths),
         f"Quarantine: {done.imported:,} imported, {done.outdated:,} deleted as outdated, {done.quarantined:,} left.",
     ]
     document = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts, **records}
@@ -93,7 +89,7 @@ def rebuild(
     return Answer(document, lines)
 
 
-def _paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
+def _list_paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
     from connectors.warehouse.maintenance.rebuild import explain_paths
 
     return map(clean, explain_paths(settings.media_mapping(), paths))
@@ -107,9 +103,7 @@ def forget(
     undo: Annotated[
         bool, Parameter(help="Let syncs import a forgotten account (its id) again; restores no data.")
     ] = False,
-    warehouse: WarehouseFile = None,
-    snapshot: SnapshotFile = None,
-    as_json: AsJson = False,
+    files: Files = Files(),
     log_format: LogFormat = "text",
 ) -> Answer:
     """Erase an account everywhere; syncs do not import it again.
@@ -121,7 +115,7 @@ def forget(
     Exit codes: 0 erased, 1 failed, 2 wrong usage or no such account, 3 erased, but not published, 4
     the warehouse is held by another process.
     """
-    settings = load(warehouse=warehouse, snapshot=snapshot)
+    settings = files.settings()
     from flows.engine.upkeep import NOT_REACHED, find_now, forget_now, undo_now
 
     if undo:

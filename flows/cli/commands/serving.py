@@ -12,8 +12,8 @@ from typing import Annotated
 from connectors.warehouse.storage.errors import WarehouseBusy
 from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
-from flows.cli.output.terminal import DONE, WARN, clean, err, out
 from flows.cli.signals import Stopped, run_until_signalled
+from flows.cli.terminal import DONE, WARN, clean, err, show
 from flows.config.environment import prefect_api_url
 from flows.config.errors import ExitCode, SettingsError
 from flows.config.settings import Settings, load
@@ -27,24 +27,24 @@ _BUSY_WAIT = 6 * 3600
 def _greet(settings: Settings, api: str | None, names: Sequence[str], notes: Sequence[str]) -> None:
     here = f"http://127.0.0.1:{settings.prefect_port}"
     if api is None:
-        out.print(f"{DONE} Prefect's UI is at [bold]{here}[/], its API at {here}/api.")
+        show(f"{DONE} Prefect's UI is at [bold]{here}[/], its API at {here}/api.")
     else:
-        out.print(f"{DONE} Serving to {clean(api)}: PREFECT_API_URL is set, so no server is started here.")
+        show(f"{DONE} Serving to {clean(api)}: PREFECT_API_URL is set, so no server is started here.")
     following = settings.next_runs(datetime.now(UTC))
     for name in names:
         due = following.get(name)
         when = f"next {due:%a %Y-%m-%d %H:%M} {settings.time_zone}" if due else "on request"
-        out.print(clean(f"  {name:<9} {when}"))
+        show(clean(f"  {name:<9} {when}"))
     start = f"PREFECT_API_URL={api or f'{here}/api'} prefect deployment run sync/nightly"
-    out.print(f"Start one now in the UI, or in another terminal: [cyan]{clean(start)}[/]", soft_wrap=True)
+    show(f"Start one now in the UI, or in another terminal: [cyan]{clean(start)}[/]", soft_wrap=True)
     report = settings.report_file()
     shown = "" if api else f", shown at {here}{REPORT_PATH}"
-    out.print(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
+    show(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
     if not following:
         notes = ["Both schedules are off: nothing runs by itself. Fix: set GRAMHOUSE_NIGHTLY or GRAMHOUSE_DUE.", *notes]
     for note in notes:
-        out.print(f"{WARN} {clean(note)}")
-    out.print("Stop with Ctrl-C.")
+        show(f"{WARN} {clean(note)}")
+    show("Stop with Ctrl-C.")
 
 
 def describe_environment(settings: Settings, api: str | None, *, as_json: bool = False) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _check_key(settings: Settings) -> None:
     from flows.cli.commands.doctor import check_line, find
 
     for found in find(settings, ["API"]) if settings.credentials is None else ():
-        out.print(check_line(found))
+        show(check_line(found))
 
 
 def _listen(port: int) -> socket.socket:

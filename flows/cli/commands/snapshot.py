@@ -1,28 +1,131 @@
-"""`gramhouse query`, `describe`, `export`, `report` and `mcp`: read the snapshot."""
+"""`gramhouse accounts`, `runs`, `quarantine`, `query`, `describe`, `export`, `report`, `mcp`: read the snapshot."""
 
 import sys
 import webbrowser
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from humanize import naturalsize
+from rich.console import RenderableType
 
-from connectors.warehouse.queries.reader import mentions_raw_media, open_snapshot
+from connectors.warehouse.queries.reader import Record, mentions_raw_media, open_snapshot
 from connectors.warehouse.storage.paths import local
-from flows.cli.current import current_snapshot, open_current
-from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, number, to_path
-from flows.cli.output.table import listing
-from flows.cli.output.terminal import DONE, Answer, clean, err, out
+from connectors.warehouse.storage.statements import statements
+from flows.cli.options import (
+    AccountNames,
+    Files,
+    LogFormat,
+    Reading,
+    SurfaceNames,
+    current,
+    current_snapshot,
+    number,
+    of_setting,
+    to_path,
+)
+from flows.cli.table import SHOWN, into_file, listing, print_stream
+from flows.cli.terminal import DONE, WARN, Answer, clean, err, row
+from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import in_order
-from flows.config.settings import load
 from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS
-from flows.reporting.words import count, moment
+from flows.reporting.words import count, join, moment
+from models.feeds import SURFACES
 from models.runs import nearest
 
+_SQL = statements(__name__)
+
+# The number of records of the quarantine that are listed.
+_LISTED = 20
+
+_NEXT = """
+To import media items, set the path of their id in gramhouse.toml (media_id), then run `gramhouse rebuild`.
+Accounts recover by themselves: each sync reads them again and imports them once the API corrects them.
+Give the correlation id to the API's support."""
+
+_SURFACES = sorted(SURFACES)
+_COUNTS = ", ".join(f"count(*) FILTER (m.surface = '{each}') AS {each}" for each in _SURFACES)
+
+_STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "failed": "red", "running": "cyan"}
+
 _MOST_WEEKS = 57
+
+
+def accounts(
+    *,
+    expired: Annotated[bool, Parameter(help="Only accounts whose access token must be renewed.")] = False,
+    reading: Reading = Reading(),
+) -> Answer:
+    """List accounts: status, token expiry and age of their media."""
+    with reading.open() as opened:
+        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired])
+    none = "No token is expired." if expired else "No accounts yet."
+    return Answer({"accounts": rows}, _list_accounts(rows) if rows else [none])
+
+
+def _list_accounts(rows: Sequence[Record]) -> Iterator[RenderableType]:
+    now = SystemClock().now()
+    shown = [each | {"scan_age": now - each["media_as_of"] if each["media_as_of"] else "never"} for each in rows]
+    yield from listing(shown, f"ig_username account_id {' '.join(_SURFACES)} scan_age", prose="ig_username")
+    # Below the table: a narrow terminal has no room for another column.
+    for each in rows:
+        what, since = each["status"].replace("_", " "), each["token_expired_since"]
+        if each["missing_since"]:
+            what, since = "missing", each["missing_since"]
+        if what != "active":
+            name = clean(each["ig_username"] or each["account_id"])
+            yield row(f"[bold]{name}[/]:", f"{clean(what)}{f' since {moment(since)} UTC' if since else ''}")
+
+
+def runs(*, last: Annotated[int, number("Number of runs.")] = 20, files: Files = Files()) -> Answer:
+    """List recent runs: what they landed and how they ended."""
+    settings = files.settings()
+    state = current(settings, last)
+    with open_snapshot(current_snapshot(settings)) as opened:
+        rows = state.of(opened, settings.snapshot, last, is_chosen=True).runs
+    if state.problem:
+        notices.warning(state.problem)
+    return Answer({"runs": rows}, _list_runs(rows))
+
+
+def _list_runs(rows: Sequence[Record]) -> Iterator[RenderableType]:
+    shown = []
+    for each in rows:
+        took = each["ended_at"] and each["ended_at"] - each["started_at"]
+        # Of a run that the snapshot does not have yet, nothing is known of items.
+        gone = None if each["removed"] is None else each["removed"] + each["expired"]
+        shown.append(each | {"took": took, "gone": gone})
+    yield from listing(shown, "seq started_at kind state took pages added changed gone", styles=_STATES)
+    for each in rows:
+        if why := join(", ", (each["selection"], join(": ", (each["error_code"], each["detail"])))):
+            yield row(f"[bold]{each['seq']}[/]", clean(why))
+
+
+def quarantine(
+    *,
+    limit: Annotated[int | None, number("Number of records to list. Default: 20, or all with --json.")] = None,
+    reading: Reading = Reading(),
+) -> Answer:
+    """List records in quarantine, newest first."""
+    with reading.open() as opened:
+        rows = opened.query(_SQL["quarantined"], [limit or (None if reading.as_json else _LISTED)])
+        reasons = opened.query(_SQL["reasons"])
+    empty = f"{DONE} Quarantine is empty: every received record is in the tables."
+    return Answer({"records": rows}, _list_quarantine(rows, reasons) if rows else [empty])
+
+
+def _list_quarantine(rows: Sequence[Record], reasons: Sequence[Record]) -> Iterator[RenderableType]:
+    total = sum(each["records"] for each in reasons)
+    yield f"{WARN} {count(total, 'record')} rejected:"
+    yield from (row(" ", f"{each['records']:,}: {clean(each['reason'])}") for each in reasons)
+    yield ""
+    yield from listing(rows, "seen_at ig_username correlation_id payload surface position", prose="payload")
+    if len(rows) < total:
+        yield f"The newest {len(rows):,} of {total:,}. List all with `gramhouse quarantine --limit {total}`."
+    yield _NEXT
 
 
 def query(
@@ -38,26 +141,23 @@ def query(
     *,
     style: Annotated[
         Literal["table", "box", "line", "csv", "json", "jsonl", "markdown"],
-        Parameter(("--format", "-f"), help="Output format."),
+        Parameter(("--format", "-f"), help="Output format; --json is json."),
     ] = "table",
     output: Annotated[str | None, Parameter(("--output", "-o"), metavar="FILE", help="Write to this file.")] = None,
-    as_json: Annotated[bool, Parameter("--json", help="The same as --format json.")] = False,
-    snapshot: SnapshotFile = None,
+    reading: Reading = Reading(),
 ) -> None:
     """Run a SQL query on the snapshot, even during a sync.
 
     In addition to the tables and views, raw_media contains the newest raw JSON of each media item. The number of rows
     goes to standard error.
     """
-    from flows.cli.output.query import SHOWN, into_file, print_stream
-
-    settings, style = load(snapshot=snapshot), "json" if as_json else style
+    style = "json" if reading.as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
     try:
         text = sys.stdin.buffer.read().decode() if sql == "-" else sql
     except UnicodeDecodeError as error:
         raise SettingsError("The query on standard input is not UTF-8. Fix: write it in UTF-8.") from error
-    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
+    with reading.open(with_raw=mentions_raw_media(text)) as opened:
         stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
         with into_file(target):
             rows = print_stream(stream, style)
@@ -81,38 +181,35 @@ def describe(
         Literal["text", "dbt"],
         Parameter("--format", help="text, or dbt for a sources.yml with all tables and views."),
     ] = "text",
-    snapshot: SnapshotFile = None,
-    as_json: AsJson = False,
+    reading: Reading = Reading(),
 ) -> Answer | None:
     """List the snapshot's tables, views and macros, or the columns of one.
 
     Each has one line, which a terminal may cut.
     """
-    if form == "dbt" and (table is not None or as_json):
+    if form == "dbt" and (table is not None or reading.as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
-    with open_current(snapshot) as opened:
+    with reading.open() as opened:
         relations = opened.relations()
         if form == "dbt":
-            from flows.cli.output.dbt import sources
+            from flows.cli.dbt import sources
 
             relations = [relation for relation in relations if relation["kind"] != "macro"]
             columns = {relation["name"]: opened.columns(relation["name"]) for relation in relations}
             [published] = opened.query("SELECT stale_after FROM published")
-            out.out(sources(relations, columns, published["stale_after"]), end="")
+            sys.stdout.write(sources(relations, columns, published["stale_after"]))
             return None
         if table is None:
             # The rows of views, which are expensive to compute, are not counted.
             rows = [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
-            return Answer({"tables": rows}, listing(rows, ("name", "kind", "rows", "comment"), prose=["comment"]))
+            return Answer({"tables": rows}, listing(rows, "name kind rows comment", prose="comment"))
         comments = {relation["name"]: relation["comment"] for relation in relations}
         if not (rows := opened.columns(table)):
             meant = nearest(table, comments)
             raise SettingsError(f"Unknown table or view {table!r}. {meant}Fix: `gramhouse describe` lists all.")
     head = f"[bold]{clean(table)}[/]: {clean(comments[table] or '')}\n"
-    return Answer(
-        {"table": table, "columns": rows},
-        [head, *listing(rows, ("name", "type", "comment"), prose=("type", "comment"))],
-    )
+    lines = [head, *listing(rows, "name type comment", prose="type comment")]
+    return Answer({"table": table, "columns": rows}, lines)
 
 
 def export(
@@ -122,27 +219,23 @@ def export(
     raw: Annotated[
         bool, Parameter(help="Also export the raw store: every version of every media item as received.")
     ] = False,
-    snapshot: SnapshotFile = None,
-    as_json: AsJson = False,
+    reading: Reading = Reading(),
     log_format: LogFormat = "text",
 ) -> Answer:
     """Export the snapshot as Parquet files."""
     from connectors.warehouse.queries.export import export as write_export
 
-    published_at, tables = write_export(current_snapshot(load(snapshot=snapshot)), to_path("DIR", folder), with_raw=raw)
+    at, tables = write_export(current_snapshot(reading.settings()), to_path("DIR", folder), with_raw=raw)
     size = naturalsize(sum(table["bytes"] for table in tables))
-    line = (
-        f"{DONE} {count(len(tables), 'table')}, {size}, in {clean(folder)}: the snapshot of {moment(published_at)} UTC"
-    )
-    return Answer({"folder": folder, "published_at": published_at, "tables": tables}, [line])
+    line = f"{DONE} {count(len(tables), 'table')}, {size}, in {clean(folder)}: the snapshot of {moment(at)} UTC"
+    return Answer({"folder": folder, "published_at": at, "tables": tables}, [line])
 
 
 def report(
     file: Annotated[
         str | None,
         Parameter(
-            metavar="FILE",
-            help="Output file (GRAMHOUSE_REPORT). Default: report.html in the snapshot's folder.",
+            metavar="FILE", help="Output file (GRAMHOUSE_REPORT). Default: report.html in the snapshot's folder."
         ),
     ] = None,
     /,
@@ -151,8 +244,7 @@ def report(
     surface: SurfaceNames = None,
     weeks: Annotated[int, number("Number of weeks in daily charts.", 1, _MOST_WEEKS)] = WEEKS,
     show: Annotated[bool, Parameter("--open", help="Open the report in the browser.")] = False,
-    snapshot: SnapshotFile = None,
-    as_json: AsJson = False,
+    reading: Reading = Reading(),
 ) -> Answer:
     """Create a self-contained HTML report with charts and tables.
 
@@ -161,15 +253,20 @@ def report(
 
     Exit codes: 0 written, 1 the snapshot cannot be read or the page cannot be written, 2 wrong usage.
     """
-    settings = load(snapshot=snapshot)
     from flows.reporting.page.page import write_page
 
+    settings = reading.settings()
     path = settings.report_file() if file is None else to_path("FILE", file)
     surfaces = in_order(surface or [])
     written = write_page(current_snapshot(settings), path, account or (), surfaces=surfaces, weeks=weeks)
     size = len(written.html.encode())
-    document = {"report": str(path), "report_bytes": size, "published_at": written.published_at}
-    document |= {"action_required": written.attention, "exit_code": 0}
+    document = {
+        "report": str(path),
+        "report_bytes": size,
+        "published_at": written.published_at,
+        "action_required": written.attention,
+        "exit_code": 0,
+    }
     needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
     made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
     line = f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"
@@ -178,13 +275,13 @@ def report(
     return Answer(document, [line])
 
 
-def mcp(*, snapshot: SnapshotFile = None) -> None:
+def mcp(*, snapshot: Annotated[str | None, of_setting("snapshot")] = None) -> None:
     """Serve the snapshot to an agent, by the Model Context Protocol on standard input and output.
 
     Its tools are describe, query, changes, explain and status. They only read the snapshot, and what it hides stays
     hidden. An answer has at most 50,000 bytes, and takes at most a minute.
     """
-    path = current_snapshot(load(snapshot=snapshot))
+    path = current_snapshot(Reading(snapshot).settings())
     try:
         from flows.cli.agent_tools import build_server
     except ImportError as error:

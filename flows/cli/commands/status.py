@@ -4,6 +4,7 @@ It does not open the warehouse, so it never waits for a writer. Text, JSON, metr
 findings.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -16,17 +17,15 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from connectors.buckets import BucketError
-from connectors.warehouse.publish.replaceable import another_warehouse
-from connectors.warehouse.queries.reader import Snapshot, open_snapshot
+from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import LEAST, Current, Record, current, current_snapshot
-from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, Answer, finding_line, out, without_control_characters
+from flows.cli.options import Files, current, current_snapshot
+from flows.cli.terminal import DONE, Answer, finding_line, without_control_characters
 from flows.clock import SystemClock
 from flows.config.errors import ExitCode, SettingsError
-from flows.config.settings import Settings, load
+from flows.config.settings import Settings
 from flows.reporting.findings import LOST, list_findings
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import NO_DATA, Data, RunReport, last_report
@@ -48,11 +47,8 @@ _RUN_COUNTS = ("accounts", "pages", "items", "added", "changed", "removed", "exp
 # The rows about the data that --json has.
 _DATA = ("freshness", "stale", "undecided", "recent", "gaps")
 
-_SEVERITIES = {
-    RunState.FAILED: Severity.ACTION,
-    RunState.INTERRUPTED: Severity.ACTION,
-    RunState.PARTIAL: Severity.WARNING,
-}
+_ENDED = (RunState.COMPLETE, RunState.PARTIAL)
+_LOST = (RunState.FAILED, RunState.INTERRUPTED)
 
 
 def read_status(settings: Settings, now: datetime, *, is_chosen: bool = False) -> Record:
@@ -66,43 +62,39 @@ def read_status(settings: Settings, now: datetime, *, is_chosen: bool = False) -
     problem = report = totals = None
     try:
         with open_snapshot(file) as snapshot:
-            if (known := state.of(snapshot)) is None and not is_chosen:
-                problem, runs = another_warehouse(settings.snapshot), [*state.runs]
-            else:
-                state = known or Current()
-                totals, report = _read_data(snapshot, settings, now)
-                runs = state.list_runs(snapshot, LEAST)
+            state = state.of(snapshot, settings.snapshot, is_chosen=is_chosen)
+            totals, report = _read_data(snapshot, settings, now)
     except (SnapshotMissing, SnapshotUnreadable, WarehouseUnusable) as error:
         if not (state.runs or state.command or state.writing):
             raise
-        runs = [*state.runs]
         if not isinstance(error, SnapshotMissing):
             problem = str(error)
-        elif any(run["published_at"] for run in runs):
+        elif any(run["published_at"] for run in state.runs):
             problem = f"There is no snapshot at {file}, but a run published one. Fix: `gramhouse publish`."
-    data = report.data if report else NO_DATA
+    runs, data = state.runs, report.data if report else NO_DATA
     last = next(iter(runs), None)
-    unresolved = [run for run in _find_unresolved(runs) if run is not last]
     command = state.command if state.command and state.command["state"] != RunState.COMPLETE else None
-    shown = [("Last command", command)] if command else []
-    shown += [("Last run", last)] if last else []
-    shown += [("Earlier run", run) for run in unresolved]
+    unresolved = [run for run in _find_unresolved(runs) if run is not last]
     problems = {
         "status_file": state.problem,
         "snapshot_problem": problem,
         "unfinished_erasure": UNFINISHED if state.is_erasing else None,
     }
-    found = [
-        *_list_problems(state, problems, is_published=totals is not None),
-        *(_describe_run(title, run) for title, run in shown),
-        *(list_findings(report) if report else ()),
-        *_list_fresh(data),
-    ]
+    codes = {"snapshot_problem": "snapshot_log"}
+    found = [Finding.of(codes.get(name, name), Severity.ACTION, text) for name, text in problems.items() if text]
+    if state.writing:
+        what = "the previous snapshot follows" if totals else "no snapshot has been published yet"
+        found.append(Finding("writing", Severity.WARNING, f"{state.writing} is running; {what}"))
+    elif last and state.is_unpublished and last["state"] in _ENDED:
+        found.append(_describe_unpublished(last))
+    for title, shown in (("Last command", [command]), ("Last run", [last]), ("Earlier run", unresolved)):
+        found += [_describe_run(title, run) for run in shown if run]
+    found += [*(list_findings(report) if report else ()), *_list_fresh(data)]
     found.sort(key=lambda finding: [*Severity].index(finding.severity))
-    codes = {"failed" if each.code in LOST else each.code for each in found if each.severity is Severity.ACTION}
-    codes |= {"warning"} if codes - {*REASONS} else set()
+    acted_on = {"failed" if each.code in LOST else each.code for each in found if each.severity is Severity.ACTION}
+    acted_on |= {"warning"} if acted_on - {*REASONS} else set()
     return {
-        "attention": [reason for reason in REASONS if reason in codes],
+        "attention": [reason for reason in REASONS if reason in acted_on],
         "findings": [asdict(finding) for finding in found],
         "totals": totals,
         "last_run": last,
@@ -135,45 +127,33 @@ def _find_unresolved(runs: Sequence[Record]) -> list[Record]:
     """
     found, known = list[Record](), set[tuple[str, str | None]]()
     for run in runs:
-        what, is_done = (run["kind"], run["selection"]), run["state"] in (RunState.COMPLETE, RunState.PARTIAL)
-        if what == ("sync", None) and is_done:
+        what = run["kind"], run["selection"]
+        if run["state"] in _ENDED and what == ("sync", None):
             break
-        if is_done or run["state"] in (RunState.FAILED, RunState.INTERRUPTED):
-            found += [] if is_done or what in known else [run]
+        if run["state"] in _LOST and what not in known:
+            found.append(run)
+        if run["state"] in (*_ENDED, *_LOST):
             known.add(what)
     return found
 
 
-def _list_problems(state: Current, problems: Record, *, is_published: bool) -> Iterator[Finding]:
-    """Yield who writes now, and what is wrong with the files."""
-    if state.writing:
-        what = "the previous snapshot follows" if is_published else "no snapshot has been published yet"
-        yield Finding("writing", Severity.WARNING, f"{state.writing} is running; {what}")
-    for name, problem in problems.items():
-        text, _, fix = (problem or "").partition(" Fix: ")
-        if text:
-            code = "snapshot_log" if name == "snapshot_problem" else name
-            yield Finding(code, Severity.ACTION, text.rstrip("."), fix.rstrip("."))
-    for run in state.runs[:1]:
-        has_ended = run["state"] in (RunState.COMPLETE, RunState.PARTIAL)
-        if has_ended and run["published_at"] is None and not state.writing:
-            # With a code it is why the run is partial.
-            why, _, fix = ((None if run["error_code"] else run["detail"]) or "").partition(" Fix: ")
-            text = join(": ", ("The snapshot does not contain the last run", why.rstrip(".")))
-            fix = fix.rstrip(".") or "correct the cause, then `gramhouse publish`"
-            yield Finding("unpublished", Severity.ACTION, text, fix)
+def _describe_unpublished(run: Record) -> Finding:
+    # With a code it is why the run is partial.
+    found = Finding.of("unpublished", Severity.ACTION, "" if run["error_code"] else run["detail"] or "")
+    text = join(": ", ("The snapshot does not contain the last run", found.text))
+    return replace(found, text=text, fix=found.fix or "correct the cause, then `gramhouse publish`")
 
 
 def _describe_run(title: str, run: Record) -> Finding:
     """Return how a run, or another command, ended; the code is its state."""
+    severity = Severity.ACTION if run["state"] in _LOST else Severity.INFORMATION
+    severity = Severity.WARNING if run["state"] == RunState.PARTIAL else severity
     # That of a complete run is why it was not published.
-    detail, _, fix = ("" if run["state"] == RunState.COMPLETE else run["detail"] or "").partition(" Fix: ")
-    why = join(": ", (run["error_code"], detail.rstrip(".")))
+    found = Finding.of(run["state"], severity, "" if run["state"] == RunState.COMPLETE else run["detail"] or "")
+    why = join(": ", (run["error_code"], found.text))
     what = join(" ", (f"{title}: {run_title(run['kind'], run['selection'])}: {run['state']}", why and f"({why})"))
     resume = "run the same command to resume" if run["state"] == RunState.INTERRUPTED else ""
-    severity = _SEVERITIES.get(run["state"], Severity.INFORMATION)
-    text = f"{what}, started {moment(run['started_at'])} UTC"
-    return Finding(run["state"], severity, text, fix.rstrip(".") or resume)
+    return replace(found, text=f"{what}, started {moment(run['started_at'])} UTC", fix=found.fix or resume)
 
 
 def _list_fresh(data: Data) -> Iterator[Finding]:
@@ -212,15 +192,17 @@ def metrics(found: Record | None) -> str:
     for name, what, labels, values in _gauges(found):
         gauge = Gauge(f"gramhouse_{name}", what, labels, registry=registry)
         for of, number in values.items():
-            if number is None:
-                continue
-            # An error code may be any text that the API sent.
-            (gauge.labels(*map(without_control_characters, of)) if labels else gauge).set(number)
+            if number is not None:
+                # An error code may be any text that the API sent.
+                (gauge.labels(*map(without_control_characters, of)) if labels else gauge).set(number)
     exposition: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return exposition.decode().rstrip("\n")
 
 
-def _gauges(found: Record | None) -> Iterator[tuple[str, str, Sequence[str], Mapping[Any, Any]]]:
+_Gauge = tuple[str, str, Sequence[str], Mapping[Any, Any]]
+
+
+def _gauges(found: Record | None) -> Iterator[_Gauge]:
     """Yield the metrics: name, description and labels, and the numbers by the values of the labels as a tuple."""
     totals = found and found["totals"]
     yield "snapshot_readable", "1 if there is a snapshot that can be read.", (), {(): float(bool(totals))}
@@ -230,36 +212,26 @@ def _gauges(found: Record | None) -> Iterator[tuple[str, str, Sequence[str], Map
     yield "attention", "1 for each reason that requires attention, else 0.", ["reason"], attention
     # Not a run in progress: its time and counts would be missing until it ends, and if it is killed, for good.
     if run := found["last_ended_run"]:
-        ended = run["ended_at"].timestamp()
-        yield "last_run_ended_timestamp_seconds", "When the last run that ended did so.", (), {(): ended}
+        ended = {(): run["ended_at"].timestamp()}
+        yield "last_run_ended_timestamp_seconds", "When the last run that ended did so.", (), ended
         counts = {(name,): run.get(name) for name in _RUN_COUNTS}
         yield "last_run_count", "What it landed and changed.", ["what"], counts
     if not totals:
         return
+    stale, ages = ({(each["surface"],): each[name] for each in found["freshness"]} for name in ("stale", "age_seconds"))
+    yield "accounts_token_expired", "Accounts whose token must be renewed.", (), {(): totals["expired"]}
+    yield "stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", (), {(): totals["stale_after"]}
+    yield "stale_accounts", "Accounts that should be fresh and are stale.", ["surface"], stale
+    yield "oldest_age_seconds", "Age of the oldest that should be fresh.", ["surface"], ages
     scans, ends = Counter[tuple[str, ...]](), dict[tuple[str, ...], float]()
     for each in found["failures"]:
         cause = each["outcome"], each["error_code"]
         scans[cause] += each["scans"]
         if each["resume_after"]:
             ends[cause] = max(ends.get(cause, 0.0), each["resume_after"].timestamp())
-    stale, ages = ({(each["surface"],): each[name] for each in found["freshness"]} for name in ("stale", "age_seconds"))
-    yield "accounts_token_expired", "Accounts whose token must be renewed.", (), {(): totals["expired"]}
-    yield "stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", (), {(): totals["stale_after"]}
-    yield "stale_accounts", "Accounts that should be fresh and are stale.", ["surface"], stale
-    yield "oldest_age_seconds", "Age of the oldest that should be fresh.", ["surface"], ages
-    cause = "outcome", "code"
-    yield "incomplete_scans", "Scans that are not complete, by outcome and error code.", cause, scans
-    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", cause, ends
-
-
-def report(settings: Settings, now: datetime, form: str = "text", *, is_chosen: bool = False) -> Answer:
-    """Return the status as of `now`, with the exit code 3 if something requires attention.
-
-    `is_chosen` is that of `read_status`. Raises as that does.
-    """
-    found = read_status(settings, now, is_chosen=is_chosen)
-    lines = _describe(found) if form == "text" else [Text(metrics(found))]
-    return Answer(found, lines, ExitCode.PARTIAL if found["attention"] else ExitCode.COMPLETE)
+    labels = "outcome", "code"
+    yield "incomplete_scans", "Scans that are not complete, by outcome and error code.", labels, scans
+    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", labels, ends
 
 
 def status(
@@ -268,9 +240,7 @@ def status(
         Literal["text", "openmetrics"],
         Parameter("--format", help="text, or openmetrics for Prometheus's textfile collector."),
     ] = "text",
-    warehouse: WarehouseFile = None,
-    snapshot: SnapshotFile = None,
-    as_json: AsJson = False,
+    files: Files = Files(),
 ) -> Answer:
     """Show what is fresh, stale, expired, failed or interrupted, and why.
 
@@ -278,12 +248,18 @@ def status(
     failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
     cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or snapshot.
     """
-    if form == "openmetrics" and as_json:
+    if form == "openmetrics" and files.as_json:
         raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
     try:
-        settings, is_chosen = load(warehouse=warehouse, snapshot=snapshot), snapshot is not None
-        return report(settings, SystemClock().now(), form, is_chosen=is_chosen)
+        found = read_status(files.settings(), SystemClock().now(), is_chosen=files.snapshot is not None)
     except (SettingsError, WarehouseError, BucketError, OSError):
         if form == "openmetrics":
-            out.out(metrics(None))
+            sys.stdout.write(f"{metrics(None)}\n")
         raise
+    return answer(found, form)
+
+
+def answer(found: Record, form: str = "text") -> Answer:
+    """Return the answer of a status, with the exit code 3 if something requires attention."""
+    lines = _describe(found) if form == "text" else [Text(metrics(found))]
+    return Answer(found, lines, ExitCode.PARTIAL if found["attention"] else ExitCode.COMPLETE)

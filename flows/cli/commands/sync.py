@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.console import RenderableType
 
+from flows.cli.log import log_requests, name_run
 from flows.cli.options import RunArguments, since_time
-from flows.cli.output.log import log_requests, name_run
-from flows.cli.output.table import listing
-from flows.cli.output.terminal import Answer, clean, err
 from flows.cli.signals import run_until_signalled
+from flows.cli.table import listing
+from flows.cli.terminal import Answer, clean, err
 from flows.clock import SystemClock
 from flows.config.environment import find_exposed_key, prefect_api_url
 from flows.config.errors import ExitCode, SettingsError
@@ -71,12 +71,12 @@ def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
     from flows.engine.plan import describe_plan
 
     if plan.groups():
-        yield from listing(plan.groups(), ("surface", "scan", "reason", "scans", "requests"))
+        yield from listing(plan.groups(), "surface scan reason scans requests")
     if 0 < len(plan.scans) <= _SHOWN:
-        dues = ("due_at", "due_reason") if plan.is_due else ()
-        columns = ("ig_username", "surface", "scan", "reason", "requests", *dues, "resume_after", "account_id")
+        dues = "due_at due_reason" if plan.is_due else ""
+        columns = f"ig_username surface scan reason requests {dues} resume_after account_id"
         yield ""
-        yield from listing([asdict(scan) for scan in plan.scans], columns, prose=["ig_username"])
+        yield from listing([asdict(scan) for scan in plan.scans], columns, prose="ig_username")
     yield describe_plan(plan)
 
 
@@ -156,7 +156,7 @@ def _log_end(report: "RunReport") -> None:
 
 def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
     """Run a sync or backfill with its retries; return the report of the last attempt."""
-    from flows.cli.output.run import describe_report, watch
+    from flows.cli.run import describe_report, watch
     from flows.engine.retrying import repeat
     from flows.reporting.message import to_document
 

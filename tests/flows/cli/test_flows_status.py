@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import shutil
+from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import duckdb
@@ -17,8 +19,7 @@ from connectors.sandbox.http.replies import PageRequest
 from connectors.state.database import state_path
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
-from flows.cli.commands.status import metrics, read_status, report
-from flows.cli.output.terminal import out
+from flows.cli.commands.status import answer, metrics, read_status
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.reporting.words import json_value
@@ -45,11 +46,11 @@ class Status:
     """The status as of some days after START: its exit code, its document, and its text on one line."""
 
     def __init__(self, days: float = 0, **files: str) -> None:
-        answer = report(load(**PLACES | files), START + timedelta(days=days))
-        self.code, self.found = answer.code, json.loads(json.dumps(answer.document, default=json_value))
-        with out.capture() as captured:
-            answer.show(as_json=False)
-        self.lines = captured.get()
+        shown = answer(read_status(load(**PLACES | files), START + timedelta(days=days)))
+        self.found = json.loads(json.dumps(shown.document, default=json_value))
+        with redirect_stdout(StringIO()) as printed:
+            self.code = shown.show(as_json=False)
+        self.lines = printed.getvalue()
         self.text = " ".join(self.lines.split())
 
     @property

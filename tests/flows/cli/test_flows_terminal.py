@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from connectors.warehouse.queries.reader import Stream
-from flows.cli.output.query import print_stream
-from flows.cli.output.table import Column, fit
-from flows.cli.output.terminal import clean, out, without_control_characters
+from flows.cli.table import Column, print_stream, table
+from flows.cli.terminal import clean, out, show, without_control_characters
 from tests.operator import Cli
 
 HOSTILE = [
@@ -54,24 +53,35 @@ def test_output_in_a_pipe_is_text_neither_truncated_nor_padded(run_cli: Cli) -> 
 
 
 ID, CAPTION = Column("id"), Column("caption", is_prose=True)
+NUMBER, LETTERS = "17841401234567890", "a caption of 23 letters"
 
 
 @pytest.mark.parametrize(
     ("width", "columns", "row", "expected"),
     [
-        (80, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12, 23], 2)),
-        (30, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12, 16], 2)),
-        (23, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12, 10], 1)),
-        (22, (ID, CAPTION), ("twelve chars", "a caption of 23 letters"), ([12], 2)),
-        (5, (ID, CAPTION), ("twelve chars", "short"), ([5], 2)),
-        (80, (CAPTION, ID), ("x" * 200, "17841401234567890"), ([61, 17], 2)),
-        (80, (CAPTION, CAPTION), ("short", "x" * 200), ([7, 71], 2)),
+        (80, (ID, CAPTION), (NUMBER, LETTERS), [f"{NUMBER}  {LETTERS}"]),
+        (35, (ID, CAPTION), (NUMBER, LETTERS), [f"{NUMBER}  a caption of 23…"]),
+        (28, (ID, CAPTION), (NUMBER, LETTERS), [f"{NUMBER} a caption…"]),
+        (27, (ID, CAPTION), (NUMBER, LETTERS), [NUMBER, "(1 more column: caption;", "`--json` shows all)"]),
+        (10, (ID, CAPTION), (NUMBER, "short"), [NUMBER[:10], NUMBER[10:], "(1 more", "column:"]),
+        (80, (CAPTION, ID), ("x" * 200, NUMBER), [f"{'x' * 60}…  {NUMBER}"]),
+        (80, (CAPTION, CAPTION), ("short", "x" * 200), [f"short    {'x' * 70}…"]),
+        (40, (CAPTION, CAPTION, ID), ("x" * 90, "x" * 90, NUMBER), [f"xxxxxxxxxx… xxxxxxxxx… {NUMBER}"]),
     ],
 )
 def test_columns_fit_the_width_and_only_prose_is_cut(
-    width: int, columns: tuple[Column, ...], row: tuple[str, ...], expected: tuple[list[int], int]
+    width: int,
+    columns: tuple[Column, ...],
+    row: tuple[str, ...],
+    expected: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert fit(columns, [[Text(cell) for cell in row]], width) == expected
+    monkeypatch.setattr(out, "width", width)
+    show(*table(columns, [[Text(cell) for cell in row]]))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1 : 1 + len(expected)] == expected
+    assert max(map(len, lines)) <= width
 
 
 def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(

@@ -1,8 +1,10 @@
 """One list of findings: what it says, how severe it is, and that all outputs show the same."""
 
 import asyncio
+from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ import pytest
 
 from connectors.source.errors import ApiError
 from flows.cli.commands import status
-from flows.cli.output.run import describe_report
-from flows.cli.output.terminal import out
+from flows.cli.run import describe_report
+from flows.cli.terminal import Answer
 from flows.config.settings import load
 from flows.reporting.findings import list_findings
 from flows.reporting.message import list_events, to_document, to_markdown, to_message
@@ -95,6 +97,12 @@ def _trouble(asked: Asked) -> Action | None:
     return refuse("rate_limited", retry_after=7200) if asked.is_posts(2) else None
 
 
+def _printed(answer: Answer) -> str:
+    with redirect_stdout(StringIO()) as printed:
+        answer.show(as_json=False)
+    return printed.getvalue()
+
+
 @pytest.mark.anyio
 async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The summary, its JSON, Prefect's message, page and event, the status and the HTML report."""
@@ -107,16 +115,11 @@ async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     assert to_message(run).startswith(plain(found[0].sentence(), 500))
     [event, *_] = list_events(run)
     assert event["payload"]["findings"][0]["text"] == plain(found[0].text, 500)
-    with out.capture() as captured:
-        for line in describe_report(run):
-            out.print(line)
-    shown = captured.get()
+    shown = _printed(Answer(None, describe_report(run)))
     page = write_page(tmp_path / "analytics.duckdb", tmp_path / "report.html").html
     settings = load(snapshot="analytics.duckdb", warehouse=Path("warehouse.duckdb"))
-    answer = await asyncio.to_thread(status.report, settings, START)
-    with out.capture() as captured:
-        answer.show(as_json=False)
-    now = captured.get()
+    answer = status.answer(await asyncio.to_thread(status.read_status, settings, START))
+    now = _printed(answer)
     assert answer.code == 3
     for each in found:
         for output in (shown, page, now, to_markdown(run), to_message(run)):

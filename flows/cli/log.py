@@ -8,9 +8,9 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from flows.cli.output.terminal import DATED, FAIL, WARN, clean, err
+from flows.cli.terminal import FAIL, WARN, clean, err
 from flows.reporting.progress import Progress, notices
-from flows.reporting.words import json_value
+from flows.reporting.words import json_value, moment
 
 # The fields of a log record that connectors and flows set with `extra`, and `run`.
 _FACTS = (
@@ -27,7 +27,8 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         is_error = record.levelno >= logging.ERROR
         mark = f"{FAIL} " if is_error else f"{WARN} " if record.levelno == logging.WARNING else ""
-        time = "" if err.is_terminal or is_error else f"{datetime.fromtimestamp(record.created, UTC):{DATED}} "
+        at = datetime.fromtimestamp(record.created, UTC)
+        time = "" if err.is_terminal or is_error else f"{moment(at, seconds=True)} UTC "
         # A terminal wraps the line, so that a log has it complete.
         err.print(f"{mark}{time}{clean(record.getMessage(), newlines=is_error)}", soft_wrap=True)
         if record.exc_info:

@@ -2,12 +2,12 @@
 
 import json
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -21,27 +21,8 @@ from models.runs import Finding, Severity
 # Lines that go into a pipe or a file are neither wrapped nor truncated.
 UNLIMITED = 10**6
 
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        # Rich would exit with its own code instead of that of the command.
-        raise  # noqa: PLE0704 - it is called while the error is handled
-
-    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - the signature is Rich's
-        # `self.out` below sets `crop` and calls this method.
-        if self.is_terminal or "crop" in options:
-            super().print(*objects, **options)
-            return
-        with self.capture() as captured:
-            super().print(*objects, **options)
-        self.out("\n".join(line.rstrip(" ") for line in captured.get().split("\n")), end="")
-
-
-out = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else UNLIMITED)
-err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else UNLIMITED)
-
-# The time at the beginning of a line in a log.
-DATED = "%Y-%m-%d %H:%M:%S UTC"
+out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else UNLIMITED)
+err = Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else UNLIMITED)
 
 DONE, WARN, FAIL, QUIET = "[green]✔[/]", "[yellow]![/]", "[red]✖[/]", "[dim]·[/]"
 
@@ -56,6 +37,16 @@ _STATES: dict[int, str] = {
 
 # Control and format characters (except for the joiner of emoji), surrogates, line and paragraph separators.
 _STEERING, _JOINER = {"Cc", "Cf", "Cs", "Zl", "Zp"}, "\u200d"
+
+
+def show(*lines: RenderableType, soft_wrap: bool = False) -> None:
+    """Print to standard output: texts with markup, and tables, whose lines Rich fills up with spaces."""
+    # Captured, because Rich would end the process if the reader of a pipe, such as `head`, closed it.
+    with out.capture() as captured:
+        for line in lines:
+            out.print(line, soft_wrap=soft_wrap)
+    sys.stdout.write(captured.get() if out.is_terminal else re.sub(" +$", "", captured.get(), flags=re.MULTILINE))
+    sys.stdout.flush()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +64,10 @@ class Answer:
         """Print the answer; return the exit code, which is not 0 if the answer cannot be written."""
         try:
             if as_json and self.document is not None:
-                print_json(self.document)
+                text = json.dumps(self.document, default=json_value, ensure_ascii=False)
+                sys.stdout.write(f"{escape_json(text)}\n")
             elif not as_json:
-                for line in self.lines:
-                    out.print(line)
+                show(*self.lines)
             sys.stdout.flush()
         except OSError as error:
             # What is buffered goes nowhere: otherwise Python would fail to flush it, and exit with its own code.
@@ -102,7 +93,7 @@ def _is_harmless(char: str) -> bool:
 
 def without_control_characters(text: object, *, newlines: bool = False) -> str:
     """Return text from outside without characters that could control a terminal."""
-    keep = {"\t", "\n"} if newlines else set()
+    keep = "\t\n" if newlines else ""
     return "".join(char if char in keep or _is_harmless(char) else " " for char in str(text))
 
 
@@ -116,11 +107,6 @@ def escape_json(text: str) -> str:
     if not sys.stdout.isatty():
         return text
     return "".join(char if _is_harmless(char) else json.dumps(char)[1:-1] for char in text)
-
-
-def print_json(document: object) -> None:
-    """Print a JSON document for programs."""
-    out.out(escape_json(json.dumps(document, default=json_value, ensure_ascii=False)))
 
 
 def row(*cells: str) -> Table:

@@ -7,10 +7,9 @@ from datetime import datetime
 
 from humanize import naturalsize
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, finding_line, row
+from flows.cli.terminal import DONE, FAIL, WARN, clean, err, finding_line, row
 from flows.clock import SystemClock
 from flows.reporting.findings import list_findings
 from flows.reporting.message import describe_outcomes, describe_resumed, how_found
@@ -112,9 +111,4 @@ def describe_report(report: RunReport) -> Iterator[RenderableType]:
         return
     yield f"{head} in {span(report.seconds)}"
     yield from map(finding_line, found)
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for cells in _rows(report):
-        grid.add_row(*cells)
-    yield grid
+    yield from (row(f"[dim]{name:<8}[/] ", text) for name, text in _rows(report))
