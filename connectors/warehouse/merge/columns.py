@@ -1,20 +1,24 @@
-"""Items as columns: the Arrow table of a batch, and the lists of columns in the statements that read it. No IO."""
+"""Items as columns, and columns as items again; and the lists of columns in the statements that read them. No IO."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from models.item import Item, Items, is_ignored
+from models.item import Item, Items, changed_columns, content_of, is_ignored
 from models.mapping import READING_TYPES, Field, FieldType, Reading, Registry
 from models.mapping import Mapping as MediaMapping
-from models.values import as_text
+from models.values import READ, as_count, as_text, time_of
 from models.views import MEDIA
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
+
+Row = dict[str, Any]
 
 _ARROW = {
     "BOOLEAN": pa.bool_(),
@@ -38,7 +42,7 @@ class Column(NamedTuple):
     kinds: frozenset[FieldType] = frozenset()
 
 
-def item_columns(mapping: MediaMapping, registry: Registry) -> Sequence[Column]:
+def item_columns(mapping: MediaMapping, registry: Registry) -> list[Column]:
     """Return the columns that items fill: mapped ones, and those of fields."""
     mapped = []
     for one in mapping.columns:
@@ -113,6 +117,38 @@ def _overflow(item: Item, in_columns: AbstractSet[str]) -> str | None:
         return None
     values = {**item.values, **item.counts}
     return _encode({key: values[key] for key in values.keys() - in_columns}).decode()
+
+
+def read_version(row: Row, columns: Sequence[Column], mapping: MediaMapping) -> Row:
+    """Return the content of a stored row as it was `before`, by the rule of records, and what differs in it `after`."""
+    before, after = (content_of(_values_of(row[which], columns), mapping) for which in ("before", "after"))
+    return {"n": row["n"], "content": before.decode(), "changed": changed_columns(before, after)}
+
+
+def _values_of(row: Row, columns: Sequence[Column]) -> Row:
+    """Return the values of a row as those of an item: by the name of a mapped column, or the path of a field."""
+    values = {column.key: _by_value(row[column.name], column.kinds) for column in columns}
+    left = _decode(row["overflow"] or "{}")
+    values |= {path: _by_value(value, {FieldType.LIST}) for path, value in left.items()}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _by_value(value: Any, kinds: Collection[FieldType]) -> Any:  # noqa: ANN401 - JSON
+    """Return the value of a field with these types: that of a time or a list, which a column has in another form.
+
+    In a column of texts for several types, also the number or the time that a text spells, because its spelling depends
+    on when the column became one of texts.
+    """
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str) and FieldType.LIST in kinds and value.startswith(("[", "{")):
+        with suppress(msgspec.DecodeError):
+            return _decode(value)
+    if isinstance(value, str) and len(kinds) > 1:
+        for read in (as_count, READ[Reading.NUMBER], time_of):
+            if (found := read(value)) is not None:
+                return _by_value(found, ())
+    return value
 
 
 def list_changed_counts(columns: Sequence[Column], stored: Sequence[Column]) -> str:

@@ -1,13 +1,14 @@
 -- name: known
 -- The listings of items whose bytes are stored, so that they need not be read. `turn` counts the listings of an item.
--- Writes nothing.
+-- With a function around it, because DuckDB would look for hashes beyond 63 bits in the Arrow table, which fails. Writes
+-- nothing.
 SELECT
     a.n, a.run_seq, m.rowid AS row, m.missed_at IS NOT NULL AS is_missed, m.removed_at IS NOT NULL AS is_removed,
-    'stored' AS found, false AS is_same_id, NULL::VARCHAR AS media_id,
+    'stored' AS found, false AS is_content, false AS is_same_id, NULL::VARCHAR AS media_id,
     row_number() OVER (PARTITION BY m.rowid ORDER BY a.n) AS turn
 FROM arrived AS a
 JOIN core.media AS m
-    ON m.account_id = a.account_id AND m.surface = a.surface AND m.payload_hash = a.payload_hash
+    ON m.account_id = a.account_id AND m.surface = a.surface AND m.payload_hash = coalesce(a.payload_hash, 0)
 
 -- name: fields
 -- The registry of fields. Writes nothing.
@@ -45,12 +46,9 @@ FROM (
         m.rowid AS row, m.present_seq, m.first_seen_at, m.first_run_seq, m.content_changed_at,
         m.missed_at IS NOT NULL AS is_missed, m.removed_at IS NOT NULL AS is_removed,
         list_filter([{changed_counts}], lambda each: each IS NOT NULL) AS counts,
-        CASE
-            WHEN m.rowid IS NULL THEN 'new'
-            WHEN m.content_hash <> b.content_hash THEN 'content'
-            WHEN len(counts) > 0 THEN 'counts'
-            ELSE 'same'
-        END AS found,
+        coalesce(m.content_hash <> b.content_hash, false) AS is_content,
+        CASE WHEN m.rowid IS NULL THEN 'added' WHEN is_content OR len(counts) > 0 THEN 'changed' ELSE 'same' END
+            AS found,
         coalesce(m.seen_seq >= a.began_seq, false)
             AND (m.published_at IS DISTINCT FROM b.published_at OR m.permalink IS DISTINCT FROM b.permalink)
             AS is_same_id
@@ -60,19 +58,34 @@ FROM (
 )
 
 -- name: superseded
--- The stored rows of items whose content changed. A version begins with its content; its place in the raw store is that
--- of the last change, of a count too. Writes nothing.
-SELECT
-    l.n, m.* EXCLUDE (run_seq), m.content_changed_at AS valid_from, a.received_at AS valid_to, a.run_seq
+-- The stored rows of items whose content changed, and the items as they are listed now. Writes nothing.
+SELECT l.n, gh_before AS before, gh_after AS after
 FROM listed AS l
-JOIN arrived AS a ON a.n = l.n
-JOIN core.media AS m ON m.rowid = l.row
-WHERE l.found = 'content'
-ORDER BY l.n
+JOIN batch AS gh_after ON gh_after.n = l.n
+JOIN core.media AS gh_before ON gh_before.rowid = l.row
+WHERE l.is_content
 
 -- name: versions
--- Writes core.media_versions.
-INSERT INTO core.media_versions BY NAME FROM versions
+-- A version begins with its content; its place in the raw store is that of the last change, of a count too. Writes
+-- core.media_versions.
+INSERT INTO core.media_versions BY NAME
+SELECT
+    m.account_id, m.surface, m.media_id, m.content_changed_at AS valid_from, a.received_at AS valid_to, v.content,
+    v.changed, m.raw_landed, m.raw_position, a.run_seq
+FROM versions AS v
+JOIN listed AS l ON l.n = v.n
+JOIN arrived AS a ON a.n = v.n
+JOIN core.media AS m ON m.rowid = l.row
+ORDER BY v.n
+
+-- name: same_id
+-- Writes core.scan_findings: ids that a scan listed again, with another time or permalink.
+INSERT INTO core.scan_findings BY NAME
+SELECT p.resource, p.account_id, p.surface, p.scan_id, 'same_id' AS finding, l.media_id AS record_id, a.seq
+FROM listed AS l
+JOIN arrived AS a ON a.n = l.n
+JOIN pages AS p ON p.seq = a.seq
+WHERE l.is_same_id
 
 -- name: counts
 -- Writes core.media_counts: each count that differs from the one before; NULL if it is no longer sent.
@@ -89,6 +102,7 @@ JOIN arrived AS a ON a.n = l.n
 JOIN core.media AS m ON m.rowid = l.row
 WHERE l.is_removed
 ORDER BY a.n
+RETURNING run_seq, event
 
 -- name: differing
 -- The columns that differ in items that did not change: addresses, and what the mapping ignores. Writes nothing.
@@ -104,21 +118,21 @@ WHERE media.rowid = l.row AND l.found = 'same'
 
 -- name: replaced
 -- Deletes the rows of items that changed: an UPDATE would rewrite all texts of the rows near them.
-DELETE FROM core.media WHERE rowid IN (SELECT row FROM listed WHERE found IN ('content', 'counts'))
+DELETE FROM core.media WHERE rowid IN (SELECT row FROM listed WHERE found = 'changed')
 
 -- name: items
 -- Writes new items, and those that changed.
 INSERT INTO core.media BY NAME
 SELECT
     a.account_id, a.surface, b.* EXCLUDE (n), a.payload_hash, a.seq AS raw_landed, a.position AS raw_position,
-    if(l.found = 'new', a.received_at, l.first_seen_at) AS first_seen_at,
-    if(l.found = 'new', a.run_seq, l.first_run_seq) AS first_run_seq, a.received_at AS changed_at,
-    if(l.found = 'counts', l.content_changed_at, a.received_at) AS content_changed_at, a.run_seq, a.seq AS seen_seq,
-    if(l.found = 'new' OR l.is_removed, a.seq, l.present_seq) AS present_seq, a.received_at AS last_seen_at
+    if(l.found = 'added', a.received_at, l.first_seen_at) AS first_seen_at,
+    if(l.found = 'added', a.run_seq, l.first_run_seq) AS first_run_seq, a.received_at AS changed_at,
+    if(l.found = 'added' OR l.is_content, a.received_at, l.content_changed_at) AS content_changed_at, a.run_seq, a.seq AS seen_seq,
+    if(l.found = 'added' OR l.is_removed, a.seq, l.present_seq) AS present_seq, a.received_at AS last_seen_at
 FROM listed AS l
 JOIN batch AS b ON b.n = l.n
 JOIN arrived AS a ON a.n = l.n
-WHERE l.found IN ('new', 'content', 'counts')
+WHERE l.found IN ('added', 'changed')
 ORDER BY a.account_id, a.surface, b.published_at DESC
 
 -- name: sightings

@@ -5,8 +5,8 @@ warehouse as it was, and perhaps a part of the raw store above `merged_seq`, whi
 the batch in the inbox, which the next opening deletes up to `merged_seq`.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from zlib import crc32
@@ -15,7 +15,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.items import merge_items
-from connectors.warehouse.merge.reading import Records, pick, read_records
+from connectors.warehouse.merge.reading import read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.statements import statements
@@ -30,9 +30,8 @@ Row = dict[str, object]
 
 _LISTED_ACCOUNTS = pa.schema(
     {
-        **dict.fromkeys(("seq", "began_seq", "run_seq"), pa.int64()),
-        **dict.fromkeys(("scan_id", "account_id"), pa.string()),
-        "received_at": pa.timestamp("us", tz="UTC"),
+        "seq": pa.int64(),
+        "account_id": pa.string(),
         "said": pa.struct(dict.fromkeys(("listed_as", "ig_username", "public_id", "status"), pa.string())),
     }
 )
@@ -52,86 +51,64 @@ def merge_batch(db: DuckDBPyConnection, batch: Sequence[Landing], mapping: Media
     `raw` is the folder of the raw store. The resulting rows do not depend on how landings are divided into batches.
     Raises duckdb.Error and OSError.
     """
+    run_seqs = {page.run_id: page.run_seq for page in batch}
     records = read_records(batch)
+    db.register("pages", records.table_of_pages())
     raw_seq, counted = merge_items(db, records, mapping, raw), records.counted
     for rows in _list_in_turn(records.accounts):
         db.register("listed_accounts", pa.Table.from_pylist(rows, _LISTED_ACCOUNTS))
         for name in ("account_listings", "accounts", "periods", "listed_twice"):
             db.execute(_SQL[name])
     if records.rejected:
-        counted.update(_write_quarantine(db, records))
-    if records.findings:
-        db.register("findings", pa.Table.from_pylist([_finding(*one) for one in records.findings]))
-        db.execute(_SQL["findings"])
-    if any(page.outcomes for page in batch):
-        _write_outcomes(db, batch)
-    if any(page.end for page in batch):
-        counted.update(_close_scans(db, batch))
+        db.register("rejected", pa.Table.from_pylist(records.rejected))
+        written = db.execute(_SQL["quarantine"]).fetchall()
+        counted.update((run_seqs[run_id], "quarantined") for action, run_id in written if action == "INSERT")
+        db.execute(_SQL["rejected"])
+    outcomes = [
+        {"seq": page.seq, "run_seq": page.run_seq, **asdict(one), "kind": str(one.kind)}
+        for page in batch
+        for one in page.outcomes
+    ]
+    if outcomes:
+        db.register("outcomes", pa.Table.from_pylist(outcomes))
+        db.execute(_SQL["outcomes"])
+    if ends := {page.seq: page.end for page in batch if page.end is not None}:
+        counted.update(_close_scans(db, ends))
     db.execute(_SQL["merged"], [batch[-1].seq, raw_seq, mapping.to_json(), CONTENT_RULE])
-    add_counts(db, counted, {page.run_seq: page.run_id for page in batch})
+    add_counts(db, counted, {run_seq: run_id for run_id, run_seq in run_seqs.items()})
 
 
-def _list_in_turn(accounts: Sequence[Row]) -> Sequence[list[Row]]:
+def _list_in_turn(accounts: Sequence[Row]) -> Iterable[list[Row]]:
     """Return the first listings of accounts, then the second ones, and so on: each is compared with the one before."""
-    turns, counted = list[list[Row]](), Counter[object]()
+    turns, listed = defaultdict[int, list[Row]](list), Counter[object]()
     for row in accounts:
-        if (turn := counted[row["account_id"]]) == len(turns):
-            turns.append([])
-        turns[turn].append(row)
-        counted[row["account_id"]] += 1
-    return turns
+        turns[listed[row["account_id"]]].append(row)
+        listed[row["account_id"]] += 1
+    return turns.values()
 
 
-def _finding(page: Landing, finding: str, record_id: str | None) -> Row:
-    partition = asdict(page.partition)
-    return {**partition, "scan_id": page.scan_id, "finding": finding, "record_id": record_id, "seq": page.seq}
-
-
-def _write_quarantine(db: DuckDBPyConnection, records: Records) -> Counted:
-    db.register("quarantined", pa.Table.from_pylist(records.rejected))
-    run_seqs = {page.run_id: page.run_seq for page in records.pages}
-    written = db.execute(_SQL["quarantine"]).fetchall()
-    return Counter((run_seqs[run_id], "quarantined") for action, run_id in written if action == "INSERT")
-
-
-def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[Landing]) -> None:
-    last = {(one.run_id, one.partition): (page.run_seq, one) for page in batch for one in page.outcomes}
-    rows = []
-    for run_seq, outcome in last.values():
-        row = asdict(outcome)
-        rows.append({"run_seq": run_seq, **row.pop("partition"), "outcome": str(row.pop("kind")), **row})
-    db.register("outcomes", pa.Table.from_pylist(rows))
-    db.execute(_SQL["outcomes"])
-
-
-def _close_scans(db: DuckDBPyConnection, batch: Sequence[Landing]) -> Counted:
-    """Mark what the closed scans of the batch missed, and remember these scans; return what to count, by run."""
-    ends = [_end(page, page.end) for page in batch if page.end is not None]
-    db.register("ends", pa.Table.from_pylist(ends))
+def _close_scans(db: DuckDBPyConnection, ends: Mapping[int, Checkpoint]) -> Counted:
+    """Mark what these scans missed, which ended with these landings, and remember them; return what to count."""
+    db.register("ends", pa.Table.from_pylist([_end(seq, end) for seq, end in ends.items()]))
     db.execute(_SQL["closing"].format(**_FIGURES))
     db.execute(_SQL["missed"].format(**_FIGURES))
-    counted = Counted()
-    for run_seq, missed, expired in db.execute(_SQL["missed_counts"]).fetchall():
-        counted.update({(run_seq, "missed"): missed, (run_seq, "expired"): expired})
-    steps = {
-        "missed_items": bool(counted),
-        "expired": any(number for (_, name), number in counted.items() if name == "expired"),
-        "missed_accounts": any(end["resource"] == CATALOGUE.resource for end in ends),
-        "closed_scans": True,
-        "old_findings": True,
-    }
-    for name in [name for name, is_needed in steps.items() if is_needed]:
-        db.execute(_SQL[name].format(**_FIGURES))
+    counted = Counted(db.execute(_SQL["missed_counts"]).fetchall())
+    if counted:
+        db.execute(_SQL["missed_items"])
+        counted.update(db.execute(_SQL["expired"]).fetchall())
+    if any(end.partition == CATALOGUE for end in ends.values()):
+        db.execute(_SQL["missed_accounts"].format(**_FIGURES))
+    db.execute(_SQL["closed_scans"].format(**_FIGURES))
+    db.execute(_SQL["old_findings"])
     return counted
 
 
-def _end(page: Landing, end: Checkpoint) -> Row:
-    account_id, lifetime = page.partition.account_id, LIFETIMES.get(page.partition.surface)
+def _end(seq: int, end: Checkpoint) -> Row:
+    account_id, lifetime = end.partition.account_id, LIFETIMES.get(end.partition.surface)
+    names = ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")
     return {
-        **asdict(page.partition),
-        **pick(page, ("scan_id", "seq", "run_seq", "began_seq")),
-        **pick(end, ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")),
-        "closed_at": page.received_at,
+        "seq": seq,
+        **{name: getattr(end, name) for name in names},
         "is_recent": end.state is ScanState.RECENT,
         "full_share": _share_of(account_id) if end.full_share is None else end.full_share,
         "lifetime": lifetime and int(lifetime.total_seconds()),

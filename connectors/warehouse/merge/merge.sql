@@ -7,13 +7,15 @@ CREATE OR REPLACE TEMP TABLE account_listings AS
 SELECT *, is_returned OR known.status IS DISTINCT FROM before.status AS begins_status
 FROM (
     SELECT
-        l.*, a.first_seen_at, a.status_since, a.present_seq, a.removed_at IS NOT NULL AS is_returned,
+        p.* EXCLUDE (account_id), l.account_id, l.said, a.first_seen_at, a.status_since, a.present_seq,
+        a.removed_at IS NOT NULL AS is_returned,
         if(a.account_id IS NULL, NULL, struct_pack(
             listed_as := a.listed_as, ig_username := a.ig_username, public_id := a.public_id, status := a.status
         )) AS before,
-        coalesce(a.seen_seq >= l.began_seq, false) AS is_repeated,
+        coalesce(a.seen_seq >= p.began_seq, false) AS is_repeated,
         if(is_repeated OR l.said IS NULL, before, l.said) AS known
     FROM listed_accounts AS l
+    JOIN pages AS p ON p.seq = l.seq
     LEFT JOIN core.accounts AS a ON a.account_id = l.account_id
     WHERE a.account_id IS NOT NULL OR l.said IS NOT NULL
 )
@@ -63,10 +65,13 @@ WHERE is_repeated AND (said.ig_username <> before.ig_username OR said.status <> 
 -- ones in the batch the first counts.
 MERGE INTO core.quarantine AS q
 USING (
-    SELECT * EXCLUDE (seq) REPLACE (digest::UBIGINT AS digest), max(seen_at) OVER same AS last_seen_at
-    FROM quarantined
-    WINDOW same AS (PARTITION BY resource, account_id, surface, reason, digest)
-    QUALIFY row_number() OVER (same ORDER BY seq, position) = 1
+    SELECT
+        p.resource, p.account_id, p.surface, p.page, p.run_id, p.correlation_id, r.position, r.reason, r.payload,
+        r.digest::UBIGINT AS digest, p.received_at AS seen_at, max(p.received_at) OVER same AS last_seen_at
+    FROM rejected AS r
+    JOIN pages AS p ON p.seq = r.seq
+    WINDOW same AS (PARTITION BY p.resource, p.account_id, p.surface, r.reason, r.digest)
+    QUALIFY row_number() OVER (same ORDER BY r.seq, r.position) = 1
 ) AS r
 ON q.digest = r.digest AND q.reason = r.reason AND q.resource = r.resource AND q.account_id = r.account_id
     AND q.surface = r.surface
@@ -74,14 +79,22 @@ WHEN MATCHED THEN UPDATE SET last_seen_at = r.last_seen_at
 WHEN NOT MATCHED THEN INSERT BY NAME
 RETURNING merge_action, run_id
 
--- name: findings
--- Writes core.scan_findings.
-INSERT INTO core.scan_findings BY NAME FROM findings
+-- name: rejected
+-- Writes core.scan_findings: records without an id, so that any which the scan seems to miss may be one of them.
+INSERT INTO core.scan_findings BY NAME
+SELECT p.resource, p.account_id, p.surface, p.scan_id, 'rejected' AS finding, NULL AS record_id, r.seq
+FROM rejected AS r
+JOIN pages AS p ON p.seq = r.seq
+WHERE NOT r.has_id
 
 -- name: outcomes
 -- Writes core.run_outcomes: the last outcome of a partition in a run counts.
 MERGE INTO core.run_outcomes AS o
-USING outcomes AS n
+USING (
+    SELECT * EXCLUDE (seq, kind, partition), kind AS outcome, unnest(partition)
+    FROM outcomes
+    QUALIFY row_number() OVER (PARTITION BY run_id, partition ORDER BY seq DESC) = 1
+) AS n
 ON o.run_id = n.run_id AND o.resource = n.resource AND o.account_id = n.account_id AND o.surface = n.surface
 WHEN MATCHED THEN UPDATE BY NAME
 WHEN NOT MATCHED THEN INSERT BY NAME
@@ -94,17 +107,18 @@ WHEN NOT MATCHED THEN INSERT BY NAME
 -- records, or found different ones with one id.
 CREATE OR REPLACE TEMP TABLE closing AS
 SELECT
-    e.* REPLACE (
+    p.* EXCLUDE (page, received_at), p.received_at AS closed_at, e.* EXCLUDE (seq) REPLACE (
         e.read_to::TIMESTAMPTZ AS read_to, e.order_broken_by::VARCHAR AS order_broken_by, e.lifetime::BIGINT AS lifetime
     ),
     w.complete_at, w.pages AS full_pages, w.items AS full_items, w.order_proofs AS proofs_before, w.item_order,
     w.order_broken_by AS broken_before, w.full_share AS share_before, w.removals_undecided_since AS undecided_before,
     f.scan_id IS NOT NULL AS is_blocked, NOT is_blocked AND NOT e.had_expired_token AS decides
 FROM ends AS e
+JOIN pages AS p ON p.seq = e.seq
 LEFT JOIN (SELECT DISTINCT scan_id FROM core.scan_findings WHERE finding <> 'listed_twice') AS f USING (scan_id)
 LEFT JOIN core.closed_scans AS w
-    ON w.resource = e.resource AND w.account_id = e.account_id AND w.surface = e.surface
-WHERE if(w.seq IS NULL, NOT e.is_recent, w.seq <= e.began_seq)
+    ON w.resource = p.resource AND w.account_id = p.account_id AND w.surface = p.surface
+WHERE if(w.seq IS NULL, NOT e.is_recent, w.seq <= p.began_seq)
 
 -- name: missed
 -- The items that closed scans covered and did not list. Writes nothing.
@@ -125,8 +139,8 @@ JOIN core.media AS m ON m.account_id = c.account_id AND m.surface = c.surface
 WHERE m.removed_at IS NULL AND m.seen_seq < c.began_seq AND (NOT c.is_recent OR m.published_at > c.read_to)
 
 -- name: missed_counts
--- How many items the scans of each run were the first to miss, and how many expired. Writes nothing.
-SELECT run_seq, count(*) FILTER (is_first), count(*) FILTER (is_expired) FROM missed WHERE decides GROUP BY run_seq
+-- The runs that missed them, and for which it is the first time. Writes nothing.
+SELECT run_seq, if(is_first, 'missed', 'missed again') FROM missed WHERE decides
 
 -- name: missed_items
 -- Marks the missed items. The removal of those that are confirmed is decided when the run ends. Writes core.media.
@@ -145,6 +159,7 @@ INSERT INTO core.events BY NAME
 SELECT account_id, surface, media_id, 'expired' AS event, closed_at AS changed_at, run_seq
 FROM missed
 WHERE is_expired AND decides
+RETURNING run_seq, event
 
 -- name: missed_accounts
 -- Marks the accounts that a complete catalogue did not list. One that listed none decides nothing. Writes core.accounts.

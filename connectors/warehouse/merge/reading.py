@@ -2,23 +2,26 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from models.api import Page, Unreadable, read_account_page, read_media_page
+from models.api import Unreadable, read_account_page, read_media_page
 from models.checkpoint import Landing
 from models.item import read_item
 from models.mapping import Field
 from models.mapping import Mapping as MediaMapping
 from models.values import RejectedItem, decode_record
 
-_OF_PAGE = (
-    ("partition.account_id", pa.string()), ("partition.surface", pa.string()), ("seq", pa.int64()),
-    ("began_seq", pa.int64()), ("received_at", pa.timestamp("us", tz="UTC")), ("run_seq", pa.int64()),
-)  # fmt: skip
+_OF_PAGE = {
+    **dict.fromkeys(("seq", "began_seq", "run_seq"), pa.int64()),
+    **dict.fromkeys(("partition.resource", "partition.account_id", "partition.surface"), pa.string()),
+    **dict.fromkeys(("scan_id", "run_id", "correlation_id"), pa.string()),
+    "page": pa.int32(),
+    "received_at": pa.timestamp("us", tz="UTC"),
+}
 
 
 @dataclass(slots=True)
@@ -26,10 +29,10 @@ class Records:
     """The records of a batch, in the order in which they were listed. An item's number is its place in `raws`.
 
     `page_of` and `position` are the page of each item, as its place among `pages`, and its place on that page.
-    `unknown_fields` are those of accounts and pages that the API's contract does not define. `accounts` are rows of a
-    catalogue with their page: the id in lower case, because ids are case-insensitive (API 2), and what the record
-    `said`; None if it is malformed. `rejected` are rows of core.quarantine with the landing of their page. `findings`
-    are pages, and what core.scan_findings has of them. `counted` are numbers by run, and column of core.run_counts.
+    `unknown_fields` are those of accounts and pages that the API's contract does not define. `accounts` are listings by
+    a catalogue: the landing, the id in lower case, because ids are case-insensitive (API 2), and what the record
+    `said`; None if it is malformed. `rejected` are the landings, places, reasons and payloads of records that go to
+    quarantine; `digest` tells equal ones. `counted` are numbers by run and what is counted, as core.run_counts has it.
     """
 
     pages: Sequence[Landing]
@@ -39,43 +42,38 @@ class Records:
     accounts: list[dict[str, object]] = field(default_factory=list)
     rejected: list[dict[str, object]] = field(default_factory=list)
     unknown_fields: list[Field] = field(default_factory=list)
-    findings: list[tuple[Landing, str, str | None]] = field(default_factory=list)
     counted: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     def page(self, number: int) -> Landing:
         """Return the page of an item."""
         return self.pages[self.page_of[number]]
 
-    def arrived(self) -> pa.Table:
-        """Return the items as a table: number, partition, landing, and the hash of the bytes."""
-        pages = pa.table(
-            {name.rpartition(".")[2]: pa.array(map(attrgetter(name), self.pages), kind) for name, kind in _OF_PAGE}
+    def table_of_pages(self) -> pa.Table:
+        """Return the pages as a table, without their bodies."""
+        return pa.table(
+            {
+                name.rpartition(".")[2]: pa.array(map(attrgetter(name), self.pages), kind)
+                for name, kind in _OF_PAGE.items()
+            }
         )
-        return (
-            pages.take(pa.array(self.page_of, pa.int64()))
-            .append_column("n", pa.array(range(len(self.raws)), pa.int64()))
-            .append_column("position", pa.array(self.position, pa.int32()))
-            .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64()))
-        )
+
+    def table_of_items(self, numbers: Sequence[int], *names: str) -> pa.Table:
+        """Return a table of items: what their pages have under these names, their number, and place on the page."""
+        pages = pa.array([self.page_of[n] for n in numbers], pa.int64())
+        positions = pa.array([self.position[n] for n in numbers], pa.int32())
+        rows = self.table_of_pages().select(names).take(pages)
+        return rows.append_column("n", pa.array(numbers, pa.int64())).append_column("position", positions)
 
     def reject(
         self, page: Landing, position: int | None, reason: str, payload: str, digest: int, *, has_id: bool = False
     ) -> None:
-        """Add a record that goes to quarantine, or a whole page without a position. `digest` tells equal ones.
+        """Add a record that goes to quarantine, or a whole page without a position.
 
-        Unless it `has_id`, any record that the scan seems to miss may be this one, which is a finding.
+        Unless it `has_id`, any record that the scan seems to miss may be this one.
         """
-        about = {**asdict(page.partition), **pick(page, ("seq", "page", "run_id", "correlation_id"))}
-        # An unsigned one of 64 bits.
-        told = {"position": position, "reason": reason, "payload": payload, "digest": str(digest)}
-        self.rejected.append({**about, **told, "seen_at": page.received_at})
-        if not has_id:
-            self.findings.append((page, "rejected", None))
-
-
-def pick(values: object, names: Sequence[str]) -> dict[str, object]:
-    """Return these attributes of an object, by name."""
-    return {name: getattr(values, name) for name in names}
+        # The digest is an unsigned number of 64 bits.
+        told = {"reason": reason, "payload": payload, "digest": str(digest), "has_id": has_id}
+        self.rejected.append({"seq": page.seq, "position": position, **told})
 
 
 def read_records(batch: Sequence[Landing]) -> Records:
@@ -85,42 +83,38 @@ def read_records(batch: Sequence[Landing]) -> Records:
         # Records from the quarantine, which no scan asked for, were counted when they were received.
         counts = page.scan_id != ""
         records.counted[page.run_seq, "pages"] += counts
+        is_media = page.partition.account_id != ""
         try:
-            if page.partition.account_id:
-                read = read_media_page(page.body)
-                records.raws.extend(read.records)
-                records.page_of.extend([number] * len(read.records))
-                records.position.extend(range(len(read.records)))
-            else:
-                read = read_account_page(page.body)
-                _list_accounts(records, page, read)
+            read = (read_media_page if is_media else read_account_page)(page.body)
         except Unreadable as error:
-            reason, digest = f"The page cannot be read: {error}.", xxh3_64_intdigest(page.body)
             # It may have any bytes.
             text = page.body.replace(b"\0", b"\\x00").decode(errors="backslashreplace")
-            records.reject(page, None, reason, text, digest)
+            records.reject(page, None, f"The page cannot be read: {error}.", text, xxh3_64_intdigest(page.body))
             continue
         records.counted[page.run_seq, "items"] += counts * len(read.records)
-        of_page = "media_page" if page.partition.account_id else "account_page"
+        if is_media:
+            records.raws.extend(read.records)
+            records.page_of.extend([number] * len(read.records))
+            records.position.extend(range(len(read.records)))
+        for one in read.accounts:
+            said = {
+                "listed_as": one.id,
+                "ig_username": one.ig_username,
+                "public_id": one.public_id,
+                "status": one.status,
+            }
+            records.accounts.append({"seq": page.seq, "account_id": one.id.lower(), "said": said})
+        for record in read.rejected:
+            if has_id := record.account_id is not None:
+                records.accounts.append({"seq": page.seq, "account_id": record.account_id.lower(), "said": None})
+            digest = xxh3_64_intdigest(record.payload.encode())
+            records.reject(page, record.position, record.reason, record.payload, digest, has_id=has_id)
         for name in sorted(read.unknown_fields):
-            resource = "account" if name.startswith("items[].") else of_page
             path = name.removeprefix("items[].")
-            records.unknown_fields.append(
-                Field(resource, path, frozenset(), is_count=False, first_seen_at=page.received_at)
-            )
+            resource = "account" if path != name else "media_page" if is_media else "account_page"
+            found = Field(resource, path, frozenset(), is_count=False, first_seen_at=page.received_at)
+            records.unknown_fields.append(found)
     return records
-
-
-def _list_accounts(records: Records, page: Landing, read: Page) -> None:
-    about = pick(page, ("seq", "began_seq", "received_at", "run_seq", "scan_id"))
-    for one in read.accounts:
-        said = pick(one, ("ig_username", "public_id", "status"))
-        records.accounts.append({**about, "account_id": one.id.lower(), "said": {"listed_as": one.id, **said}})
-    for record in read.rejected:
-        if (account_id := record.account_id) is not None:
-            records.accounts.append({**about, "account_id": account_id.lower(), "said": None})
-        text, digest = record.payload, xxh3_64_intdigest(record.payload.encode())
-        records.reject(page, record.position, record.reason, text, digest, has_id=account_id is not None)
 
 
 def digest_rejected(raw: bytes, error: RejectedItem, mapping: MediaMapping) -> int:

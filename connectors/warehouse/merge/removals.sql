@@ -1,15 +1,15 @@
--- name: missing_items
--- What is listed of each account, missed, and confirmed as missing. Writes nothing.
-SELECT account_id, count(*) AS listed, count(missed_at) AS missed, count(confirmed_by) AS confirmed
-FROM core.media
-WHERE removed_at IS NULL
-GROUP BY account_id
-
--- name: missing_accounts
--- The same of the catalogue: one row. Writes nothing.
-SELECT count(*) AS listed, count(missed_at) AS missed, count(confirmed_by) AS confirmed
-FROM core.accounts
-WHERE removed_at IS NULL
+-- name: missing
+-- How many have this mark of all items that are listed, of all accounts, and of an account's items, if they are too
+-- many: more than ten, and more than a tenth, of all or of an account with more than 20 items. Writes nothing.
+SELECT account_id, missing, missing > 10 AND missing > 0.1 * listed AS is_too_many
+FROM (
+    SELECT 1 AS place, account_id, count(*) AS listed, count({mark}) AS missing
+    FROM core.media WHERE removed_at IS NULL GROUP BY ROLLUP (account_id)
+    UNION ALL
+    SELECT 2, NULL, count(*), count({mark}) FROM core.accounts WHERE removed_at IS NULL
+)
+WHERE account_id IS NULL OR (is_too_many AND listed > 20)
+ORDER BY account_id NULLS FIRST, place
 
 -- name: removed_events
 -- The removals of confirmed items, but for those of the accounts that are kept. Writes core.events.
@@ -18,6 +18,7 @@ SELECT account_id, surface, media_id, 'removed' AS event, missed_at AS changed_a
 FROM core.media
 WHERE confirmed_by IS NOT NULL AND NOT list_contains(?::VARCHAR[], account_id)
 ORDER BY account_id, surface, media_id
+RETURNING run_seq, event
 
 -- name: removed_items
 -- Marks them. Writes core.media.

@@ -1,7 +1,7 @@
 """What the merges of a run's landings changed.
 
-The sums over all rows include everything ever merged, regardless of kills, resumed runs and retention: `sum(added)` is
-the number of rows of media. An event is counted once, however the pages were divided into merges.
+The sums over all rows include everything ever merged, regardless of kills, resumed runs and retention: the sum of
+`added` is the number of rows of media. An event is counted once, however the pages were divided into merges.
 """
 
 from collections import Counter
@@ -18,16 +18,12 @@ Counted = Counter[tuple[int, str]]
 """Numbers by run, and by the column of core.run_counts."""
 
 
-_OF_MEDIA = ("added", "changed", "returned", "removed", "expired", "quarantined")
-_OF_RUNS = ("pages", "items", "accounts_removed")
-_NOTHING = dict.fromkeys((*_OF_RUNS, *_OF_MEDIA, "missed"), 0)
-
-
 def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, str]) -> None:
     """Add numbers to core.run_counts, in the open transaction. `run_ids` are by number."""
     rows = [
-        {"run_seq": seq, "run_id": run_ids[seq], **{name: counted[seq, name] for name in _NOTHING}}
-        for seq in {run_seq for (run_seq, _), number in counted.items() if number}
+        {"run_seq": run_seq, "run_id": run_ids[run_seq], "name": name, "number": number}
+        for (run_seq, name), number in counted.items()
+        if number
     ]
     if rows:
         db.execute(_SQL["counted"], [rows])
@@ -35,7 +31,5 @@ def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, s
 
 def read_counts(db: DuckDBPyConnection, run_id: str) -> dict[str, Any]:
     """Return the `pages`, `items` and `accounts_removed` of a run, and by name the changes of its `media`."""
-    cursor = db.execute("FROM core.run_counts WHERE run_id = ?", [run_id])
-    names = [name for name, *_ in cursor.description or ()]
-    counts = dict(zip(names, cursor.fetchone() or (), strict=False)) or _NOTHING
-    return {name: counts[name] for name in _OF_RUNS} | {"media": {name: counts[name] for name in _OF_MEDIA}}
+    [row] = db.execute(_SQL["counts"], [run_id]).fetchall()
+    return dict(zip(("pages", "items", "accounts_removed", "media"), row, strict=True))

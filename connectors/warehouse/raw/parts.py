@@ -58,8 +58,8 @@ def write_part(folder: Path, number: int, rows: pa.Table) -> None:
     # What was left there, or a link, which would lead elsewhere.
     draft.unlink(missing_ok=True)
     pq.write_table(
-        rows.cast(SCHEMA), draft, compression="zstd", write_page_checksum=True, row_group_size=_ROW_GROUP,
-        use_dictionary=["account_id", "surface", "run_id", "correlation_id"],
+        rows.select(SCHEMA.names).cast(SCHEMA), draft, compression="zstd", write_page_checksum=True,
+        row_group_size=_ROW_GROUP, use_dictionary=["account_id", "surface", "run_id", "correlation_id"],
     )  # fmt: skip
     sync(draft)
     draft.rename(part_path(folder, number))
