@@ -26,38 +26,27 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-class SteadyClock:
-    """The clock of what a command stores: it begins at `first` or later, and never goes back.
-
-    While the clock that it reads is behind, because it was set back, time passes as the monotonic clock measures it.
-    """
-
-    def __init__(self, clock: Clock, first: datetime) -> None:
-        self._clock = clock
-        self._last = first
-        self._read_at = clock.monotonic()
-        self.monotonic, self.sleep = clock.monotonic, clock.sleep
-
-    def now(self) -> datetime:
-        """Return the time of day, UTC, or a later time that follows the last one returned."""
-        now, read_at = self._clock.now(), self.monotonic()
-        if now < self._last:
-            now = self._last + timedelta(seconds=read_at - self._read_at)
-        self._last, self._read_at = now, read_at
-        return now
-
-
 class ContinuedClock:
     """A clock that shows `at` when it is created, and goes on with the monotonic time of another one."""
 
     def __init__(self, clock: Clock, at: datetime) -> None:
+        self._clock = clock
         self._at = at
-        self._began = clock.monotonic()
+        self._read_at = clock.monotonic()
         self.monotonic, self.sleep = clock.monotonic, clock.sleep
 
     def now(self) -> datetime:
         """Return the time of day, UTC."""
-        return self._at + timedelta(seconds=self.monotonic() - self._began)
+        return self._at + timedelta(seconds=self.monotonic() - self._read_at)
+
+
+class SteadyClock(ContinuedClock):
+    """The clock of what a command stores: that of another one, but it begins at `at` or later, and never goes back."""
+
+    def now(self) -> datetime:
+        """Return the time of day, UTC, or a later time that follows the last one returned."""
+        self._at, self._read_at = max(self._clock.now(), super().now()), self.monotonic()
+        return self._at
 
 
 def new_id() -> str:

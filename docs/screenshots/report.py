@@ -12,7 +12,7 @@ from pathlib import Path
 
 from take import browser
 
-from flows.reporting.page.page import write_page
+from flows.reporting.page import write_page
 
 _SCREEN = (1200, 900)
 _PHONE = (390, 844)

@@ -160,8 +160,8 @@ def refusals(error: ValidationError) -> list[str]:
     """Return a line for each option whose value is wrong, with the fix."""
     lines = []
     for found in error.errors():
-        name, *places = (str(part) for part in found["loc"] if part != "expert")
-        # An option for several values is repeated.
-        option = name.removesuffix("s") if places else name
+        *_, name = (part for part in found["loc"] if isinstance(part, str))
+        # An option for several values, of which one is wrong, is repeated.
+        option = name if name == found["loc"][-1] else name.removesuffix("s")
         lines.append(refuse(f"--{option.replace('_', '-')}", dict(found)))
     return lines

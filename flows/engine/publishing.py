@@ -66,6 +66,6 @@ async def publish_snapshot(
     if report is None:
         return Published(size, None)
     # Imported here, because most runs have no report.
-    from flows.reporting.page.page import renew_page  # noqa: PLC0415
+    from flows.reporting.page import renew_page  # noqa: PLC0415
 
     return Published(size, await renew_page(snapshot, report))

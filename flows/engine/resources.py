@@ -45,7 +45,7 @@ def check_writable(settings: Settings) -> None:
     except WarehouseUnusable as error:
         raise SettingsError(str(error)) from None
     if settings.report is not None:
-        from flows.reporting.page.page import check_place  # noqa: PLC0415
+        from flows.reporting.page import check_place  # noqa: PLC0415
 
         check_place(settings.report)
     for setting, what, wanted in (

@@ -230,7 +230,7 @@ async def forget_now(settings: Settings, text: str) -> Receipt:
     one, WarehouseBusy, WarehouseUnusable and BucketError.
     """
     from connectors.warehouse.maintenance.forget import erase  # noqa: PLC0415 - imports pyarrow
-    from flows.reporting.page.page import is_report  # noqa: PLC0415
+    from flows.reporting.page import is_report  # noqa: PLC0415
 
     async with open_existing(settings, ACTIVITY, rewrites=True) as (warehouse, clock):
         files, now = warehouse.files, clock.now()

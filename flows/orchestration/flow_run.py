@@ -33,19 +33,43 @@ from flows.reporting.message import failure_event, list_events, title, to_markdo
 from flows.reporting.progress import notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
+from flows.reporting.words import join
 from flows.scale import run_with_workers
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
 
 Options = SyncOptions | BackfillOptions
 
-PAGE = "gramhouse-run"
-
 # Prefect's client retries for minutes if its server is down; a run that has ended does not wait that long.
 _PATIENCE = 30.0
 
 # Errors of one line that a user can fix.
 _OF_USERS = (SelectionError, SettingsError, WarehouseError, BucketError, ClusterLost, OSError)
+
+
+def run_name() -> str:
+    """Name a flow run after its deployment (or else its flow) and due time, such as `nightly 2026-03-01 02:15`."""
+    due = flow_run.scheduled_start_time or datetime.now(UTC)
+    return f"{deployment.name or flow_run.flow_name} {due:%Y-%m-%d %H:%M}"
+
+
+async def run_in_flow(options: Options, steps: Steps) -> State[Any]:
+    """Run a sync or backfill in its flow run, and again if it failed for a passing reason; return the final state.
+
+    The process waits for the retry: an interruption meanwhile is a crash, and the next run resumes what is saved.
+    """
+    if deployment.id:
+        # pyarrow is imported already: the variables for it come from the process of `up`, and work pools have none.
+        prepare_process()
+        end_with_parent()
+
+    async def attempt() -> RunReport:
+        with record_failed_start(options.kind, options.expert.warehouse):
+            settings = await load_with_credentials(options.expert.model_dump())
+            return await run_with_workers(RunRequest(settings, options), steps)
+
+    # Without a deployment, a person waits for the end.
+    return await end_in_state(_make(attempt, len(DELAYS) if deployment.id else 0))
 
 
 async def check_tracker() -> None:
@@ -61,26 +85,6 @@ async def check_tracker() -> None:
             f" ({first_line(error)}). Fix: start the server (`gramhouse up`; its address ends in /api), set"
             " PREFECT_API_AUTH_STRING or PREFECT_API_KEY if it has a login, or unset PREFECT_API_URL."
         ) from error
-
-
-async def run_in_flow(options: Options, steps: Steps) -> State[Any]:
-    """Run a sync or backfill in its flow run, and again if it failed for a passing reason; return the final state.
-
-    The process waits for the retry: an interruption meanwhile is a crash, and the next run resumes what is saved.
-    """
-    if deployment.id:
-        # pyarrow is imported already: the variables for it come from the process of `up`, and work pools have none.
-        prepare_process()
-        end_with_parent()
-    chosen = options.expert.model_dump()
-
-    async def attempt() -> RunReport:
-        with record_failed_start(options.kind, options.expert.warehouse):
-            settings = await load_with_credentials(chosen)
-            return await run_with_workers(RunRequest(settings, options), steps)
-
-    # Without a deployment, a person waits for the end.
-    return await end_in_state(_make(attempt, len(DELAYS) if deployment.id else 0))
 
 
 async def track(options: Options, work: Callable[[], Awaitable[RunReport]]) -> RunReport:
@@ -145,14 +149,15 @@ async def end_in_state(work: Awaitable[State[Any]]) -> State[Any]:
 
 async def announce(report: RunReport, retry: Retry | None = None) -> None:
     """Log the end of a run in its flow run, and send Prefect its events, and its page if it is not retried."""
-    get_run_logger().info("%s", f"{retry}. {to_message(report)}" if retry else to_message(report))
+    why = str(retry) if retry else None
+    get_run_logger().info("%s", join(". ", (why, to_message(report))))
     async with _tolerated("the run's page"):
         # The events first: they are only queued, and cause the notifications.
-        for event in list_events(report, str(retry) if retry else None):
+        for event in list_events(report, why):
             emit_event(**event)
         if retry is None:
             page = to_markdown(report, load().report_url)
-            await acreate_markdown_artifact(page, key=PAGE, description=title(report))
+            await acreate_markdown_artifact(page, key="gramhouse-run", description=title(report))
 
 
 @asynccontextmanager
@@ -164,9 +169,3 @@ async def _tolerated(what: str) -> AsyncIterator[None]:
     except Exception as error:  # noqa: BLE001 - whatever Prefect raises
         why = first_line(error)
         notices.warning(f"Prefect did not receive {what} ({why}); the run is recorded in the warehouse.")
-
-
-def run_name() -> str:
-    """Name a flow run after its deployment (or else its flow) and due time, such as `nightly 2026-03-01 02:15`."""
-    due = flow_run.scheduled_start_time or datetime.now(UTC)
-    return f"{deployment.name or flow_run.flow_name} {due:%Y-%m-%d %H:%M}"

@@ -1,7 +1,6 @@
 """Prefect's server for this machine alone: with the HTML report, and without requests of other web pages."""
 
 import logging
-import re
 import socket
 import threading
 import time
@@ -16,6 +15,7 @@ import uvicorn
 from prefect.server.api.server import create_app
 from prefect.settings import get_current_settings
 from starlette.datastructures import Headers
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -34,43 +34,28 @@ _HEADERS = {
 }
 
 
-def _name(netloc: str) -> str:
-    return re.sub(r":\d*$", "", netloc).lower()
-
-
 @dataclass(frozen=True, slots=True)
 class OwnPagesOnly:
     """Answers requests and WebSockets of other web pages with status 403: Prefect's API has no login.
 
-    `hosts` are the names, without a port, under which the server may be addressed: a page whose name an attacker
-    resolves to this machine has another. `origins` are the pages that may send requests. Only browsers send an Origin,
-    and not with every request, but then with Sec-Fetch-Site. Programs without these headers are not restricted.
-    Starlette's TrustedHostMiddleware would serve 127.0.0.1:1:2, and not [::1].
+    `origins` are the pages that may send requests. Only browsers send an Origin, and not with every request, but then
+    with Sec-Fetch-Site. Programs without these headers are not restricted.
     """
 
     app: ASGIApp
-    hosts: AbstractSet[str]
     origins: AbstractSet[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on or refuse a request."""
-        why = None if scope["type"] == "lifespan" else self._refusal(scope["path"], Headers(scope=scope))
-        await (self.app if why is None else PlainTextResponse(why, 403))(scope, receive, send)
+        refused = scope["type"] != "lifespan" and self._is_foreign(scope["path"], Headers(scope=scope))
+        answer = PlainTextResponse("Requests of other web pages are not served.", 403) if refused else self.app
+        await answer(scope, receive, send)
 
-    def _refusal(self, path: str, headers: Headers) -> str | None:
-        host, origin = headers.get("host", "").lower(), headers.get("origin")
-        if _name(host) not in self.hosts:
-            return (
-                f"{host or 'A request without a host'} is not served. Fix: open http://127.0.0.1 with the port of"
-                " `gramhouse up`, or set PREFECT_SERVER_UI_API_URL to the address of the API for browsers."
-            )
-        if origin is None:
-            foreign = headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
-            follows_link = headers.get("sec-fetch-dest") == "document" and not path.startswith("/api")
-            return "Requests of other web pages are not served." if foreign and not follows_link else None
-        if origin in self.origins or origin.lower().partition("://")[2] == host:
-            return None
-        return f"Requests of web pages of {origin} are not served."
+    def _is_foreign(self, path: str, headers: Headers) -> bool:
+        if (origin := headers.get("origin")) is not None:
+            return origin not in self.origins and origin.lower().partition("://")[2] != headers["host"].lower()
+        follows_link = headers.get("sec-fetch-dest") == "document" and not path.startswith("/api")
+        return headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not follows_link
 
 
 def _answer(report: Path) -> Response:
@@ -79,18 +64,17 @@ def _answer(report: Path) -> Response:
     return PlainTextResponse("There is no report yet. Fix: run `gramhouse report`, or wait for the next run.", 404)
 
 
-def _guarded_app(report: Path) -> OwnPagesOnly:
+def _guarded_app(report: Path) -> ASGIApp:
     settings = get_current_settings()
     own, public = urlsplit(settings.api.url or ""), urlsplit(settings.server.ui.api_url or "")
     app = create_app(final=True)
     # The first route, because the UI has a catch-all route.
     app.router.routes.insert(0, Route(REPORT_PATH, lambda _: _answer(report)))
-    # Around the app, not a middleware of it: Prefect's own services call the app directly, with another host.
-    return OwnPagesOnly(
-        app,
-        hosts={*_LOOPBACK, _name(public.netloc)} - {""},
-        origins={*(f"http://{name}:{own.port}" for name in _LOOPBACK), f"{public.scheme}://{public.netloc}"},
-    )
+    # Around the app, not middleware of it: Prefect's own services call the app directly, with another host.
+    origins = {*(f"http://{name}:{own.port}" for name in _LOOPBACK), f"{public.scheme}://{public.netloc}"}
+    # A page whose name an attacker resolves to this machine has another host.
+    hosts = [*_LOOPBACK, *([public.hostname] if public.hostname else [])]
+    return TrustedHostMiddleware(OwnPagesOnly(app, origins), hosts, www_redirect=False)
 
 
 @contextmanager

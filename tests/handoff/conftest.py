@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.snapshots import made_once
+from tests.report.snapshots import three_days
 
 
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_once(tmp_path_factory)
+    return three_days(tmp_path_factory.mktemp("three-days"))

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.operator import use_empty_folder
-from tests.report.snapshots import made_once
+from tests.report.snapshots import three_days
 
 
 @pytest.fixture(autouse=True)
@@ -13,4 +13,4 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_once(tmp_path_factory)
+    return three_days(tmp_path_factory.mktemp("three-days"))

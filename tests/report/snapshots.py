@@ -1,13 +1,10 @@
 """Snapshots for reports: three days of the sandbox, and the same rows with other texts."""
 
-import fcntl
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
-import pytest
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.faults import Fault
@@ -33,32 +30,16 @@ def three_days(folder: Path) -> Path:
     return snapshot_of(folder, sandbox, range(DAYS), first=FIRST, before=deny_two)
 
 
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the snapshot of three days, created once for all workers."""
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "three-days"
-    shared.mkdir(exist_ok=True)
-    made = shared / "whole"
-    with (shared / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            three_days(shared)
-            made.touch()
-    return shared / "analytics.duckdb"
-
-
 def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyConnection], object]) -> Path:
     """Copy the public tables and views of a snapshot to another file, with changes."""
     computed = [view for view in views().values() if not is_stored(view)]
     with duckdb.connect(target) as db:
         db.execute("SET TimeZone = 'UTC'")
         db.execute(f"ATTACH '{snapshot}' AS old (READ_ONLY)")
-        names = db.execute("SELECT DISTINCT table_name FROM duckdb_columns() WHERE database_name = 'old'").fetchall()
-        known = {name for (name,) in names} - {view.name for view in computed}
-        mine = db.execute(
+        names = db.execute(
             "SELECT DISTINCT table_name FROM duckdb_columns() WHERE database_name = 'old' AND schema_name = 'main'"
         ).fetchall()
-        for name in sorted(known & {name for (name,) in mine}):
+        for name in {name for (name,) in names} - {view.name for view in computed}:
             db.execute(f'CREATE TABLE "{name}" AS FROM old.main."{name}"')
         db.execute("DETACH old")
         change(db)

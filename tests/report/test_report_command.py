@@ -1,21 +1,20 @@
-"""The command `gramhouse report`."""
+"""The command `gramhouse report`, and the report of a run."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from flows.reporting.page.page import MARK
-from tests.operator import Cli, run_here
+from flows.reporting.page import MARK
+from models.runs import RunState
+from tests.api.listed import ListedApi
+from tests.operator import run_here
+from tests.runs import synced
 
 
-@pytest.fixture
-def run() -> Cli:
-    return run_here
-
-
-def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(run: Cli, snapshot: Path, tmp_path: Path) -> None:
-    code, message, errors = run("report", "--snapshot", str(snapshot))
+def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(snapshot: Path, tmp_path: Path) -> None:
+    code, message, errors = run_here("report", "--snapshot", str(snapshot))
     index = snapshot.with_name("report.html")
     assert (code, errors) == (0, "")
     assert message.startswith(f"✔ {index} (")
@@ -25,7 +24,7 @@ def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(run: Cli, s
     target = tmp_path / "new" / "folder" / "page.html"
     for _ in range(2):
         # An earlier report is replaced.
-        document = json.loads(run("report", str(target), "--snapshot", str(snapshot), "--json")[1])
+        document = json.loads(run_here("report", str(target), "--snapshot", str(snapshot), "--json")[1])
         assert (document["report"], document["report_bytes"]) == (str(target), target.stat().st_size)
         assert (document["exit_code"], document["published_at"][:10]) == (0, "2026-03-03")
         assert document["action_required"] > 0
@@ -42,20 +41,28 @@ def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(run: Cli, s
     ],
 )
 def test_bad_input_gets_one_line(
-    run: Cli,
-    snapshot: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    code: int,
-    message: str,
+    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(snapshot))
-    found, printed, errors = run("report", *(str(snapshot) if each == "$snapshot" else each for each in arguments))
+    found, printed, errors = run_here("report", *(str(snapshot) if each == "$snapshot" else each for each in arguments))
     assert (found, printed) == (code, "")
     assert len(errors.splitlines()) == 1
     assert message in errors
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["folder", "notes.txt/page.html"])
+async def test_a_run_whose_report_fails_says_so_in_one_line_and_is_complete(
+    tmp_path: Path, said: list[str], name: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    found = await synced(tmp_path, ListedApi(), report=tmp_path / name)
+    assert (found.state, found.report) == (RunState.COMPLETE, None)
+    [line] = said
+    assert re.match("The report was not updated: .*Fix: ", line)
+    assert (tmp_path / "notes.txt").read_text() == "mine"

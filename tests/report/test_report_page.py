@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.reporting.page.page import Page, make_page
-from tests.report.html_page import parsed
+from flows.reporting.page import Page, make_page
+from tests.report import html_page
 from tests.report.snapshots import FIRST, rewritten
 
 POSTS = ["engagement", "growth", "top-posts"]
@@ -53,7 +53,7 @@ def test_what_requires_action_is_first_and_red_and_freshness_last(snapshot: Path
     assert sections(made.html) == ["attention", *POSTS, "changes", "freshness"]
     assert made.attention == 1
     [(tokens,)] = answer(snapshot, "SELECT count(*) FROM expired_accounts")
-    text = "".join(parsed(made.html).text)
+    text = html_page.Page(made.html).text
     assert f"{tokens} access tokens expired" in text
     assert "2 scans denied (api_forbidden, correlation id " in text
     denied = answer(
@@ -87,7 +87,7 @@ def test_one_snapshot_makes_one_page_without_requests_and_scripts(snapshot: Path
     # In another file with the rows in another order, and later.
     html = page(snapshot).html
     assert html == page(rewritten(snapshot, tmp_path / "other.duckdb", lambda _: None)).html
-    found = parsed(html)
+    found = html_page.Page(html)
     forbidden = {"script", "link", "img", "iframe", "object", "embed", "form", "base", "image", "use", "foreignobject"}
     assert not forbidden & {name for name, _ in found.tags}
     names = {name for _, given in found.tags for name in given}

@@ -253,7 +253,7 @@ def report(
 
     Exit codes: 0 written, 1 the snapshot cannot be read or the page cannot be written, 2 wrong usage.
     """
-    from flows.reporting.page.page import write_page
+    from flows.reporting.page import write_page
 
     settings = reading.settings()
     path = settings.report_file() if file is None else to_path("FILE", file)

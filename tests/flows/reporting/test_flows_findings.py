@@ -17,7 +17,7 @@ from flows.cli.terminal import Answer
 from flows.config.settings import load
 from flows.reporting.findings import list_findings
 from flows.reporting.message import list_events, to_document, to_markdown, to_message
-from flows.reporting.page.page import write_page
+from flows.reporting.page import write_page
 from flows.reporting.run_report import NO_DATA
 from flows.reporting.words import plain
 from models.runs import OutcomeKind, Severity

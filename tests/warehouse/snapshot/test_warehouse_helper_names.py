@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connectors.warehouse.queries.export import export
-from flows.reporting.page.page import write_page
+from flows.reporting.page import write_page
 from models.feeds import media
 from models.mapping import BUILT_IN, to_keys
 from models.views import MEDIA, own_columns, views

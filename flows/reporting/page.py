@@ -21,8 +21,8 @@ from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.statements import statements
 from flows.config.errors import SettingsError, error_line
+from flows.reporting.charts import draw_columns, element
 from flows.reporting.findings import list_findings
-from flows.reporting.page.charts import draw_columns
 from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS, Reader
 from flows.reporting.run_report import NO_DATA, last_report
@@ -49,11 +49,7 @@ class Page:
 
 
 def make_page(
-    snapshot: Snapshot,
-    accounts: Sequence[str] = (),
-    *,
-    surfaces: Sequence[str] = SURFACES,
-    weeks: int = WEEKS,
+    snapshot: Snapshot, accounts: Sequence[str] = (), *, surfaces: Sequence[str] = SURFACES, weeks: int = WEEKS
 ) -> Page:
     """Return the page for an open snapshot, these accounts (empty: all) and surfaces, with `weeks` on its time axes.
 
@@ -67,16 +63,16 @@ def make_page(
     data, found = (report.data, list_findings(report)) if report else (NO_DATA, [])
     actions = sum(finding.severity is Severity.ACTION for finding in found)
     rows = {name: reader.records(query) for name, query in _SQL.items()}
-    # The style sheet is a constant of this package.
     environment = Environment(
         autoescape=True,
-        loader=PackageLoader("flows.reporting.page"),
+        loader=PackageLoader("flows.reporting"),
         lstrip_blocks=True,
         trim_blocks=True,
         undefined=StrictUndefined,
     )
     environment.filters |= {"cell": to_cell, "count": count, "foreign": foreign, "span": span, "with_code": with_code}
-    style = environment.get_template("style.css.j2").render()
+    # A constant of this package.
+    style = Markup(environment.get_template("style.css.j2").render())  # noqa: S704
     html = environment.get_template("page.html.j2").render(
         actions=actions,
         chosen=len(accounts),
@@ -87,7 +83,7 @@ def make_page(
         release=release(),
         runs=[run | run["outcomes"] for run in rows.pop("last_runs")],
         several=several,
-        style=Markup(style),  # noqa: S704
+        style=style,
         style_digest=b64encode(sha256(style.encode()).digest()).decode(),
         surfaces=surfaces,
         weeks=weeks,
@@ -98,30 +94,29 @@ def make_page(
 
 def foreign(text: str | None, limit: int = 80) -> Markup:
     """Return text from outside as one line, truncated, and isolated from the text direction around it."""
-    return Markup("<bdi>{}</bdi>").format(one_line(text, limit)) if text else Markup()
+    return element("bdi", one_line(text, limit)) if text else Markup()
 
 
 def with_code(text: str) -> Markup:
     """Return text from outside as one line; what stands between backticks is code."""
     marked = _CODE.sub(r"<code>\1</code>", str(escape(one_line(text, 500))))
-    return Markup("<bdi>{}</bdi>").format(Markup(marked))  # noqa: S704 - escaped before
+    return element("bdi", Markup(marked))  # noqa: S704 - escaped before
 
 
 def link(text: Markup, address: str | None) -> Markup:
     """Return a link that sends no referrer; only the text if `address` is not a web address."""
     if address is None or not address.startswith(("https://", "http://")) or not address.isprintable():
         return text
-    return Markup('<a href="{}" rel="noopener noreferrer" target="_blank">{}</a>').format(address, text)
+    return element("a", text, href=address, rel="noopener noreferrer", target="_blank")
 
 
 def to_cell(value: object) -> Markup:
     """Return a value of a table as HTML: times to the minute in UTC, fractions with one digit."""
     match value:
         case datetime():
-            machine, person = f"{value:%Y-%m-%dT%H:%MZ}", f"{value:%Y-%m-%d %H:%M}"
-            return Markup('<time datetime="{}">{}</time>').format(machine, person)
+            return element("time", f"{value:%Y-%m-%d %H:%M}", datetime=f"{value:%Y-%m-%dT%H:%MZ}")
         case date():
-            return Markup("<time>{}</time>").format(value.isoformat())
+            return element("time", value.isoformat())
         case int() | float():
             return escape(f"{value:,}" if isinstance(value, int) else f"{value:,.1f}")
         case Mapping():

@@ -1,1 +1,0 @@
-"""The report: one self-contained HTML page generated from the snapshot, without scripts and external requests."""
