@@ -12,7 +12,6 @@ from connectors.sandbox.http.replies import PageRequest
 class Asked:
     """A request: `account_id` and `surface` are None for the account list, `status` is until it is answered."""
 
-    operation: str
     account_id: str | None
     surface: str | None
     cursor: str | None
@@ -25,15 +24,18 @@ class Asked:
         """Read a request of the API, which need not be valid."""
         parts = unquote(path).removeprefix(ACCOUNTS_PATH).split("/")
         values = {name: texts[0] for name, texts in parse_qs(query.decode("latin-1")).items()}
-        operation, account_id = (MEDIA, parts[1]) if len(parts) == 3 else (ACCOUNTS, None)
-        return cls(operation, account_id, values.get("surface"), values.get("cursor"), values.get("limit", ""))
+        account_id = parts[1] if len(parts) == 3 else None
+        return cls(account_id, values.get("surface"), values.get("cursor"), values.get("limit", ""))
 
     @classmethod
     def of(cls, request: PageRequest) -> Self:
         """Describe a valid request."""
         account_id = request.account and request.account.id
-        surface = request.surface or None
-        return cls(request.operation, account_id, surface, request.cursor, str(request.limit))
+        return cls(account_id, request.surface or None, request.cursor, str(request.limit))
+
+    @property
+    def operation(self) -> str:
+        return ACCOUNTS if self.account_id is None else MEDIA
 
     @property
     def partition(self) -> tuple[str, str]:

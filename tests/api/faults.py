@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from connectors.sandbox.contract import ACCOUNTS, MEDIA
-from connectors.sandbox.http.replies import PageRequest, Resource
+from tests.api.asked import Asked
 
 JSON = {"Content-Type": "application/json"}
 Headers = Mapping[str, str]
@@ -42,9 +42,6 @@ class Action:
     change: Callable[[bytes], bytes] = bytes
     seconds: float = 1.0
 
-    def __post_init__(self) -> None:
-        assert self.kind in get_args(Kind), self.kind
-
 
 def refuse(code: str, retry_after: int | str | Literal[False] | None = None, **more: Any) -> Action:  # noqa: ANN401 - fields of Action
     """Return an error with this code (API 7)."""
@@ -67,8 +64,8 @@ def change_page(change: Callable[[Page], object]) -> Action:
 class Rule:
     """One scripted fault: an action, and conditions on the requests it affects, all of which must be true.
 
-    `nth` is the number of the request, from 1, for each resource (account list, or account x surface). `probability` is
-    0 to 1. `times` is how often the rule may fire in total.
+    `nth` is the number of the request, from 1, for each partition. `probability` is 0 to 1. `times` is how often the
+    rule may fire in total.
     """
 
     action: Action
@@ -79,15 +76,15 @@ class Rule:
     probability: float = 1.0
     times: int | None = None
 
-    def covers(self, request: PageRequest, number: int) -> bool:
-        """Return whether the conditions, except probability and times, hold for a resource's `number`-th request."""
+    def covers(self, asked: Asked, number: int) -> bool:
+        """Return whether the conditions, except probability and times, hold for a partition's `number`-th request."""
         return (
-            request.operation in _OPERATIONS[self.operation]
-            and self.account_id in (None, request.account and request.account.id)
-            and self.surface in (None, request.surface)
+            asked.operation in _OPERATIONS[self.operation]
+            and self.account_id in (None, asked.account_id)
+            and self.surface in (None, asked.surface)
             and self.nth in (None, number)
             # Without a cursor these have no effect, so they do not fire and do not count.
-            and (request.cursor is not None or self.action.kind not in ("refuse_cursor", "repeat_cursor"))
+            and (asked.cursor is not None or self.action.kind not in ("refuse_cursor", "repeat_cursor"))
         )
 
 
@@ -101,16 +98,16 @@ class Script:
     def replace(self, rules: Iterable[Rule] = ()) -> None:
         """Replace the rules and reset all counts."""
         self._rules = tuple(rules)
-        self._fired: Counter[int] = Counter()
-        self._requests: Counter[Resource] = Counter()
+        self._fired = Counter[int]()
+        self._requests = Counter[tuple[str, str]]()
 
-    def fire(self, request: PageRequest) -> list[Action]:
+    def fire(self, asked: Asked) -> list[Action]:
         """Count a request, and return the actions of the rules that fire for it, in order."""
-        self._requests[request.resource] += 1
-        number, actions = self._requests[request.resource], []
+        self._requests[asked.partition] += 1
+        number, actions = self._requests[asked.partition], []
         for index, rule in enumerate(self._rules):
             is_left = rule.times is None or self._fired[index] < rule.times
-            if is_left and rule.covers(request, number) and self._random.random() < rule.probability:
+            if is_left and rule.covers(asked, number) and self._random.random() < rule.probability:
                 self._fired[index] += 1
                 actions.append(rule.action)
         return actions

@@ -36,14 +36,6 @@ from tests.api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
 from tests.api.shapes import SHAPES
 
 
-def truth(catalogue: Catalogue, day: int) -> Iterator[tuple[Account, str, Document]]:
-    """Yield (account, surface, item) for all items on a day."""
-    for account in catalogue.accounts(day):
-        for surface in SURFACES:
-            for _, item in catalogue.items(account, surface, day):
-                yield account, surface, item
-
-
 class OddCatalogue(Catalogue):
     """Items in any shape, and posts in any order."""
 
@@ -154,21 +146,18 @@ class Api(Sandbox):
         *,
         shape: str = "graph",
         feed: FeedSettings = PLAIN_FEED,
-        catalogue: Catalogue | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         settings = settings or SandboxSettings()
-        catalogue = catalogue or OddCatalogue(settings, shape, feed)
-        super().__init__(settings, catalogue=catalogue, clock=clock, sleep=sleep)
+        super().__init__(settings, catalogue=OddCatalogue(settings, shape, feed), clock=clock, sleep=sleep)
         self.script = Script(settings.seed, rules)
         self.fault: Callable[[Asked], Action | BaseException | None] = lambda _: None
         self.requests: list[Asked] = []
         self.early = 0
         self._clock = clock
         self._until: dict[tuple[object, str | None], float] = {}
-        self._seeds = count(settings.seed)
-        self._again = count()
+        self._seeds, self._again = count(settings.seed), count()
         self.forget_cursors()
 
     @contextmanager
@@ -191,7 +180,12 @@ class Api(Sandbox):
 
     def list_media(self) -> list[tuple[str, str, Any]]:
         """Return (account id, surface, item) for all items of today."""
-        return [(account.id, each, item) for account, each, item in truth(self.catalogue, self.day)]
+        return [
+            (account.id, surface, item)
+            for account in self.catalogue.accounts(self.day)
+            for surface in SURFACES
+            for _, item in self.catalogue.items(account, surface, self.day)
+        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI connection scope, and note requests of the API."""
@@ -216,12 +210,11 @@ class Api(Sandbox):
 
     async def answer(self, request: PageRequest) -> Response:
         """Answer a valid request, with the faults that fire for it in order."""
-        actions = self.script.fire(request)
-        one = self.fault(Asked.of(request))
+        asked = Asked.of(request)
+        actions, one = self.script.fire(asked), self.fault(asked)
         if isinstance(one, BaseException):
             raise one
-        if one is not None:
-            actions.append(one)
+        actions += [one] if one else []
         try:
             return self._reply(request, actions)
         finally:
@@ -235,20 +228,18 @@ class Api(Sandbox):
         if "refuse_cursor" in kinds or ("forget_cursors" in kinds and request.cursor is not None):
             raise Refused("api_invalid_cursor")
         page = self.render(request)
-        if kinds & {"empty_page", "repeat_cursor"}:
+        if "empty_page" in kinds:
             again = f"{self.cursors.issue(request.resource, request.anchor)}~{next(self._again)}"
-            page = json.dumps(
-                {"items": [], "next_cursor": again}
-                if "empty_page" in kinds
-                else {**json.loads(page), "next_cursor": request.cursor}
-            ).encode()
+            page = json.dumps({"items": [], "next_cursor": again}).encode()
+        elif "repeat_cursor" in kinds:
+            page = json.dumps({**json.loads(page), "next_cursor": request.cursor}).encode()
         for action in actions:
             match action.kind:
                 case "error":
                     raise OddError(action)
                 case "raw":
-                    status = action.status or 200
-                    return OddReply(action.body, action.headers or JSON, status=status, traced=action.correlated)
+                    status, headers = action.status or 200, action.headers or JSON
+                    return OddReply(action.body, headers, status=status, traced=action.correlated)
                 case "cut" | "reset":
                     return OddReply(page, ending=action.kind)
                 case "page":

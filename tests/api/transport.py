@@ -1,17 +1,15 @@
 """Connects HTTP clients with an API in this process, without sockets."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 import httpx
 from starlette.types import ASGIApp
 
-from tests.api.asked import Asked
-
 Header = tuple[bytes, bytes]
+# Status, headers and body.
+Reply = tuple[int, dict[str, str], bytes]
 
 
 async def call(
@@ -22,8 +20,8 @@ async def call(
     *,
     body: Sequence[bytes] = (b"",),
     method: str = "GET",
-) -> tuple[int, dict[str, str], bytes]:
-    """Send a request whose body comes in these pieces; return the status, the headers and the body of the response."""
+) -> Reply:
+    """Send a request whose body comes in these pieces; return the response."""
     incoming = [{"type": "http.request", "body": one, "more_body": True} for one in body]
     incoming[-1]["more_body"] = False
     sent: list[MutableMapping[str, Any]] = []
@@ -34,86 +32,31 @@ async def call(
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "http",
-        "method": method,
-        "path": unquote(path.decode()),
-        "raw_path": path,
-        "query_string": query,
-        "headers": headers,
-    }
-    await app(scope, receive, send)
+    scope = {"type": "http", "method": method, "path": unquote(path.decode()), "raw_path": path}
+    await app({**scope, "query_string": query, "headers": headers}, receive, send)
     fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], fields, b"".join(message.get("body", b"") for message in sent[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A request, and what the client got for it, at these times of the running loop.
-
-    `status` is 0 if the connection was reset, and None if the client cancelled the request. `whole`: the body did not
-    end early.
-    """
-
-    asked: Asked
-    sent_at: float
-    received_at: float
-    status: int | None
-    headers: dict[str, str]
-    body: bytes
-    whole: bool = True
-
-
-class _Stream(httpx.AsyncByteStream):
-    def __init__(self, body: bytes, *, whole: bool) -> None:
-        self._body, self._whole = body, whole
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._body
-        if not self._whole:
-            message = "peer closed connection without sending complete message body"
-            raise httpx.RemoteProtocolError(message)
-
-
 class ApiTransport(httpx.AsyncBaseTransport):
-    """Sends the requests of an HTTP client to an API in this process.
+    """Sends the requests of an HTTP client to an API in this process. What the API raises reaches the client."""
 
-    `latency` returns the seconds that a request, and then its response, is on its way, on the time of the running loop.
-    `sent` is called when the client sends a request, and `watch` when it gets a response or cancels the request. What
-    the API raises reaches the client.
-    """
-
-    def __init__(
-        self,
-        api: ASGIApp,
-        *,
-        latency: Callable[[], float] = lambda: 0.0,
-        sent: Callable[[Asked, float], None] = lambda _, __: None,
-        watch: Callable[[Exchange], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, api: ASGIApp) -> None:
         self._api = api
-        self._latency, self._sent, self._watch = latency, sent, watch
+
+    async def send(self, request: httpx.Request) -> Reply:
+        """Return the answer of the API."""
+        path, _, query = request.url.raw_path.partition(b"?")
+        return await call(self._api, path, query, [(name.lower(), value) for name, value in request.headers.raw])
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the response to a request. Raises ConnectionResetError if the API resets the connection."""
-        clock = asyncio.get_running_loop().time
-        path, _, query = request.url.raw_path.partition(b"?")
-        asked, sent_at = Asked.read(path.decode(), query), clock()
-        self._sent(asked, sent_at)
-        named = [(name.lower(), value) for name, value in request.headers.raw]
-        try:
-            await asyncio.sleep(self._latency())
-            try:
-                status, headers, body = await call(self._api, path, query, named)
-            except ConnectionResetError:
-                status, headers, body = 0, {}, b""
-            await asyncio.sleep(self._latency())
-        except asyncio.CancelledError:
-            self._watch(Exchange(asked, sent_at, clock(), None, {}, b""))
-            raise
-        whole = len(body) == int(headers.get("content-length", len(body)))
-        self._watch(Exchange(asked, sent_at, clock(), status, headers, body, whole))
-        if status == 0:
-            message = "the API reset this connection, by script"
-            raise ConnectionResetError(message)
-        return httpx.Response(status, headers=headers, stream=_Stream(body, whole=whole))
+        """Return the response to a request; its body may end early."""
+        status, headers, body = await self.send(request)
+
+        async def stream() -> AsyncIterator[bytes]:
+            yield body
+            if len(body) < int(headers.get("content-length", 0)):
+                message = "peer closed connection without sending complete message body"
+                raise httpx.RemoteProtocolError(message)
+
+        return httpx.Response(status, headers=headers, content=stream())

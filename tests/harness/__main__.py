@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -16,20 +17,18 @@ def main() -> int:
     for name, default in (("--seeds", 200), ("--first", 0), ("--days", 8), ("--jobs", 2)):
         parser.add_argument(name, type=int, default=default)
     args = parser.parse_args()
-    began, results, failed = time.perf_counter(), [], list[int]()
+    began, failed, counts = time.perf_counter(), list[int](), Counter[str]()
     seeds = range(args.first, args.first + args.seeds)
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
         for seed, (result, failure) in zip(seeds, pool.map(partial(run_seed, days=args.days), seeds), strict=True):
             sys.stdout.write(failure or f"seed {seed}: passed\n")
             sys.stdout.flush()
-            results.append(result)
+            counts += result.counts
             failed += [seed] if failure else []
-    days, ended, recent, alone = (
-        sum(getattr(one, name) for one in results) for name in ("days", "ended", "recent", "alone")
-    )
+    seconds = time.perf_counter() - began
     sys.stdout.write(
-        f"{days:,} days ({ended:,} runs not killed, {recent:,} recent scans, {alone} files restored alone) in"
-        f" {time.perf_counter() - began:.0f} s; failed: {failed or 'none'}.\n"
+        f"{counts['days']:,} days ({counts['ended']:,} runs not killed, {counts['recent']:,} recent scans,"
+        f" {counts['alone']} files restored alone) in {seconds:.0f} s; failed: {failed or 'none'}.\n"
     )
     return 1 if failed else 0
 

@@ -16,14 +16,14 @@ from tests.harness.promises import Promises, Violation, require
 
 Row = tuple[Any, ...]
 Ask = Callable[[str], list[Row]]
-_COLUMNS = (*TEXTS, "published_at", *COUNTS)
+_COLUMNS = (*TEXTS, "published_at")
 _RUN = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
 _ACCOUNT = (
     *("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at"),
     "missing_since",
 )
-_MEDIA = "first_seen_at, last_seen_at, changed_at, content_changed_at, removed_at, removal"
-_KEY = "account_id, surface, media_id"
+_MEDIA = ("first_seen_at", "last_seen_at", "changed_at", "content_changed_at", "removed_at", "removal")
+_KEY = ("account_id", "surface", "media_id")
 
 
 @contextmanager
@@ -43,8 +43,7 @@ def compare_rows(table: str, expected: Iterable[Row], found: Iterable[Row]) -> N
     left, right = Counter(map(_plain, expected)), Counter(map(_plain, found))
     if left != right:
         missing, more = (sorted(map(str, (one - other).elements())) for one, other in ((left, right), (right, left)))
-        message = "\n  ".join((table, "missing:", *missing[:20], "unexpected:", *more[:20]))
-        raise Violation(message)
+        raise Violation("\n  ".join((table, "missing:", *missing[:20], "unexpected:", *more[:20])))
 
 
 def _canonical(text: str) -> str:
@@ -57,44 +56,40 @@ def _canonical(text: str) -> str:
 
 def compare(promises: Promises, ask: Ask, of_runs: dict[str, int]) -> None:
     """Raise Violation for the first table that differs. `of_runs` are the processes of the runs by their id."""
-    media, accounts = promises.warehouse.media, promises.warehouse.accounts
+    warehouse, media, accounts = promises.warehouse, promises.warehouse.media, promises.warehouse.accounts
+
+    def check(table: str, columns: Iterable[str], expected: Iterable[Row]) -> None:
+        compare_rows(table, expected, ask(f"SELECT {', '.join(columns)} FROM {table}"))
+
     scans = [(*where, *times, media.undecided.get(where)) for where, times in media.closed.items()]
-    query = "SELECT account_id, surface, complete_at, recent_at, removals_undecided_since FROM completed_scans"
-    compare_rows("completed_scans", scans, ask(query))
+    check("completed_scans", (*_KEY[:2], "complete_at", "recent_at", "removals_undecided_since"), scans)
     rows = [(one, *(getattr(row, name) for name in _ACCOUNT)) for one, row in accounts.rows.items()]
-    query = f"SELECT account_id, {', '.join(_ACCOUNT)} FROM accounts"
-    compare_rows("accounts", rows, ask(query))
-    query = "SELECT account_id, status, valid_from, valid_to FROM account_status_history"
-    compare_rows("account_status_history", accounts.periods, ask(query))
-    _compare_media(promises, ask)
-    found = ask(f"SELECT run_id, {', '.join(_RUN)} FROM runs AS r WHERE kind <> 'totals'")
-    expected = [(process, *(count[name] for name in _RUN)) for process, count in promises.warehouse.counts.items()]
-    known = [(of_runs[row[0]], *row[1:]) for row in found]
-    compare_rows("runs", *([row for row in rows if any(row[1:])] for rows in (expected, known)))
-    rejected = [(*where, _canonical(text)) for (where, _), text in promises.warehouse.quarantine.items()]
-    found = ask("SELECT account_id, surface, payload FROM quarantine")
-    # Which of them are of an account that was forgotten, the search of all files finds.
-    if not promises.warehouse.forgotten:
-        compare_rows("quarantine", rejected, [(*row[:2], _canonical(row[2])) for row in found])
-
-
-def _compare_media(promises: Promises, ask: Ask) -> None:
-    media = promises.warehouse.media
-    expected: list[Row] = []
-    for key, row in media.rows.items():
-        times = (row.first_seen_at, row.last_seen_at, row.changed_at, row.content_changed_at, row.removed_at)
-        expected.append((*key, *times, row.removal, *(canonical(row.shown, name) for name in _COLUMNS)))
-    compare_rows("media", expected, ask(f"SELECT {_KEY}, {_MEDIA}, {', '.join(_COLUMNS)} FROM media"))
-    texts = [name for name in _COLUMNS if name not in COUNTS]
-    expected = [
-        (*key, begin, end, *(canonical(item, name) for name in texts)) for key, begin, end, item in media.superseded
+    check("accounts", ("account_id", *_ACCOUNT), rows)
+    check("account_status_history", ("account_id", "status", "valid_from", "valid_to"), accounts.periods)
+    columns = (*_COLUMNS, *COUNTS)
+    rows = [
+        (*key, *(getattr(row, name) for name in _MEDIA), *(canonical(row.shown, name) for name in columns))
+        for key, row in media.rows.items()
     ]
-    query = f"SELECT {_KEY}, valid_from, valid_to, {', '.join(texts)} FROM media_superseded"
-    compare_rows("media_superseded", expected, ask(query))
+    check("media", (*_KEY, *_MEDIA, *columns), rows)
+    rows = [(*key, *times, *(canonical(item, name) for name in _COLUMNS)) for key, *times, item in media.superseded]
+    check("media_superseded", (*_KEY, "valid_from", "valid_to", *_COLUMNS), rows)
     fields = ask("SELECT path, column_name, type FROM fields WHERE resource = 'media' AND column_name IS NOT NULL")
     _compare_fields(promises, ask, fields)
-    query = f"SELECT {_KEY}, metric, value, observed_at FROM media_metrics"
-    compare_rows("media_metrics", _metrics(promises, {path: name for path, name, _ in fields}), ask(query))
+    check(
+        "media_metrics",
+        (*_KEY, "metric", "value", "observed_at"),
+        _metrics(promises, {one[0]: one[1] for one in fields}),
+    )
+    rows = [(process, *(count[name] for name in _RUN)) for process, count in warehouse.counts.items()]
+    found = ask(f"SELECT run_id, {', '.join(_RUN)} FROM runs WHERE kind <> 'totals'")
+    found = [(of_runs[row[0]], *row[1:]) for row in found]
+    compare_rows("runs", *([row for row in each if any(row[1:])] for each in (rows, found)))
+    # Which rejected records are of an account that was forgotten, the search of all files finds.
+    if not warehouse.forgotten:
+        rows = [(*where, _canonical(text)) for (where, _), text in warehouse.quarantine.items()]
+        found = ask("SELECT account_id, surface, payload FROM quarantine")
+        compare_rows("quarantine", rows, [(*row[:2], _canonical(row[2])) for row in found])
 
 
 def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:
@@ -114,20 +109,17 @@ def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:
 
 def _compare_fields(promises: Promises, ask: Ask, fields: list[Row]) -> None:
     """Compare every column of a field: it has what no canonical column shows."""
-    own = {"media_id", "media_url", *_COLUMNS}
-    others = [(path, name, type_) for path, name, type_ in fields if name not in own]
-    others.append(("media_url", "media_url", "VARCHAR"))
+    own = {"media_id", "media_url", *_COLUMNS, *COUNTS}
+    others = [("media_url", "media_url", "VARCHAR"), *(field for field in fields if field[1] not in own)]
     names = ", ".join(f'"{name}"' for _, name, _ in others)
-    for account, surface, media_id, *stored in ask(f"SELECT {_KEY}, {names} FROM media"):
+    for account, surface, media_id, *stored in ask(f"SELECT {', '.join(_KEY)}, {names} FROM media"):
         row = promises.warehouse.media.rows[account, surface, media_id]
         versions = [row.shown, row.payload] if promises.is_rebuilt else [row.shown]
         for (path, name, type_), value in zip(others, stored, strict=True):
             # In a path, NUL is shown as the replacement character, which no other key has.
             said = [_said(item, path.replace("\N{REPLACEMENT CHARACTER}", "\0")) for item in versions]
-            require(
-                any(_shows(value, each, type_) for each in said),
-                f"{media_id}: {name} ({type_}) is {value!r}, and the API sent {said}",
-            )
+            is_right = any(_shows(value, each, type_) for each in said)
+            require(is_right, f"{media_id}: {name} ({type_}) is {value!r}, and the API sent {said}")
 
 
 def _said(item: reading.Item, path: str) -> object:
@@ -136,21 +128,6 @@ def _said(item: reading.Item, path: str) -> object:
         return canonical(item, path)
     said = None if path in reading.sources(item) else reading.at(item, path)
     return None if isinstance(said, dict) and path.count("/") < reading.DEEPEST else said
-
-
-def compare_raw(promises: Promises, folder: Path) -> None:
-    """Raise Violation unless the raw store has every version of every item, byte for byte as it came."""
-    parts = [str(path) for path in folder.rglob("raw-*.parquet")]
-    query = f"SELECT DISTINCT {_KEY}, seen_at, payload FROM read_parquet({parts!r})"
-    rows = duckdb.sql(query).fetchall() if parts else []
-    found = [(*row[:4], row[4].decode()) for row in rows]
-    warehouse = promises.warehouse
-    expected = {(*key, at, json.dumps(item, sort_keys=True)) for key, item, at in warehouse.media.changes}
-    compare_rows("the raw store", expected, {(*row[:4], _canonical(row[4])) for row in found})
-    for *key, at, payload in found:
-        pages = warehouse.pages[at.astimezone(UTC)]
-        sent = any(payload in body.decode(errors="replace") or b"\\ud" in body for body in pages)
-        require(sent, f"{key}: the raw store has {payload!r}, which the API has not sent so")
 
 
 def _shows(stored: object, value: object, type_: str) -> bool:
@@ -164,17 +141,27 @@ def _shows(stored: object, value: object, type_: str) -> bool:
     if type_ != "VARCHAR":
         # Digits in a text may be a count.
         return stored is not None and stored == reading.count_of(value)
-    return _is_spelled(str(stored), value)
-
-
-def _is_spelled(text: str, value: object) -> bool:
-    """Return whether a text is a value as JSON, or as its column spelled it before it became one of texts."""
-    if isinstance(value, str):
-        at = time_of(value)
+    # A text, as JSON, or as its column spelled it before it became one of texts.
+    text = str(stored)
+    if not isinstance(value, str):
         with suppress(ValueError):
-            return at is not None and datetime.fromisoformat(text) == at
-        return reading.count_of(value) is not None and reading.count_of(value) == reading.count_of(text)
-    try:
-        return bool(json.loads(text) == value)
-    except ValueError:
+            return bool(json.loads(text) == value)
         return False
+    at = time_of(value)
+    with suppress(ValueError):
+        return at is not None and datetime.fromisoformat(text) == at
+    return reading.count_of(value) is not None and reading.count_of(value) == reading.count_of(text)
+
+
+def compare_raw(promises: Promises, folder: Path) -> None:
+    """Raise Violation unless the raw store has every version of every item, byte for byte as it came."""
+    parts = [str(path) for path in folder.rglob("raw-*.parquet")]
+    query = f"SELECT DISTINCT {', '.join(_KEY)}, seen_at, payload FROM read_parquet({parts!r})"
+    found = [(*row[:4], row[4].decode()) for row in (duckdb.sql(query).fetchall() if parts else [])]
+    warehouse = promises.warehouse
+    expected = {(*key, at, json.dumps(item, sort_keys=True)) for key, item, at in warehouse.media.changes}
+    compare_rows("the raw store", expected, {(*row[:4], _canonical(row[4])) for row in found})
+    for *key, at, payload in found:
+        pages = warehouse.pages[at.astimezone(UTC)]
+        sent = any(payload in body.decode(errors="replace") or b"\\ud" in body for body in pages)
+        require(sent, f"{key}: the raw store has {payload!r}, which the API has not sent so")

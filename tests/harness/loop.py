@@ -24,55 +24,40 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """
 
     def __init__(self, start: float, random: Random) -> None:
-        self._now = start
+        self.now = start
+        self.steps, self.most_steps = 0, 100_000
         self._random = random
         self._free_at: dict[int, float] = {}
-        self.steps, self.most_steps = 0, 100_000
-        super().__init__(_Clock(self.advance))
+        super().__init__(_Selector(self))
 
     def time(self) -> float:
-        return self._now
-
-    def advance(self, seconds: float | None) -> None:
-        """Let time pass until the next task is ready. Raises Deadlock if none ever will be."""
-        self.steps += 1
-        if seconds is None or self.steps > self.most_steps:
-            message = (
-                "nothing is ready, and nothing will be" if seconds is None else f"more than {self.steps - 1} steps"
-            )
-            raise Deadlock(message)
-        # At least a microsecond: asyncio runs what is due before now and a nanosecond, which is now for a large number.
-        self._now += max(seconds, 1e-6)
+        return self.now
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: object) -> "asyncio.Future[T]":
-        """Run a job on the loop, after the earlier jobs of the same executor."""
-        future: asyncio.Future[T] = self.create_future()
-
-        def job() -> None:
-            try:
-                result = func(*args)
-            except BaseException as error:  # noqa: BLE001 - passed on, as an executor does
-                if not future.done():
-                    future.set_exception(error)
-            else:
-                if not future.done():
-                    future.set_result(result)
-
-        at = max(self._now, self._free_at.get(id(executor), 0.0)) + self._random.random() * _SLOWEST_JOB
+        """Run a job on the loop, after the earlier jobs of the same executor, also if nobody waits for it any more."""
+        at = max(self.now, self._free_at.get(id(executor), 0.0)) + self._random.random() * _SLOWEST_JOB
         self._free_at[id(executor)] = at
-        self.call_at(at, job)
-        return future
+
+        async def job() -> T:
+            await asyncio.sleep(at - self.now)
+            return func(*args)
+
+        return asyncio.shield(self.create_task(job()))
 
 
-class _Clock(SelectSelector):
-    """Waits in virtual time. There are no sockets but that with which the loop wakes itself, which nothing needs."""
+class _Selector(SelectSelector):
+    """Advances the time instead of waiting. There are no sockets but that with which the loop wakes itself."""
 
-    def __init__(self, advance: Callable[[float | None], None]) -> None:
+    def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
-        self._advance = advance
+        self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        self._advance(timeout)
+        self._loop.steps += 1
+        if timeout is None or self._loop.steps > self._loop.most_steps:
+            raise Deadlock("nothing is ready, and nothing will be" if timeout is None else "too many steps")
+        # At least a microsecond: asyncio runs what is due before now and a nanosecond, which is now for a large number.
+        self._loop.now += max(timeout, 1e-6)
         return []
 
 

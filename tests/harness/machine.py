@@ -10,8 +10,7 @@ import os
 import random as random_module
 import shutil
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -68,20 +67,23 @@ class Machine:
             shutil.copytree(self.folder, frozen)
 
         self.points = points = Points(crash, freeze)
-        with pytest.MonkeyPatch.context() as patch:
-            use_empty_folder(self.folder, patch)
-            for name, value in settings.items():
-                patch.setenv(f"GRAMHOUSE_{name.upper()}", str(value))
-            self._replace_machine(patch, random, transport)
-            try:
-                with _logging_off(), installed(points):
-                    done = run_here(*arguments)
-                if not points.dead:
-                    return done
-            except BaseException:
-                # In a killed process, an error is only a result of unwinding.
-                if not points.dead:
-                    raise
+        # Errors end a command; what else it logs is of no interest.
+        logging.disable(logging.WARNING)
+        try:
+            with pytest.MonkeyPatch.context() as patch, installed(points):
+                use_empty_folder(self.folder, patch)
+                for name, value in settings.items():
+                    patch.setenv(f"GRAMHOUSE_{name.upper()}", str(value))
+                self._replace_machine(patch, random, transport)
+                done = run_here(*arguments)
+            if not points.dead:
+                return done
+        except BaseException:
+            # In a killed process, an error is only a result of unwinding.
+            if not points.dead:
+                raise
+        finally:
+            logging.disable(logging.NOTSET)
         shutil.rmtree(self.folder)
         frozen.rename(self.folder)
         return None
@@ -97,6 +99,10 @@ class Machine:
             # A shorter sleep would vanish in floating point addition, and a polling loop would never end.
             await asyncio.sleep(max(seconds, 1e-6))
 
+        async def send(_: AiohttpTransport, request: httpx.Request) -> httpx.Response:
+            points.reach()
+            return await transport.handle_async_request(request)
+
         def run(body: Coroutine[Any, Any, T], **_: object) -> T:
             loop = self._loop = VirtualLoop(self.now, random)
             try:
@@ -108,25 +114,11 @@ class Machine:
                 raise Killed
             return result
 
-        async def send(_: AiohttpTransport, request: httpx.Request) -> httpx.Response:
-            points.reach()
-            return await transport.handle_async_request(request)
-
         patch.setattr(SystemClock, "now", lambda _: instant(self.time()))
         patch.setattr(SystemClock, "monotonic", lambda _: self.time() - began)
         patch.setattr(SystemClock, "sleep", sleep)
+        patch.setattr(AiohttpTransport, "handle_async_request", send)
+        patch.setattr(asyncio, "run", run)
         patch.setattr(time, "sleep", pause)
         patch.setattr(os, "urandom", random.randbytes)
         patch.setattr(random_module, "_urandom", random.randbytes)
-        patch.setattr(asyncio, "run", run)
-        patch.setattr(AiohttpTransport, "handle_async_request", send)
-
-
-@contextmanager
-def _logging_off() -> Iterator[None]:
-    # But for errors, which end a command.
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)

@@ -12,7 +12,7 @@ import re
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,17 +21,16 @@ from typing import Any
 import duckdb
 import pytest
 
+Function = Callable[..., Any]
+_open = io.open
 # These statements write nothing, so a full disk cannot make them fail.
 _HARMLESS = re.compile(
     r"\s*(SELECT|FROM|WITH|SET|RESET|USE|DETACH|PRAGMA|BEGIN|ROLLBACK|EXPLAIN|DESCRIBE|LOAD)\b", re.I
 )
-_FULL = "No space left on device"
-_DUCKDB_FULL, _OS_FULL = duckdb.IOException(f"IO Error: {_FULL}"), OSError(errno.ENOSPC, _FULL)
-# A full disk does not stop the last three, which free space or change names.
-_FILES = (
-    *("write", "replace", "rename", "link", "mkdir", "truncate", "ftruncate", "copy_file_range"),
-    *("unlink", "rmdir", "fsync"),
-)
+_OF_DUCKDB = ("execute", "executemany", "commit", "checkpoint")
+_OF_FILES = ("write", "replace", "rename", "link", "mkdir", "truncate", "ftruncate", "copy_file_range")
+# A full disk does not stop these, which free space or change nothing.
+_FREEING = ("unlink", "rmdir", "fsync")
 
 
 class Killed(BaseException):
@@ -47,6 +46,17 @@ class Crash:
     lasts: int = 1
 
 
+def _full(name: str, arguments: Sequence[Any]) -> Exception | None:
+    """Return the error of a call if the disk is full; None if it needs no space."""
+    what = "No space left on device"
+    if name not in _OF_DUCKDB:
+        return None if name in _FREEING else OSError(errno.ENOSPC, what)
+    is_harmless = name.startswith("execute") and not (
+        isinstance(arguments[1], str) and not _HARMLESS.match(arguments[1])
+    )
+    return None if is_harmless else duckdb.IOException(f"IO Error: {what}")
+
+
 class Points:
     """Counts the points that a process reaches, and carries out `crash`; `on_death` is called before it dies.
 
@@ -55,11 +65,9 @@ class Points:
     """
 
     def __init__(self, crash: Crash | None, on_death: Callable[[], None]) -> None:
-        self._crash = crash
-        self._on_death = on_death
+        self._crash, self._on_death = crash, on_death
         self.lock = threading.RLock()
-        self.reached = 0
-        self.dead = False
+        self.reached, self.dead = 0, False
 
     def reach(self, full: Exception | None = None) -> None:
         """Kill the process if this is the point; raise `full` if the disk is full here, and this would write."""
@@ -74,81 +82,65 @@ class Points:
         if full and not crash.dies and crash.nth <= self.reached < crash.nth + crash.lasts:
             raise full
 
-    def change(self, name: str, real: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the library's
-        """Change a file. Half of what is written is there when the process dies in a write."""
+    def call(self, name: str, real: Function, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the library's
+        """Call a function of a library, unless the process dies here. Half of a write is there when it dies in it."""
         with self.lock:
             if name == "write" and self._crash == Crash(self.reached + 1):
                 real(args[0], args[1][: len(args[1]) // 2])
-            self.reach(None if name in _FILES[-3:] else _OS_FULL)
+            try:
+                self.reach(_full(name, args))
+            except duckdb.Error:
+                # DuckDB rolls back a transaction that it cannot commit.
+                if name in ("commit", "checkpoint"):
+                    args[0].rollback()
+                raise
             return real(*args, **options)
 
-    def open(self, real: Callable[..., Any], file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:  # noqa: ANN401
+    def open(self, file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as builtins.open
         """Open a file; one opened for writing is empty when the process dies here."""
-        opened = real(file, mode, *args, **options)
+        opened = _open(file, mode, *args, **options)
         if set(mode) & set("wxa+") and not isinstance(file, int):
             try:
-                self.reach(_OS_FULL)
+                self.reach(_full("open", ()))
             except BaseException:
                 opened.close()
                 raise
         return opened
 
-    def statement(self, real: Callable[..., Any], db: Any, statement: Any, *args: Any, **options: Any) -> Any:  # noqa: ANN401
-        with self.lock:
-            harmless = not isinstance(statement, str) or _HARMLESS.match(statement)
-            self.reach(None if harmless else _DUCKDB_FULL)
-            return real(db, statement, *args, **options)
-
-    def commit(self, real: Callable[..., Any], db: Any) -> None:  # noqa: ANN401
-        """Commit. DuckDB rolls back a transaction that it cannot commit."""
-        with self.lock:
-            try:
-                self.reach(_DUCKDB_FULL)
-            except duckdb.Error:
-                db.rollback()
-                raise
-            real(db)
-
-
-def _sqlite(points: Points) -> type[sqlite3.Connection]:
-    """Return a class of connections whose statements and commits are points."""
-    real = sqlite3.Connection
-
-    def method(name: str) -> Callable[..., Any]:
-        return lambda db, *args: points.change("statement", getattr(real, name), db, *args)
-
-    return type("Sqlite", (real,), {name: method(name) for name in ("execute", "executemany", "commit")})
-
 
 @contextmanager
 def installed(points: Points) -> Iterator[None]:
     """Make every statement, commit and change of a file in this block a point; close what it leaves open."""
-    db, opened = duckdb.DuckDBPyConnection, list[duckdb.DuckDBPyConnection]()
+    opened = list[duckdb.DuckDBPyConnection]()
 
-    def opening(real: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the library's
-        opened.append(real(*args, **options))
-        return opened[-1]
+    def point(name: str, real: Function) -> Function:
+        # A function, because it becomes a method of classes, too.
+        return lambda *args, **options: points.call(name, real, *args, **options)
 
-    def method(around: Callable[..., Any], name: str) -> Callable[..., Any]:
-        real = getattr(db, name)
-        return lambda *args, **options: around(real, *args, **options)
+    def connecting(real: Function) -> Function:
+        def connect(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - the library's
+            opened.append(real(*args, **options))
+            return opened[-1]
 
-    around: dict[str, Callable[..., Any]] = {
-        **dict.fromkeys(("cursor", "duplicate"), opening),
-        **dict.fromkeys(("execute", "executemany"), points.statement),
-        **dict.fromkeys(("commit", "checkpoint"), points.commit),
+        return connect
+
+    of_sqlite = {
+        name: point("sqlite", getattr(sqlite3.Connection, name)) for name in ("execute", "executemany", "commit")
     }
+    factory = type("Sqlite", (sqlite3.Connection,), of_sqlite)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(duckdb, "connect", partial(opening, duckdb.connect))
-        for name, instead in around.items():
-            patch.setattr(db, name, method(instead, name))
-        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=_sqlite(points)))
-        patch.setattr(sqlite3.dbapi2, "connect", sqlite3.connect)
-        for name in filter(partial(hasattr, os), _FILES):
-            patch.setattr(os, name, partial(points.change, name, getattr(os, name)))
-        patch.setattr(shutil, "copyfile", partial(points.change, "copy", shutil.copyfile))
-        patch.setattr(builtins, "open", partial(points.open, io.open))
-        patch.setattr(io, "open", builtins.open)
+        patch.setattr(duckdb, "connect", connecting(duckdb.connect))
+        for name in ("cursor", "duplicate"):
+            patch.setattr(duckdb.DuckDBPyConnection, name, connecting(getattr(duckdb.DuckDBPyConnection, name)))
+        for name in _OF_DUCKDB:
+            patch.setattr(duckdb.DuckDBPyConnection, name, point(name, getattr(duckdb.DuckDBPyConnection, name)))
+        for module in (sqlite3, sqlite3.dbapi2):
+            patch.setattr(module, "connect", partial(sqlite3.connect, factory=factory))
+        for name in filter(partial(hasattr, os), (*_OF_FILES, *_FREEING)):
+            patch.setattr(os, name, point(name, getattr(os, name)))
+        patch.setattr(shutil, "copyfile", point("copy", shutil.copyfile))
+        for module in (builtins, io):
+            patch.setattr(module, "open", points.open)
         try:
             yield
         finally:

@@ -31,15 +31,6 @@ Restored = Literal["together", "warehouse", "state", "raw"]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """The size and kind of the API's data."""
-
-    settings: SandboxSettings
-    shape: str
-    feed: FeedSettings = PLAIN_FEED
-
-
-@dataclass(frozen=True, slots=True)
 class Upkeep:
     """A command after the run of a day, which may be killed, or have a full disk."""
 
@@ -81,23 +72,25 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A world and its days; `seed` also determines all random choices of the simulation."""
+    """The kind of the API's data, and the days; `seed` also determines all random choices of the simulation."""
 
     seed: int
-    world: World
+    settings: SandboxSettings
+    shape: str
+    feed: FeedSettings
     days: tuple[Day, ...]
 
     def __str__(self) -> str:
-        lines = [f"seed {self.seed}: {_shown(self.world)}"]
-        return "\n".join(lines + [f"  {_shown(day)}" for day in self.days])
+        days = (f"  {_shown(day)}" for day in self.days)
+        return "\n".join((f"seed {self.seed}: {self.settings}, {self.shape}, {_shown(self.feed)}", *days))
 
 
 def _shown(value: object) -> str:
     """Return a frozen dataclass without the fields that have their default."""
     if isinstance(value, tuple):
-        return f"[{', '.join(_shown(one) for one in value)}]"
+        return f"[{', '.join(map(_shown, value))}]"
     if not is_dataclass(value):
-        return repr(str(value) if isinstance(value, str) else value)
+        return repr(value)
     pairs = [(one.name, getattr(value, one.name)) for one in fields(value) if getattr(value, one.name) != one.default]
     return f"{type(value).__name__}({', '.join(f'{name}={_shown(inner)}' for name, inner in pairs)})"
 
@@ -214,13 +207,13 @@ def _upkeep(random: Random) -> tuple[Upkeep, ...]:
     return tuple(Upkeep(random.choice(commands), random.choice((None, _crash(random, 150)))) for _ in range(number))
 
 
+def _limit(random: Random, share: float, most: int) -> RateLimit | None:
+    chosen = RateLimit(random.randint(1, most), random.choice((0.5, 2.0, 10.0, 70.0, 2000.0)))
+    return chosen if random.random() < share else None
+
+
 def _day(random: Random, number: int, *, recent: bool, limited: bool) -> Day:
     """Return a day; `recent`: an incremental one of a long feed, `limited`: with a limit of the whole key."""
-
-    def limit(share: float, most: int) -> RateLimit | None:
-        chosen = RateLimit(random.randint(1, most), random.choice((0.5, 2.0, 10.0, 70.0, 2000.0)))
-        return chosen if random.random() < share else None
-
     # Only finished scans make others recent.
     calm, usual = random.random() < (0.7 if recent else 0.25), recent and random.random() < 0.75
     return Day(
@@ -229,9 +222,9 @@ def _day(random: Random, number: int, *, recent: bool, limited: bool) -> Day:
         advance=1 if usual else random.choice((0, 1, 1, 1, 2)),
         faults=() if calm else tuple(_rule(random) for _ in range(random.choice((1, 1, 2, 3, 5)))),
         day_changes=() if calm else tuple(random.randint(2, 20) for _ in range(random.choice((0, 0, 0, 1, 2)))),
-        catalogue_limit=limit(0.0 if calm else 0.12, 3),
-        account_limit=limit(0.0 if calm else 0.2, 4),
-        key_limit=limit(0.7, 6) if limited else None,
+        catalogue_limit=_limit(random, 0.0 if calm else 0.12, 3),
+        account_limit=_limit(random, 0.0 if calm else 0.2, 4),
+        key_limit=_limit(random, 0.7, 6) if limited else None,
         key_status=random.choice((429, 503)),
         forgets_cursors=random.random() < 0.1,
         crash=_crash(random, 450) if random.random() < (0.3 if recent else 0.5) else None,
@@ -248,16 +241,6 @@ def _day(random: Random, number: int, *, recent: bool, limited: bool) -> Day:
     )
 
 
-def _feed(random: Random) -> FeedSettings:
-    return FeedSettings(
-        "newest_first" if random.random() < 0.8 else random.choice(ORDERS),
-        random.choice((0, 0, 0, 1, 2, 3, 3, 3, 4, 5)),
-        pins_twice=random.random() < 0.3,
-        archived=random.choice((0, 0, 5)),
-        misdated=random.choice((0, 0, 7)),
-    )
-
-
 def generate(seed: int, days: int = 8) -> Scenario:
     """Generate the scenario of a seed. Odd seeds have incremental days; every fifth a limit of the whole key."""
     random, recent = Random(f"gramhouse harness {seed}"), seed % 2 == 1
@@ -271,6 +254,14 @@ def generate(seed: int, days: int = 8) -> Scenario:
     )
     # Some shapes have items without a time, which break the order of a feed.
     shape = random.choice(("graph", "mixed", "camel", *SHAPES) if recent else (*SHAPES, "graph", "mixed"))
-    world = World(settings, shape, _feed(random) if recent else PLAIN_FEED)
+    feed = PLAIN_FEED
+    if recent:
+        feed = FeedSettings(
+            "newest_first" if random.random() < 0.8 else random.choice(ORDERS),
+            random.choice((0, 0, 0, 1, 2, 3, 3, 3, 4, 5)),
+            pins_twice=random.random() < 0.3,
+            archived=random.choice((0, 0, 5)),
+            misdated=random.choice((0, 0, 7)),
+        )
     each_day = (_day(random, number, recent=recent, limited=seed % 5 == 4) for number in range(days))
-    return Scenario(seed, world, tuple(each_day))
+    return Scenario(seed, settings, shape, feed, tuple(each_day))

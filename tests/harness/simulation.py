@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import tempfile
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +15,11 @@ from typing import Any
 
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
 from tests.api.server import Api
-from tests.harness.against_api import by_key, differences
+from tests.harness.against_api import differences
 from tests.harness.compare import asking, compare, compare_raw
 from tests.harness.machine import Machine, instant
 from tests.harness.points import Crash
-from tests.harness.promises import WITHIN, Event, Promises, Sent, Session, Violation, require
+from tests.harness.promises import WITHIN, Event, Promises, Session, Violation, require
 from tests.harness.scenario import Day, Scenario, Upkeep, generate
 from tests.harness.watching import Transport, read_runs, watched_landings
 from tests.operator import KEY, Done
@@ -37,36 +38,29 @@ _FILES = {"warehouse": "warehouse.duckdb", "state": "*.state.sqlite*", "raw": "r
 class Result:
     """The result of a scenario; `trace` is a digest of all events, and `violation` is None if nothing failed.
 
-    `ended` runs were not killed, `recent` scans stopped at known posts, `alone` restores of one file were refused.
+    It counts `days`, runs that `ended` without a kill, `recent` scans, and files restored `alone` that were refused.
     """
 
-    days: int = 0
-    ended: int = 0
-    recent: int = 0
-    alone: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     trace: str = ""
     violation: str | None = None
 
 
-@dataclass
 class Simulation:
     """Simulates a scenario in a folder. `published` is called with the snapshot of each day."""
 
-    scenario: Scenario
-    folder: Path
-    published: Callable[[Path], None]
-    promises: Promises = field(default_factory=Promises)
-    of_runs: dict[str, int] = field(default_factory=dict)
-    trace: Any = field(default_factory=hashlib.sha256)
-
-    def __post_init__(self) -> None:
-        self.result = Result()
-        world = self.scenario.world
-        self.folder.mkdir(parents=True)
-        self.machine = Machine(self.folder)
-        self.warehouse, self.snapshot = self.folder / "warehouse.duckdb", self.folder / "analytics.duckdb"
-        self.api = Api(world.settings, shape=world.shape, feed=world.feed, clock=self.machine.time, sleep=asyncio.sleep)
-        self._backup = self.folder.with_name("backup")
+    def __init__(self, scenario: Scenario, folder: Path, published: Callable[[Path], None]) -> None:
+        folder.mkdir(parents=True)
+        self.scenario, self.folder, self.published = scenario, folder, published
+        self.counts, self.trace = Counter[str](), hashlib.sha256()
+        self.machine = Machine(folder)
+        self.warehouse, self.snapshot = folder / "warehouse.duckdb", folder / "analytics.duckdb"
+        clock, feed = self.machine.time, scenario.feed
+        self.api = Api(scenario.settings, shape=scenario.shape, feed=feed, clock=clock, sleep=asyncio.sleep)
+        self.promises = Promises()
+        # The number of the process of each run.
+        self.of_runs: dict[str, int] = {}
+        self._backup, self._kept = folder.with_name("backup"), folder.with_name("kept")
         self._remembered: Any = None
         self._log: list[Event] = []
 
@@ -81,14 +75,12 @@ class Simulation:
             state = self._run_day(day)
             due = "partial" if self.promises.warehouse.lacks_many else "complete"
             require(state == due, f"a day without faults ended {state}")
-            accounts = {one["id"]: one["status"] for one in self.api.list_accounts()}
-            listed = {one: accounts[one] for one in accounts.keys() - self.promises.warehouse.forgotten}
             with asking(self.snapshot) as ask:
-                wrong = differences(ask, listed, by_key(self.api.list_media()))
+                wrong = differences(ask, self.api, without=self.promises.warehouse.forgotten)
             require(not wrong, f"the snapshot is not what the API lists: {wrong[:3]}")
 
     def _run_day(self, day: Day) -> str | None:
-        self.result.days += 1
+        self.counts["days"] += 1
         self.api.day += day.advance
         self.api.script.replace(day.faults)
         self.api.limiter.configure({CATALOG_SCOPE: day.catalogue_limit, ACCOUNT_SCOPE: day.account_limit})
@@ -106,8 +98,7 @@ class Simulation:
             self.published(self.snapshot)
             # An old backup is kept on most days: what belongs to another day must be refused.
             if not self._backup.exists() or random.random() < 0.2:
-                shutil.rmtree(self._backup, ignore_errors=True)
-                shutil.copytree(self.folder, self._backup)
+                _copy(self.folder, self._backup)
                 self._remembered = copy.deepcopy((self.promises, self.of_runs))
         return state
 
@@ -126,14 +117,14 @@ class Simulation:
             "full_refresh_every": 8,
         }
         transport = Transport(self.api, random, self._note, day, self.machine.time)
-        self._log.clear()
+        self._log = []
         with watched_landings(self._note):
             done = self.machine.run((*arguments, "--json"), settings, random=random, transport=transport, crash=crash)
         self._trace(*self._log, arguments, done and done.code)
         require(done is None or ("Traceback" not in done.stderr and "Bug in gramhouse" not in done.stdout), f"{done}")
         return done
 
-    def _note(self, event: Event) -> None:
+    def _note(self, *event: object) -> None:
         """Note an event, unless it comes after the process was killed."""
         if not self.machine.points.dead:
             self._log.append(event)
@@ -152,11 +143,9 @@ class Simulation:
             options += [] if day.max_requests is None else ["--max-requests", f"{day.max_requests}"]
         session.chain = self._chain(session)
         done = self._command(day, random, *options, crash=day.crash)
-        log = list(self._log)
         for run in read_runs(self.warehouse):
             self.of_runs.setdefault(run["run_id"], session.number)
-        self.promises.begin(session)
-        self.promises.check(session, log)
+        self.promises.check(session, self._log)
         report = done.json() if done is not None and done.stdout else {}
         if report.get("state") == "nothing_to_do":
             require(not self.promises.warehouse.accounts.present(), "nothing was chosen although there are accounts")
@@ -164,8 +153,8 @@ class Simulation:
         if done is None or "run_id" not in report:
             self._check_failed(day.crash, done)
             return None
-        self.result.ended += 1
-        self._check_report(session, report, done.code, log)
+        self.counts["ended"] += 1
+        self._check_report(session, report, done.code)
         return str(report["state"])
 
     def _check_failed(self, crash: Crash | None, done: Done | None) -> None:
@@ -175,22 +164,21 @@ class Simulation:
             with asking(self.snapshot):
                 pass
         else:
-            require(not self.result.ended, "the snapshot is gone")
+            require(not self.counts["ended"], "the snapshot is gone")
 
-    def _check_report(self, session: Session, report: Any, code: int, log: list[Event]) -> None:  # noqa: ANN401 - any JSON
+    def _check_report(self, session: Session, report: Any, code: int) -> None:  # noqa: ANN401 - any JSON
         with asking(self.snapshot) as ask:
             rows = ask(_OUTCOMES.format(report["run_id"]))
         self._compare()
         outcomes = {(row[0], row[1]): row[2:] for row in rows}
         require(len(rows) == len(outcomes), "a partition has two outcomes")
         require(sum(report["outcomes"].values()) == len(rows), f"{len(rows)} outcomes, and {report['outcomes']}")
-        self.promises.check_outcomes(session, outcomes, report["state"])
+        self.promises.check_outcomes(outcomes, report["state"])
         require(_CODES[report["state"]] == code, f"exit code {code} for {report['state']}")
-        sent = sum(isinstance(event, Sent) for event in log)
-        require(report["requests"] == sent, f"{report['requests']} requests reported, {sent} sent")
+        require(report["requests"] == session.requests, f"{report['requests']} requests, {session.requests} sent")
         resumed = [self.of_runs[run_id] for run_id in report["resumed_runs"]]
         require(resumed == session.chain, f"the run resumes {resumed}, and should resume {session.chain}")
-        self.result.recent += sum(kind == "recent" for kind, *_ in outcomes.values())
+        self.counts["recent"] += sum(kind == "recent" for kind, *_ in outcomes.values())
         self._trace(report["state"], sorted(rows, key=repr))
 
     def _compare(self) -> None:
@@ -212,14 +200,13 @@ class Simulation:
 
     def _keep_up(self, day: Day, upkeep: Upkeep, random: Random) -> None:
         """Run a command that changes nothing of what the warehouse says, or forgets an account."""
-        arguments: tuple[str, ...] = (upkeep.command,)
-        account = None
+        account, arguments = "", [str(upkeep.command)]
         if upkeep.command == "forget":
             present = sorted(self.promises.warehouse.accounts.rows)
             if not present or self.promises.warehouse.forgotten:
                 return
             account = random.choice(present)
-            arguments = ("forget", account, "--yes")
+            arguments += [account, "--yes"]
         self.promises.is_rebuilt |= upkeep.command == "rebuild"
         done = self._command(day, random, *arguments, crash=upkeep.crash)
         if (done is None or done.code) and (account or random.random() < 0.5):
@@ -228,7 +215,7 @@ class Simulation:
         if done is None or done.code:
             self._check_failed(upkeep.crash, done)
             return
-        if account is not None:
+        if account:
             self.promises.forget(account)
             # Compressed data cannot be searched: this is what a search of the disk would find.
             files = [path for path in self.folder.rglob("*") if path.is_file()]
@@ -240,27 +227,28 @@ class Simulation:
     def _restore(self, day: Day, random: Random) -> None:
         """Restore the backup; or some of its files alone, which is refused or changes nothing, and is then undone."""
         if day.restores == "together":
-            shutil.rmtree(self.folder)
-            shutil.copytree(self._backup, self.folder)
+            _copy(self._backup, self.folder)
             self.promises, self.of_runs = copy.deepcopy(self._remembered)
             return
-        kept = self.folder.with_name("kept")
-        shutil.copytree(self.folder, kept)
-        for root in (self.folder, self._backup):
-            for path in root.rglob(_FILES[str(day.restores)]):
-                if root == self.folder:
-                    path.unlink()
-                else:
-                    shutil.copy2(path, self.folder / path.relative_to(root))
+        _copy(self.folder, self._kept)
+        pattern = _FILES[str(day.restores)]
+        for path in self.folder.rglob(pattern):
+            path.unlink()
+        for path in self._backup.rglob(pattern):
+            shutil.copy2(path, self.folder / path.relative_to(self._backup))
         done = self._command(day, random, "publish")
         if done is not None and done.code == 0:
             self._compare()
         else:
             refused = done is not None and done.code == 1 and "Fix: " in done.stderr
             require(refused, f"{day.restores} was restored alone: {done}")
-            self.result.alone += 1
-        shutil.rmtree(self.folder)
-        kept.rename(self.folder)
+            self.counts["alone"] += 1
+        _copy(self._kept, self.folder)
+
+
+def _copy(folder: Path, to: Path) -> None:
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(folder, to)
 
 
 def simulate(scenario: Scenario, published: Callable[[Path], None] = lambda _: None) -> Result:
@@ -268,12 +256,12 @@ def simulate(scenario: Scenario, published: Callable[[Path], None] = lambda _: N
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="simulation-", dir=memory) as folder:
         simulation = Simulation(scenario, Path(folder) / "files", published)
-        result = simulation.result
+        result = Result(simulation.counts)
         try:
             simulation.run()
         except Exception as error:  # noqa: BLE001 - any error is a finding of this seed
             what = f"{error}" if isinstance(error, Violation) else "".join(traceback.format_exception(error)[-4:])
-            result.violation = f"on its {result.days}th day: {what}"
+            result.violation = f"on its {result.counts['days']}th day: {what}"
         result.trace = simulation.trace.hexdigest()
         return result
 

@@ -3,14 +3,16 @@
 The only part of the harness that knows how: the API is in this process, and a gateway before it limits all requests.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
+import httpx
 import pytest
-from starlette.types import Receive, Scope, Send
 
 from connectors.sandbox.http.access import RateLimiter
 from connectors.state.database import State, open_state_read_only, state_path
@@ -20,56 +22,92 @@ from connectors.warehouse.merge.removals import Removals, remove_missing
 from flows.engine import closing as closing_of_runs
 from tests.api.asked import Asked
 from tests.api.server import Api
-from tests.api.transport import ApiTransport
-from tests.harness.promises import Decided, Event, Landed, Sent
+from tests.api.transport import ApiTransport, Reply
 from tests.harness.scenario import Day
 
-Log = Callable[[Event], None]
+# Notes an event: the name of a method of `Promises`, and what it is called with.
+Note = Callable[..., None]
 _KEY = "key"
-_REFUSED = b"<html>Too many requests</html>"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request, and what the client got for it, at this time in seconds.
+
+    `status` is 0 if the connection was reset, and None if the client cancelled the request.
+    """
+
+    asked: Asked
+    received_at: float
+    status: int | None
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def whole(self) -> bool:
+        """Whether the body did not end early."""
+        return len(self.body) == int(self.headers.get("content-length", len(self.body)))
 
 
 class Transport(ApiTransport):
-    """Logs every request and answer. At the requests `day_changes` of a day, the API advances to its next day."""
+    """Notes every request and answer. At the requests `day_changes` of a day, the API advances to its next day."""
 
-    def __init__(self, api: Api, random: Random, log: Log, day: Day, clock: Callable[[], float]) -> None:
-        super().__init__(self._pass, latency=lambda: random.random() * day.latency, sent=self._sending, watch=log)
+    def __init__(self, api: Api, random: Random, note: Note, day: Day, clock: Callable[[], float]) -> None:
+        super().__init__(api)
         self._gateway = RateLimiter({_KEY: day.key_limit}, clock)
-        self._real, self._day, self._log = api, day, log
+        self._service, self._day, self._note, self._clock = api, day, note, clock
+        self._random = random
         self._number = 0
 
-    def _sending(self, asked: Asked, at: float) -> None:
+    async def send(self, request: httpx.Request) -> Reply:
+        """Return the answer, after a while."""
+        asked = Asked.read(request.url.path, request.url.query)
         self._number += 1
-        self._real.day += self._day.day_changes.count(self._number)
-        self._log(Sent(at, asked.partition, asked.cursor))
+        self._service.day += self._day.day_changes.count(self._number)
+        self._note("sent", asked, self._clock())
+        try:
+            await self._wait()
+            try:
+                reply = await self._answer(request)
+            except ConnectionResetError:
+                reply = 0, {}, b""
+            await self._wait()
+        except asyncio.CancelledError:
+            self._note("answered", Exchange(asked, self._clock(), None, {}, b""))
+            raise
+        self._note("answered", Exchange(asked, self._clock(), *reply))
+        if reply[0] == 0:
+            raise ConnectionResetError
+        return reply
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _wait(self) -> None:
+        await asyncio.sleep(self._random.random() * self._day.latency)
+
+    async def _answer(self, request: httpx.Request) -> Reply:
         if (wait := self._gateway.admit(_KEY, "", 0)) is None:
-            await self._real(scope, receive, send)
-            return
-        headers = [(b"retry-after", b"%d" % wait)] if self._day.key_status == 503 else []
-        await send({"type": "http.response.start", "status": self._day.key_status, "headers": headers})
-        await send({"type": "http.response.body", "body": _REFUSED})
+            return await super().send(request)
+        headers = {"retry-after": str(wait)} if self._day.key_status == 503 else {}
+        return self._day.key_status, headers, b"<html>Too many requests</html>"
 
 
 @contextmanager
-def watched_landings(log: Log) -> Iterator[None]:
-    """Log what becomes durable in this block, before the process goes on."""
+def watched_landings(note: Note) -> Iterator[None]:
+    """Note what becomes durable in this block, before the process goes on."""
     write, remove = State.write, remove_missing
 
     def written(self: State, work: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as write
         done = write(self, work, *args, **options)
         for one in args[0] if work is land else ():
-            partition = one.page.partition if one.page else one.checkpoint.partition if one.checkpoint else None
-            where = (partition.account_id, partition.surface) if partition else ("", "")
-            page: Literal["page", "unreadable"] = "page" if one.page and one.page.scan_id else "unreadable"
-            state = one.checkpoint.state.value if one.checkpoint else None
-            log(Landed(where, page if one.page else None, state, one.cooldown.scope if one.cooldown else None))
+            of = one.page or one.checkpoint
+            where = (of.partition.account_id, of.partition.surface) if of else ("", "")
+            page = one.page and ("page" if one.page.scan_id else "unreadable")
+            state = one.checkpoint and one.checkpoint.state.value
+            note("landed", where, page, state, one.cooldown and one.cooldown.scope)
         return done
 
     def decide(*args: Any, **options: Any) -> Removals:  # noqa: ANN401 - as remove_missing
         removals = remove(*args, **options)
-        log(Decided())
+        note("decided")
         return removals
 
     with pytest.MonkeyPatch.context() as patch:
