@@ -9,11 +9,15 @@ START = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 
 @dataclass
 class VirtualClock:
-    """A clock that advances only in `sleep` or when a test advances it: `passed` seconds since `since`."""
+    """A clock that advances only in `sleep`, of which the shortest ends first, or when a test advances it.
+
+    It is `passed` seconds since `since`.
+    """
 
     since: datetime = START
     passed: float = 0.0
     slept: list[float] = field(default_factory=list)
+    _waits: list[float] = field(default_factory=list)
 
     def now(self) -> datetime:
         return self.since + timedelta(seconds=self.passed)
@@ -27,9 +31,15 @@ class VirtualClock:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         until = self.passed + seconds
-        # Not 0: a polling loop would take the CPU from the merge threads.
-        await asyncio.sleep(0.001)
-        self.passed = max(self.passed, until)
+        self._waits.append(until)
+        try:
+            # Not 0: a polling loop would take the CPU from the merge threads.
+            await asyncio.sleep(0.001)
+            while min(self._waits) < until:  # noqa: ASYNC110 - the waits are of several loops
+                await asyncio.sleep(0.001)
+            self.passed = max(self.passed, until)
+        finally:
+            self._waits.remove(until)
 
 
 class StillClock(VirtualClock):

@@ -1,7 +1,6 @@
 """Fixtures and hooks for all tests."""
 
 import gc
-import logging
 import os
 import shutil
 import signal
@@ -32,27 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Files that take more than 15 seconds, the longest first: started last, one of them would delay the end of all tests.
-# Files that wait for processes alternate with files that compute.
-LONGEST = (
-    "test_e2e_up",
-    "test_flows_status",
-    "test_e2e_foreign_pages",
-    "test_flows_partition_scan",
-    "test_flows_json",
-    "test_flows_incremental",
-    "test_e2e_sync",
-    "test_report_page",
-    "test_e2e_cluster",
-    "test_flows_accounts",
-    "test_security_e2e_canary",
-    "test_flows_doctor",
-    "test_harness",
-    "test_store_kills",
-    "test_security_forget",
-)
 ON_PREFECT = ("test_e2e_foreign_pages", "test_e2e_up")
-_RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -69,13 +48,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers, begin with the longest files; otherwise keep the order of names, or the random one."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: _RANKS.get(item.path.stem, len(_RANKS)))
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
@@ -97,15 +69,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def said() -> Generator[list[str]]:
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The notices of the test, in order."""
-    lines: list[str] = []
-
-    class Lines(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-
-    handler = Lines()
-    notices.addHandler(handler)
-    yield lines
-    notices.removeHandler(handler)
+    lines = list[str]()
+    monkeypatch.setattr(notices, "handle", lambda record: lines.append(record.getMessage()))
+    return lines

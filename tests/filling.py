@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from connectors.state.inbox import land as land_commits
 from connectors.state.runs import begin_run
@@ -28,9 +29,10 @@ class Scan:
         when = before.started_at + timedelta(minutes=number)
         self.checkpoint = before.advance(cursor, items=len(items), at=when)
         body = json.dumps({"items": items, "next_cursor": cursor}).encode()
-        correlation_id = f"{before.scan_id}-{number}"
-        page = ReceivedPage(before.partition, "run-1", before.scan_id, number, when, correlation_id, body)
-        return PageCommit(page, self.checkpoint)
+        trace = f"{before.scan_id}-{number}"
+        return PageCommit(
+            ReceivedPage(before.partition, "run-1", before.scan_id, number, when, trace, body), self.checkpoint
+        )
 
 
 @contextmanager
@@ -40,21 +42,9 @@ def opened(warehouse: Path) -> Iterator[Files]:
         yield files
 
 
-def begin(
-    files: Files, run_id: str = "run-1", kind: str = "sync", *, selection: str | None = None, reason: str | None = None
-) -> None:
-    """Begin a run."""
-    files.state.write(
-        begin_run,
-        run_id,
-        kind,
-        pid=1,
-        now=at(0),
-        within=timedelta(),
-        version="1",
-        selection=selection,
-        reason=reason,
-    )
+def begin(files: Files, run_id: str = "run-1", kind: str = "sync", **about: Any) -> None:  # noqa: ANN401 - of begin_run
+    given = {"selection": None, "reason": None, **about}
+    files.state.write(begin_run, run_id, kind, pid=1, now=at(0), within=timedelta(), version="1", **given)
 
 
 def land(files: Files, *commits: PageCommit) -> None:

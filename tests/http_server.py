@@ -1,7 +1,6 @@
 """An HTTP server in a thread, which answers by a function."""
 
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,21 +15,6 @@ def send(request: BaseHTTPRequestHandler, status: int, body: bytes = b"") -> Non
     request.send_header("Content-Length", str(len(body)))
     request.end_headers()
     request.wfile.write(body)
-
-
-class _Server(ThreadingHTTPServer):
-    block_on_close = False
-    secure: Callable[[socket.socket], socket.socket]
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """Return a connection."""
-        connection, address = super().get_request()
-        return self.secure(connection), address
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as declared
-        """Print nothing about a client that was killed: it would be in the output of a later test."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
 
 
 @contextmanager
@@ -48,14 +32,21 @@ def http_server(
         do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = answer  # noqa: N815
 
         def log_message(self, *_: object) -> None:
-            """Print nothing."""
+            pass
 
-    with _Server(("127.0.0.1", 0), Handler) as server:
-        server.secure = secure
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
+    class Server(ThreadingHTTPServer):
+        block_on_close = False
+
+        def get_request(self) -> tuple[socket.socket, Any]:
+            connection, address = super().get_request()
+            return secure(connection), address
+
+        def handle_error(self, *_: object) -> None:
+            """Print nothing about a client that was killed: it would be in the output of a later test."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
-            thread.join()

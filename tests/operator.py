@@ -33,9 +33,7 @@ ROOT = Path(__file__).parents[1]
 TIMEOUT = 240.0
 # Proxies that do not exist. Processes on this machine need none.
 PROXIES = {
-    "HTTP_PROXY": "http://127.0.0.1:9",
-    "https_proxy": "http://127.0.0.1:9",
-    "ALL_PROXY": "http://127.0.0.1:9",
+    **dict.fromkeys(("HTTP_PROXY", "https_proxy", "ALL_PROXY"), "http://127.0.0.1:9"),
     "no_proxy": "fe80::1,example.com",
 }
 EIGHT_ACCOUNTS = {"accounts": 8, "posts": 30, "seed": 11}
@@ -71,24 +69,16 @@ class _Stream(TextIOWrapper):
         self.isatty = replaced.isatty  # type: ignore[method-assign]
 
 
-@contextmanager
-def _logging_restored() -> Iterator[None]:
-    with ExitStack() as stack:
-        for logger in map(logging.getLogger, LOGGERS):
-            stack.enter_context(patch.multiple(logger, handlers=list(logger.handlers), propagate=logger.propagate))
-        yield
-
-
 def run_here(*arguments: str) -> Done:
     """Run a command in this process."""
     out, err = _Stream(sys.stdout), _Stream(sys.stderr)
-    with (
-        _logging_restored(),
-        patch.object(sys, "argv", ["gramhouse", *arguments]),
-        redirect_stdout(out),
-        redirect_stderr(err),
-        pytest.raises(SystemExit) as exited,
-    ):
+    with ExitStack() as stack:
+        for logger in map(logging.getLogger, LOGGERS):
+            stack.enter_context(patch.multiple(logger, handlers=list(logger.handlers), propagate=logger.propagate))
+        stack.enter_context(patch.object(sys, "argv", ["gramhouse", *arguments]))
+        stack.enter_context(redirect_stdout(out))
+        stack.enter_context(redirect_stderr(err))
+        exited = stack.enter_context(pytest.raises(SystemExit))
         main()
     return Done(int(exited.value.code or 0), out.written.getvalue().decode(), err.written.getvalue().decode())
 

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +12,7 @@ from tests.servers import listening
 
 HOST = "service.internal.example"
 BASE_URL = f"https://{HOST}:8443"
-_KIND = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
-
-
-def _openssl(*arguments: str | Path) -> None:
-    subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+_NEW = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
 
 
 def create_authority(folder: Path, *names: str) -> tuple[Path, Path]:
@@ -24,14 +20,17 @@ def create_authority(folder: Path, *names: str) -> tuple[Path, Path]:
 
     The folder can be that of SSL_CERT_DIR.
     """
-    authority, key, server = folder / "authority.pem", folder / "authority.key", folder / "server.pem"
-    _openssl("req", "-x509", *_KIND, "-subj", "/CN=Private", "-keyout", key, "-out", authority)
-    subject = ("-subj", f"/CN={names[0]}", "-addext", f"subjectAltName={','.join(f'DNS:{name}' for name in names)}")
-    request = ("-CA", authority, "-CAkey", key, "-keyout", folder / "server.key", "-out", folder / "server.crt")
-    _openssl("req", "-x509", *_KIND, *subject, *request)
-    _openssl("rehash", folder)
+
+    def openssl(arguments: str) -> None:
+        subprocess.run(["openssl", *arguments.split()], check=True, capture_output=True, cwd=folder)
+
+    subject = f"-subj /CN={names[0]} -addext subjectAltName={','.join(f'DNS:{name}' for name in names)}"
+    openssl(f"{_NEW} -subj /CN=Private -keyout authority.key -out authority.pem")
+    openssl(f"{_NEW} {subject} -CA authority.pem -CAkey authority.key -keyout server.key -out server.crt")
+    openssl("rehash .")
+    server = folder / "server.pem"
     server.write_bytes((folder / "server.key").read_bytes() + (folder / "server.crt").read_bytes())
-    return authority, server
+    return folder / "authority.pem", server
 
 
 @dataclass
@@ -57,10 +56,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 async def _relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
     there, back = await asyncio.open_connection("127.0.0.1", port)
-    try:
+    with closing(back):
         await asyncio.gather(_copy(reader, back), _copy(there, writer))
-    finally:
-        back.close()
 
 
 @asynccontextmanager
@@ -71,10 +68,7 @@ async def private_network(folder: Path, upstream: int, *, is_secure: bool = Fals
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _relay(reader, writer, upstream)
-
-    async with listening(serve, tls) as service:
+    async with listening(lambda reader, writer: _relay(reader, writer, upstream), tls) as service:
 
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()

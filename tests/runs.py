@@ -7,61 +7,43 @@ from contextlib import asynccontextmanager, closing
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pytest
 from pydantic import SecretStr
 
-from connectors.sandbox.http.access import DEMO_KEY
 from connectors.source.client import ApiClient
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import Settings
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
-from flows.engine.warehouse import Warehouse, open_warehouse
+from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind
+from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.listed import Feed, ListedApi
-from tests.api.transport import ApiTransport
+from tests.api.server import ApiTransport
 from tests.clocks import VirtualClock
-
-if TYPE_CHECKING:
-    from models.selection import Selection
+from tests.operator import KEY
 
 PAGE = 10
 # Runs at the same instant of a virtual clock have different ids.
 _IDS = count(1)
 
 
-def request(folder: Path, **changes: Any) -> RunRequest:  # noqa: ANN401 - settings and options
+def request(folder: Path, *, selection: Selection | None = None, **changes: Any) -> RunRequest:  # noqa: ANN401 - settings and options
     """Return what a run is asked for: settings and options by name, and the `selection` of a backfill."""
     settings: dict[str, Any] = {"page_size": 2, "max_wait": 100.0, "concurrency": 4}
     settings |= {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
-    selection: Selection | None = changes.pop("selection", None)
     kind: type[SyncOptions | BackfillOptions] = SyncOptions if selection is None else BackfillOptions
-    options = {name: changes.pop(name) for name in list(changes) if name in kind.model_fields}
+    options = {name: getattr(selection, name) for name in kind.model_fields if hasattr(selection, name)}
+    options |= {name: changes.pop(name) for name in list(changes) if name in kind.model_fields}
     if "mode" in changes:
         settings["sync_mode"] = changes.pop("mode")
-    if selection is not None:
-        options |= {name: getattr(selection, name) for name in ("accounts", "everything", "expired_since", "failed")}
-        options |= {"accounts": list(selection.accounts), "surfaces": list(selection.surfaces)}
-    options |= {"surfaces": list(options["surfaces"])} if "surfaces" in options else {}
     return RunRequest(Settings(**(settings | changes)), kind(**options))
-
-
-def resources_with(api: ListedApi, warehouse: Warehouse, **changes: Any) -> RunResources:  # noqa: ANN401 - fields of RunResources
-    client = ApiClient("http://127.0.0.1", SecretStr(DEMO_KEY), clock=api.clock, transport=ApiTransport(api))
-    resources: dict[str, Any] = {
-        "send": client.send,
-        "warehouse": warehouse,
-        "clock": api.clock,
-        "random": lambda: 0.5,
-        "new_id": lambda: f"{api.clock.passed:.0f}-{next(_IDS)}-{id(api)}",
-    }
-    return RunResources(**(resources | changes))
 
 
 @asynccontextmanager
@@ -72,8 +54,16 @@ async def open_run_resources(
     **changes: Any,  # noqa: ANN401 - fields of RunResources
 ) -> AsyncIterator[RunResources]:
     """Open a real warehouse in a folder; yield the resources of a run on it."""
+    client = ApiClient("http://127.0.0.1", SecretStr(KEY), clock=api.clock, transport=ApiTransport(api))
     async with open_warehouse(settings or request(folder).settings, "a test", api.clock) as warehouse:
-        yield resources_with(api, warehouse, **changes)
+        resources: dict[str, Any] = {
+            "send": client.send,
+            "warehouse": warehouse,
+            "clock": api.clock,
+            "random": lambda: 0.5,
+            "new_id": lambda: f"{api.clock.passed:.0f}-{next(_IDS)}-{id(api)}",
+        }
+        yield RunResources(**(resources | changes))
 
 
 async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
@@ -104,8 +94,7 @@ class DailyRuns:
     """An API with a feed per account, a warehouse, and a run each day."""
 
     def __init__(self, folder: Path, *feeds: Feed) -> None:
-        self.folder = folder
-        self.clock = VirtualClock()
+        self.folder, self.clock = folder, VirtualClock()
         self.service = ListedApi(len(feeds), clock=self.clock, feeds=dict(enumerate(feeds, 1)))
         self.cursors: list[str | None] = []
 
@@ -114,15 +103,13 @@ class DailyRuns:
         return self.clock.now()
 
     def request(self, **changes: Any) -> RunRequest:  # noqa: ANN401 - as `request`
-        """Return what a run of one day is asked for."""
         return request(self.folder, **{"mode": "incremental", "page_size": PAGE, "concurrency": 1, **changes})
 
     async def sync(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - as `request`
         """Run a sync, then let `days` pass; `cursors` are those of the posts' pages of account 1 that it requested."""
         before = len(self.service.post_cursors())
-        asked = self.request(**changes)
         async with open_run_resources(self.folder, self.service) as resources:
-            report = await run_sync(asked, resources)
+            report = await run_sync(self.request(**changes), resources)
         self.cursors = self.service.post_cursors()[before:]
         self.clock.days(days)
         return report

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 
 from connectors.sandbox.http.serve import finish_accepting
 
@@ -18,20 +18,14 @@ async def listening(meet: Meet, context: ssl.SSLContext | None = None) -> AsyncI
     socket would fail whatever test runs when it is collected. Raises what `meet` raises, except if the client closed
     its connection.
     """
-    writers: list[asyncio.StreamWriter] = []
-    tasks: list[asyncio.Task[None]] = []
+    connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError):
             await meet(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        tasks.append(asyncio.get_running_loop().create_task(serve(reader, writer)))
+        connections[asyncio.get_running_loop().create_task(serve(reader, writer))] = writer
 
     server = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=context)
     try:
@@ -39,11 +33,10 @@ async def listening(meet: Meet, context: ssl.SSLContext | None = None) -> AsyncI
     finally:
         await finish_accepting([server])
         server.close()
-        for writer in writers:
+        for task, writer in connections.items():
             writer.close()
-        for task in tasks:
             task.cancel()
-        for result in await asyncio.gather(*tasks, return_exceptions=True):
+        for result in await asyncio.gather(*connections, return_exceptions=True):
             if isinstance(result, Exception):
                 raise result
 
@@ -75,9 +68,8 @@ class Stage:
 
 def http(status: str = "200 OK", body: bytes = PAGE, **headers: str) -> bytes:
     """Return a response; the names of headers have underscores for dashes."""
-    named = {"content-length": str(len(body)), "x-correlation-id": TRACE}
-    named |= {name.replace("_", "-"): value for name, value in headers.items()}
-    head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    named = {"content_length": str(len(body)), "x_correlation_id": TRACE} | headers
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in named.items())
     return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
 
 

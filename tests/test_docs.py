@@ -3,7 +3,6 @@
 import re
 import shutil
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -18,8 +17,7 @@ from flows.orchestration.serving import read_described
 from models.views import views
 from tests import settings_table
 from tests.dictionary import page as dictionary
-from tests.handoff.days import snapshot_of
-from tests.report.snapshots import rewritten
+from tests.snapshots import rewritten, snapshot_of
 
 ROOT = Path(__file__).parents[1]
 OPERATOR = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
@@ -52,8 +50,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # A query asks for the posts of the last 30 days. At 02:00 UTC, so that the hours of all posts are always the same.
     first_day = int(time.time()) // 86_400 * 86_400 - 46 * 3_600
     sandbox = Sandbox(SandboxSettings(accounts=12, posts=60, change_every=12, first_day=first_day))
-    first = datetime.fromtimestamp(first_day, UTC)
-    path = snapshot_of(folder, sandbox, range(2), first=first, sync_mode="incremental", page_size=10)
+    path = snapshot_of(folder, sandbox, range(2), sync_mode="incremental", page_size=10)
     with duckdb.connect(str(path), read_only=True) as db:
         outcomes = db.execute("SELECT DISTINCT outcome FROM freshness ORDER BY ALL").fetchall()
     # None of these is a failure.

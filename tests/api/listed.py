@@ -23,7 +23,6 @@ Records = list[dict[str, Any]]
 
 
 def uuid(number: int) -> str:
-    """Return the id of an account."""
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
@@ -35,8 +34,6 @@ def account(number: int, status: str = "active", **changes: object) -> dict[str,
 
 @dataclass
 class FeedPost:
-    """A post of a feed."""
-
     number: int
     published_at: datetime
     likes: int = 0
@@ -56,10 +53,8 @@ class Feed:
     pins: list[int] = field(default_factory=list)
 
     def post(self, published_at: datetime) -> FeedPost:
-        """Publish a post."""
-        post = FeedPost(len(self.posts), published_at)
-        self.posts.append(post)
-        return post
+        self.posts.append(FeedPost(len(self.posts), published_at))
+        return self.posts[-1]
 
     def listed(self) -> list[FeedPost]:
         """Return the posts in the order in which the API lists them."""
@@ -72,8 +67,8 @@ class Feed:
 def daily(posts: int, *, per_day: int = 2, pins: Sequence[int] = ()) -> Feed:
     """Return a feed of `posts` posts, `per_day` a day, the newest an hour before the first run."""
     feed = Feed(pins=[*pins])
-    for index in range(posts):
-        feed.post(START - timedelta(hours=1) - (posts - 1 - index) * timedelta(hours=24 / per_day))
+    for before in reversed(range(posts)):
+        feed.post(START - timedelta(hours=1) - before * timedelta(hours=24 / per_day))
     return feed
 
 
@@ -92,6 +87,8 @@ class ListedApi(Api):
     Each request takes `seconds_each` seconds of `clock`.
     """
 
+    seconds_each = 0.0
+
     def __init__(
         self,
         accounts: int = 3,
@@ -108,10 +105,8 @@ class ListedApi(Api):
         self.clock = clock or VirtualClock()
         super().__init__(clock=self.clock.monotonic, sleep=self.clock.sleep)
         self.accounts, self.posts, self.stories = accounts, posts, stories
-        self.expired, self.feeds = expired, feeds or {}
-        self.fault = fault
+        self.expired, self.feeds, self.fault = expired, feeds or {}, fault
         self.change_accounts, self.change_posts = change_accounts, change_posts
-        self.seconds_each = 0.0
         self.cursors = _Numbered(Draw(0))
         # Each answer has its own: one that is repeated came from a cache.
         self.correlation_ids = map("{:026}".format, count(1))
@@ -119,16 +114,15 @@ class ListedApi(Api):
     def records(self, number: int | None, surface: str) -> Records:
         """Return all records of a list; without a number, of the account list."""
         if number is None:
-            statuses = dict.fromkeys(self.expired, "token_expired")
-            return self.change_accounts([account(each, statuses.get(each, "active")) for each in self._numbers()])
+            numbers = range(1, self.accounts + 1)
+            return self.change_accounts(
+                [account(n, "token_expired" if n in self.expired else "active") for n in numbers]
+            )
         if surface == "stories":
             return [{"id": f"story-{number:03}-{index}"} for index in range(self.stories)]
         if number in self.feeds:
             return [post.item(number) for post in self.feeds[number].listed()]
         return self.change_posts([{"id": f"{number:03}-{index}", "caption": "a post"} for index in range(self.posts)])
-
-    def _numbers(self) -> range:
-        return range(1, self.accounts + 1)
 
     def granted(self, _: Credential, account_id: str) -> Account:
         """Return an account: every key has access to all."""
@@ -155,12 +149,7 @@ class ListedApi(Api):
 class RejectedApi(ListedApi):
     """Has 4 stories per account; the first `rejected(number, surface)` records of a list have no id that is known."""
 
-    def __init__(
-        self,
-        *args: Any,  # noqa: ANN401 - as ListedApi
-        rejected: Callable[[int | None, str], int] = lambda _, __: 0,
-        **more: Any,  # noqa: ANN401
-    ) -> None:
+    def __init__(self, *args: Any, rejected: Callable[[int | None, str], int], **more: Any) -> None:  # noqa: ANN401 - as ListedApi
         super().__init__(*args, stories=4, **more)
         self.rejected = rejected
 

@@ -4,8 +4,7 @@
     with api.serve(): ...                                   # on a socket; the address is `api.url`
     ApiClient(..., transport=ApiTransport(api))             # in this process, on the time of the running loop
 
-`api.fault` is for what no rule expresses, `api.requests` are those it received. `tests.api.listed.ListedApi` lists
-records as a test writes them.
+`tests.api.listed.ListedApi` lists records as a test writes them.
 """
 
 import asyncio
@@ -13,13 +12,15 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, Self
+from urllib.parse import unquote
 
+import httpx
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES
 from connectors.sandbox.data.catalogue import Account, Catalogue, owner
@@ -247,3 +248,58 @@ class Api(Sandbox):
                 case _:
                     pass
         return OddReply(page)
+
+
+Header = tuple[bytes, bytes]
+# Status, headers and body.
+Reply = tuple[int, dict[str, str], bytes]
+
+
+async def call(
+    app: ASGIApp,
+    path: bytes,
+    query: bytes,
+    headers: Sequence[Header],
+    *,
+    body: Sequence[bytes] = (b"",),
+    method: str = "GET",
+) -> Reply:
+    """Send a request whose body comes in these pieces; return the response."""
+    incoming = [{"type": "http.request", "body": one, "more_body": True} for one in body]
+    incoming[-1]["more_body"] = False
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return incoming.pop(0)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": method, "path": unquote(path.decode()), "raw_path": path}
+    await app({**scope, "query_string": query, "headers": headers}, receive, send)
+    fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], fields, b"".join(message.get("body", b"") for message in sent[1:])
+
+
+class ApiTransport(httpx.AsyncBaseTransport):
+    """Sends the requests of an HTTP client to an API in this process. What the API raises reaches the client."""
+
+    def __init__(self, api: ASGIApp) -> None:
+        self._api = api
+
+    async def send(self, request: httpx.Request) -> Reply:
+        """Return the answer of the API."""
+        path, _, query = request.url.raw_path.partition(b"?")
+        return await call(self._api, path, query, [(name.lower(), value) for name, value in request.headers.raw])
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the response to a request; its body may end early."""
+        status, headers, body = await self.send(request)
+
+        async def stream() -> AsyncIterator[bytes]:
+            yield body
+            if len(body) < int(headers.get("content-length", 0)):
+                message = "peer closed connection without sending complete message body"
+                raise httpx.RemoteProtocolError(message)
+
+        return httpx.Response(status, headers=headers, content=stream())

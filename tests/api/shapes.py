@@ -2,48 +2,43 @@
 
 from collections.abc import Callable
 
-from connectors.sandbox.data.items import SITE, Document, Item, graph, iso, shortcode, signed
+from connectors.sandbox.data.items import Document, Item, graph, iso
 
 Shape = Callable[[Item, str, int, int], Document]
 
+_CAMEL = {"media_type": "mediaType", "media_url": "mediaUrl"}
 _FLAT_TYPE = {"IMAGE": "1", "VIDEO": "2", "CAROUSEL_ALBUM": "8"}
+_CITIES = ("Lisboa", "Karaköy", "Nørrebro")
 
 
 def camel(item: Item, username: str, owner: int, day: int) -> Document:
     """Return an item with camelCase names and nested metrics; missing values are null or empty."""
+    record = graph(item, username, owner, day)
+    children = [child.record(day) for child in item.children]
     return {
-        "id": str(item.id),
-        "caption": item.caption,
-        "mediaType": item.media_type,
-        "mediaUrl": signed(item.id, item.media_type, day),
-        "permalink": f"{SITE}/p/{shortcode(item.id)}/",
+        **{_CAMEL.get(name, name): record.get(name) for name in ("id", "caption", *_CAMEL, "permalink")},
         "publishedAt": f"{iso(item.published)}Z",
         "metrics": {"likes": item.likes, "comments": item.comments, "reach": item.likes * 7},
         "owner": {"id": str(owner), "username": username},
-        "children": [
-            {"id": str(child.id), "mediaType": child.media_type, "mediaUrl": signed(child.id, child.media_type, day)}
-            for child in item.children
-        ],
+        "children": [{_CAMEL.get(name, name): value for name, value in child.items()} for child in children],
     }
 
 
 def flat(item: Item, username: str, owner: int, day: int) -> Document:
     """Return an item with epoch seconds, counts as text, a plain `url`, and the media type as a number in text."""
+    record = graph(item, username, owner, day)
     return {
-        "id": str(item.id),
+        "id": record["id"],
         "caption": item.caption or "",
         "media_type": _FLAT_TYPE[item.media_type],
-        "code": shortcode(item.id),
-        "url": signed(item.id, item.media_type, day),
-        "permalink": f"{SITE}/p/{shortcode(item.id)}/",
+        "code": record["shortcode"],
+        "url": record["media_url"],
+        "permalink": record["permalink"],
         "taken_at": item.published,
         "like_count": str(item.likes),
         "comment_count": str(item.comments),
         "user": {"pk": owner, "username": username},
     }
-
-
-_CITIES = ("Lisboa", "Karaköy", "Nørrebro")
 
 
 def _steady(item: Item) -> Document:
@@ -87,7 +82,7 @@ _STAGES: tuple[Callable[[Item], Document], ...] = (
 
 def drift(item: Item, username: str, owner: int, day: int) -> Document:
     """Return an item whose fields and types change within a scan: every four posts of an account, in five stages."""
-    document = graph(item, username, owner, day) | {**_steady(item), **_STAGES[item.sequence // 4 % len(_STAGES)](item)}
+    document = graph(item, username, owner, day) | _steady(item) | _STAGES[item.sequence // 4 % len(_STAGES)](item)
     if day and item.sequence % 5 == 0:
         # Existing items that change on later days: their types then differ from those of the stored items.
         document["boost"] = {"level": f"level {item.id % 5}", "since_day": item.sequence % 3 or None}

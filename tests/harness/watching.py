@@ -21,8 +21,7 @@ from connectors.state.runs import read_runs as read_state
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from flows.engine import closing as closing_of_runs
 from tests.api.asked import Asked
-from tests.api.server import Api
-from tests.api.transport import ApiTransport, Reply
+from tests.api.server import Api, ApiTransport, Reply
 from tests.harness.scenario import Day
 
 # Notes an event: the name of a method of `Promises`, and what it is called with.

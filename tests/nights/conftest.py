@@ -1,9 +1,8 @@
 """An operator whose commands run in this process, on a virtual clock, against an API on a socket."""
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -29,41 +28,19 @@ def gateway(status: int, **headers: str) -> Action:
     return Action("raw", status=status, body=HTML, headers={"Content-Type": "text/html", **headers}, correlated=False)
 
 
-@dataclass
-class OrderlyClock(VirtualClock):
-    """A virtual clock on which the shortest of several waits ends first."""
-
-    waits: list[float] = field(default_factory=list)
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        until = self.passed + seconds
-        self.waits.append(until)
-        try:
-            await asyncio.sleep(0.001)
-            while min(self.waits) < until:  # noqa: ASYNC110 - the waits are in the loop of a run, of which there is none yet
-                await asyncio.sleep(0.001)
-            self.passed = max(self.passed, until)
-        finally:
-            self.waits.remove(until)
-
-
 @dataclass(kw_only=True)
 class Operator(everywhere.Operator):
-    """Runs commands in this process, in the folder."""
-
     monkeypatch: pytest.MonkeyPatch
     clock: VirtualClock
-    serve: Callable[[ListedApi], str]
+    servers: ExitStack
 
     def set(self, **settings: str) -> None:
-        """Set settings."""
         self.env |= {f"GRAMHOUSE_{name.upper()}": value for name, value in settings.items()}
 
     def connect(self, **given: Any) -> ListedApi:  # noqa: ANN401 - as ListedApi
         """Serve an API, and set its address."""
-        service = ListedApi(clock=self.clock, **given)
-        self.set(base_url=self.serve(service), api_key=KEY)
+        service = self.servers.enter_context(ListedApi(clock=self.clock, **given).serve())
+        self.set(base_url=service.url, api_key=KEY)
         return service
 
     def type(self, text: bytes) -> None:
@@ -89,12 +66,8 @@ class Operator(everywhere.Operator):
 @pytest.fixture
 def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
     use_empty_folder(tmp_path, monkeypatch)
-    clock = OrderlyClock(NIGHT)
+    clock = VirtualClock(NIGHT)
     for name in ("now", "monotonic", "sleep"):
         monkeypatch.setattr(SystemClock, name, staticmethod(getattr(clock, name)))
-    with ExitStack() as stack:
-
-        def serve(service: ListedApi) -> str:
-            return stack.enter_context(service.serve()).url
-
-        yield Operator(tmp_path, here=True, cwd=tmp_path, monkeypatch=monkeypatch, clock=clock, serve=serve)
+    with ExitStack() as servers:
+        yield Operator(tmp_path, here=True, cwd=tmp_path, monkeypatch=monkeypatch, clock=clock, servers=servers)

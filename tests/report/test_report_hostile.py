@@ -7,7 +7,7 @@ import duckdb
 from connectors.warehouse.queries.reader import open_snapshot
 from flows.reporting.page import make_page
 from tests.report.html_page import Page
-from tests.report.snapshots import rewritten
+from tests.snapshots import rewritten
 
 OWNED = "document.documentElement.dataset.owned=1"
 HOSTILE = (

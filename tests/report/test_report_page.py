@@ -13,7 +13,7 @@ import pytest
 from connectors.warehouse.queries.reader import open_snapshot
 from flows.reporting.page import Page, make_page
 from tests.report import html_page
-from tests.report.snapshots import FIRST, rewritten
+from tests.snapshots import FIRST, rewritten
 
 POSTS = ["engagement", "growth", "top-posts"]
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from connectors.sandbox.http.access import DEMO_KEY
 from connectors.sandbox.http.app import Sandbox
-from tests.api.transport import Header, call
+from tests.api.server import Header, call
 
 ACCOUNTS = "/api/v1/accounts"
 

@@ -1,4 +1,4 @@
-"""The expected rows after pages have landed and scans have closed."""
+"""The tables of accounts and media after pages have landed and scans have closed."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -66,13 +66,12 @@ class Listed:
         self.missed_at, self.is_confirmed, self.removed_at = None, False, None
         return is_gone
 
-
-def _miss(row: Listed, scan: Scan, at: datetime, confirm: timedelta) -> None:
-    """THE RULE OF REMOVALS: the first scan marks what it missed, another one that began late enough confirms it."""
-    if row.missed_at is None:
-        row.missed_at = at
-    elif scan.started - row.missed_at >= confirm:
-        row.is_confirmed = True
+    def miss(self, scan: Scan, at: datetime, confirm: timedelta) -> None:
+        """THE RULE OF REMOVALS: the first scan marks what it missed, one that began late enough confirms it."""
+        if self.missed_at is None:
+            self.missed_at = at
+        elif scan.started - self.missed_at >= confirm:
+            self.is_confirmed = True
 
 
 def _is_too_many(number: int, listed: int) -> bool:
@@ -121,8 +120,7 @@ class Accounts:
         """Process a listed account. An unknown status is kept; of several records in one catalogue the first counts."""
         row, names = self.rows.get(account_id), {name: item[name] for name in ("ig_username", "public_id", "status")}
         if row is None:
-            first: dict[str, Any] = {"first_seen_at": at, "last_seen_at": at, "seen": landed}
-            self.rows[account_id] = Account(**names, **first, since=at)
+            self.rows[account_id] = Account(**names, first_seen_at=at, last_seen_at=at, seen=landed, since=at)
             self._begin(account_id, item["status"], at)
             return
         before, is_repeated = row.status, row.seen >= scan.began
@@ -134,7 +132,7 @@ class Accounts:
 
     @property
     def lacks_many(self) -> bool:
-        """Return whether a run must be partial, because a person should look at the accounts that are not listed."""
+        """Whether a run must be partial, because a person should look at the accounts that are not listed."""
         rows = self.present().values()
         missing = [row for row in rows if row.seen < self.began]
         undecided = any(row.missed_at is None for row in missing)
@@ -156,7 +154,7 @@ class Accounts:
         if scan.decides and any(row.seen >= scan.began for row in self.rows.values()):
             for row in self.present().values():
                 if row.seen < scan.began:
-                    _miss(row, scan, at, _CONFIRM_ACCOUNT)
+                    row.miss(scan, at, _CONFIRM_ACCOUNT)
 
     def remove(self, at: datetime | None, *, accepts: bool) -> int:
         """End a run; return how many accounts it removed. With `accepts`, all that the last catalogue did not list."""
@@ -212,15 +210,15 @@ class Media:
             scan.decides = False
             self.contradictions.append((key[:2], landed))
         is_gone, is_content = row.see(landed, at), content(row.payload) != content(payload)
-        same = not is_content and counts(row.payload) == counts(payload)
+        is_changed = is_content or counts(row.payload) != counts(payload)
         row.shown, row.removal = payload, None
         if is_content:
             self.superseded.append((key, row.content_changed_at, at, row.payload))
             row.content_changed_at = at
-        if not same:
+        if is_changed:
             row.payload, row.changed_at = payload, at
             self.changes.append((key, payload, at))
-        return [*(["returned"] if is_gone else []), *([] if same else ["changed"])]
+        return ["returned"] * is_gone + ["changed"] * is_changed
 
     def end(self, partition: Partition, landed: int, scan: Scan, at: datetime) -> int:
         """Close a scan: what it covered and did not list is missed. Return the number of stories that expired."""
@@ -239,7 +237,7 @@ class Media:
                 row.missed_at = row.removed_at = at
                 row.removal, expired = "expired", expired + 1
             else:
-                _miss(row, scan, at, _CONFIRM)
+                row.miss(scan, at, _CONFIRM)
         if not scan.decides and (missed or partition == CATALOGUE):
             self.undecided.setdefault(partition, at)
         elif not scan.recent:
@@ -260,16 +258,14 @@ class Media:
     def remove(self, *, accepts: bool) -> tuple[int, bool]:
         """THE RULE OF LITTLE: end a run. Return how many items it removed, and whether a person should look."""
         kept = set() if accepts else self._too_many("is_confirmed")
-        gone = [
-            row for key, row in self.rows.items() if row.removed_at is None and row.is_confirmed and key[0] not in kept
-        ]
+        gone = [row for key, row in self.rows.items() if row.is_confirmed and key[0] not in kept]
         for row in gone:
             row.removal = "removed"
         return _remove(gone), bool(self._too_many("missed_at"))
 
     @property
     def contradicts_itself(self) -> bool:
-        """Return whether a last closed scan listed an id several times, with other values."""
+        """Whether a last closed scan listed an id several times, with other values."""
         return any(
             self.began.get(one, landed + 1) <= landed <= self.ended.get(one, 0) for one, landed in self.contradictions
         )
