@@ -1,21 +1,19 @@
 """A Prefect server and requests to it, with the retries that Prefect's own client makes."""
 
-import json
 import os
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 # The address of a UI that requests may come from.
 PUBLIC = "https://prefect.example"
-
 
 _SERVE = """
 import socket, sys
@@ -58,20 +56,11 @@ def prefect_server(home: Path, port: int = 0) -> Iterator[str]:
 
 def ask(api: str, path: str, document: object = None, method: str = "POST") -> Any:  # noqa: ANN401 - any JSON
     """Request `path` of an API; return its JSON, or None for an empty body."""
-    request = urllib.request.Request(
-        f"{api}/{path.removeprefix('/')}",
-        data=None if method == "GET" else json.dumps({} if document is None else document).encode(),
-        headers={"Content-Type": "application/json"},
-        method=method,
-    )
-    for attempts_left in range(300, -1, -1):
-        try:
-            with urllib.request.urlopen(request, timeout=120) as response:
-                return json.loads(response.read() or b"null")
-        except urllib.error.HTTPError as error:
-            # 503: its SQLite database is locked.
-            if error.code != 503 or not attempts_left:
-                raise
-            error.close()
-            time.sleep(0.1)
-    raise AssertionError
+    url, body = f"{api}/{path.removeprefix('/')}", None if method == "GET" else document or {}
+    end = time.monotonic() + 30
+    while (answer := httpx.request(method, url, json=body, timeout=120, trust_env=False)).status_code == 503:
+        # Its SQLite database is locked.
+        assert time.monotonic() < end, answer.text
+        time.sleep(0.1)
+    answer.raise_for_status()
+    return answer.json() if answer.content else None

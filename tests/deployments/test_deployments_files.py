@@ -64,19 +64,31 @@ def _merged(value: Any, common: Any) -> Any:  # noqa: ANN401 - any YAML
     return [_merged(*pair) for pair in zip(value, common, strict=True)] if isinstance(value, list) else value
 
 
-def _objects(path: Path) -> list[Any]:
-    [job] = _documents(JOB)
-    return [_merged(found, job) if found["kind"] == "CronJob" else found for found in _documents(path)]
-
-
 PREFECT: dict[str, Any] = _documents(HERE / "prefect.yaml")[0]
 DEPLOYMENTS: list[dict[str, Any]] = PREFECT["deployments"]
 COMPOSE: dict[str, Any] = _documents(HERE / "compose.yaml")[0]
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OBJECTS: list[dict[str, Any]] = [found for path in MANIFESTS for found in _objects(path)]
+[_JOB] = _documents(JOB)
+OBJECTS: list[dict[str, Any]] = [
+    _merged(found, _JOB) if found["kind"] == "CronJob" else found for path in MANIFESTS for found in _documents(path)
+]
+TEMPLATE: dict[str, Any] = json.loads(POOL.read_text(encoding="utf-8"))
 
 
-# All of them
+def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    for document in [*OBJECTS, TEMPLATE["job_configuration"]["job_manifest"]]:
+        spec = document.get("spec", {})
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
+        if "template" in spec:
+            yield document["metadata"].get("name", "pool"), spec["template"]["spec"]
+
+
+def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod["containers"], *pod.get("initContainers", [])]
+
+
+PODS = dict(_pods())
+CRON_JOBS = {one["metadata"]["name"]: one["spec"]["schedule"] for one in OBJECTS if one["kind"] == "CronJob"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
@@ -103,9 +115,6 @@ def test_no_secret_has_a_value(path: Path) -> None:
             assert NO_VALUE.fullmatch(str(mapping["value"])), mapping
 
 
-# prefect.yaml
-
-
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[one["name"] for one in DEPLOYMENTS])
 def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[str, Any]) -> None:
     flow: Flow[..., Any] = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
@@ -118,7 +127,6 @@ def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[s
 
 
 def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The deployments of `gramhouse up` and of a work pool differ only in what starts the runs."""
     use_empty_folder(tmp_path, monkeypatch)
     served = asyncio.run(deployments(Settings()))
     assert len(served) == len(DEPLOYMENTS)
@@ -129,23 +137,17 @@ def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch
         crons = [(schedule["cron"], schedule["timezone"]) for schedule in file["schedules"]]
         assert schedules == [CronSchedule(cron=cron, timezone=zone) for cron, zone in crons]
         limit = file.get("concurrency_limit", {})
-        assert one.concurrency_limit == limit.get("limit")
         strategy = one.concurrency_options and one.concurrency_options.collision_strategy.value
-        assert strategy == limit.get("collision_strategy")
+        assert (one.concurrency_limit, strategy) == (limit.get("limit"), limit.get("collision_strategy"))
 
 
-# compose.yaml
-
-
-@pytest.mark.parametrize("name", sorted(SERVICES))
-def test_a_service_listens_only_locally(name: str) -> None:
-    assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
+def test_services_listen_only_locally() -> None:
+    assert all(port.startswith("127.0.0.1:") for one in SERVICES.values() for port in one.get("ports", []))
 
 
 def test_every_server_and_client_of_prefect_has_the_login_of_its_api_and_servers_delete_history() -> None:
     """Otherwise every web page open in a browser that reaches the server could run programs through it."""
-    pods = [pod for name, pod in PODS.items() if name != "pool"]
-    containers = [one for pod in pods for one in [*pod["containers"], *pod.get("initContainers", [])]]
+    containers = [one for name, pod in PODS.items() if name != "pool" for one in _containers(pod)]
     found = [(service.get("entrypoint"), service.get("environment", {})) for service in SERVICES.values()]
     for container in containers:
         variables = {one["name"]: one.get("value") or one.get("valueFrom") for one in container.get("env", [])}
@@ -160,47 +162,26 @@ def test_every_server_and_client_of_prefect_has_the_login_of_its_api_and_servers
     assert (servers, clients) == (2, 2)
 
 
-# Kubernetes
-
-
-@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
-def test_every_manifest_is_of_its_schema(version: str) -> None:
-    for document in OBJECTS:
-        kubernetes_validate.validate(document, version, strict=True)
-
-
-def test_a_job_of_the_pool_is_of_its_schema() -> None:
-    template, given = json.loads(POOL.read_text(encoding="utf-8")), PREFECT["definitions"]["pool"]["job_variables"]
-    properties, manifest = template["variables"]["properties"], template["job_configuration"]["job_manifest"]
+def test_every_manifest_and_job_of_the_pool_is_of_its_schema() -> None:
+    given, properties = PREFECT["definitions"]["pool"]["job_variables"], TEMPLATE["variables"]["properties"]
     values = {name: one["default"] for name, one in properties.items() if "default" in one}
     values |= {name: value for name, value in given.items() if name in properties}
     values |= {"command": ["prefect"], "env": [], "labels": {}, "name": "run"}
     assert set(re.findall(r"\{\{ (\w+) \}\}", POOL.read_text(encoding="utf-8"))) == set(properties) <= set(values)
-    job = apply_values(manifest, values)
+    job = apply_values(TEMPLATE["job_configuration"]["job_manifest"], values)
     [container] = job["spec"]["template"]["spec"]["containers"]
     assert container["name"] == "prefect-job", "Prefect's worker refuses any other"
     # Prefect's worker requires fields that Kubernetes does not have.
     assert job["spec"]["template"]["spec"].pop("completions") == job["spec"]["template"]["spec"].pop("parallelism") == 1
     for version in KUBERNETES_VERSIONS:
-        kubernetes_validate.validate(job, version, strict=True)
+        for document in (*OBJECTS, job):
+            kubernetes_validate.validate(document, version, strict=True)
 
 
-def _one(kind: str = "", name: str = "") -> dict[str, Any]:
-    """Return the only object of a kind, or with a name."""
-    [found] = [one for one in OBJECTS if kind in ("", one["kind"]) and name in ("", one["metadata"]["name"])]
+def _one(name: str, kind: str = "") -> dict[str, Any]:
+    """Return the only object with a name, of a kind if that is given."""
+    [found] = [one for one in OBJECTS if kind in ("", one["kind"]) and name == one["metadata"]["name"]]
     return found
-
-
-def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
-    for document in [*OBJECTS, json.loads(POOL.read_text(encoding="utf-8"))["job_configuration"]["job_manifest"]]:
-        spec = document.get("spec", {})
-        spec = spec.get("jobTemplate", {}).get("spec", spec)
-        if "template" in spec:
-            yield document["metadata"].get("name", "pool"), spec["template"]["spec"]
-
-
-PODS = dict(_pods())
-CRON_JOBS = {one["metadata"]["name"]: one["spec"] for one in OBJECTS if one["kind"] == "CronJob"}
 
 
 REFERENCES = {
@@ -213,41 +194,39 @@ REFERENCES = {
 
 @pytest.mark.parametrize("name", sorted(PODS))
 def test_a_pod_is_confined_and_refers_to_existing_objects(name: str) -> None:
-    """The requirements of the `restricted` pod security level, and more."""
+    # The requirements of the `restricted` pod security level, and more.
     pod, context = PODS[name], PODS[name]["securityContext"]
     assert (pod["automountServiceAccountToken"], context["runAsNonRoot"]) == (False, True)
     assert (context["seccompProfile"], context["runAsUser"] > 0) == ({"type": "RuntimeDefault"}, True)
     assert pod["terminationGracePeriodSeconds"] > 10
     confined = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
-    for container in [*pod["containers"], *pod.get("initContainers", [])]:
+    for container in _containers(pod):
         assert container["securityContext"] == confined
         assert {"cpu", "memory"} <= set(container["resources"]["requests"])
         assert "memory" in container["resources"]["limits"]
     have = {(document["kind"], document["metadata"]["name"]) for document in OBJECTS}
     volumes = {volume["name"] for volume in pod["volumes"]}
-    for claim in _one("StatefulSet", name)["spec"]["volumeClaimTemplates"] if ("StatefulSet", name) in have else ():
+    for claim in _one(name, "StatefulSet")["spec"]["volumeClaimTemplates"] if ("StatefulSet", name) in have else ():
         volumes.add(claim["metadata"]["name"])
     for mapping in _mappings(pod):
         for field, kind in REFERENCES.items():
             wanted = mapping.get(field)
             assert wanted is None or (kind, wanted["name"] if isinstance(wanted, dict) else wanted) in have
         if isinstance(wanted := mapping.get("secretKeyRef"), dict):
-            assert wanted["key"] in _one("Secret", wanted["name"])["stringData"]
+            assert wanted["key"] in _one(wanted["name"], "Secret")["stringData"]
         assert {mount["name"] for mount in mapping.get("volumeMounts", [])} <= volumes
 
 
 def test_the_cron_jobs_of_kubernetes_are_the_schedules_of_up() -> None:
     """Stories exist for 24 hours: without a separate job, a failed nightly run would lose a day of them."""
-    scheduled = {one["name"]: one["schedules"][0] for one in DEPLOYMENTS if one["schedules"]}
-    crons = {name: cron["schedule"] for name, cron in CRON_JOBS.items()}
-    assert crons == {name: schedule["cron"] for name, schedule in scheduled.items()}
+    assert {one["name"]: one["schedules"][0]["cron"] for one in DEPLOYMENTS if one["schedules"]} == CRON_JOBS
     retries = ["--json", "--retries", str(len(DELAYS))]
     commands = {name: PODS[name]["containers"][0]["args"] for name in CRON_JOBS}
     assert commands == {"nightly": ["sync", *retries], "due": ["sync", "--due", *retries]}
 
 
 def test_the_key_is_mounted_where_the_settings_expect_it() -> None:
-    settings = _one(name="gramhouse-settings")["data"]
+    settings = _one("gramhouse-settings")["data"]
     Settings.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in settings.items()})
     folder, _, key = settings["GRAMHOUSE_API_KEY_FILE"].rpartition("/")
     [secret] = [one for one in OBJECTS if one["kind"] == "Secret" and key in one["stringData"]]

@@ -67,7 +67,6 @@ def tokens(*names: str, is_new: bool = True) -> list[Record]:
 
 
 def fields(*paths: str) -> list[Record]:
-    """Return rows of fields."""
     return [{"resource": "media", "path": path, "type": "VARCHAR"} for path in paths]
 
 
@@ -77,20 +76,14 @@ def failure(outcome: OutcomeKind, error_code: str = "api_forbidden", **changes: 
 
 
 def example(name: str, surface: str = "posts", correlation_id: str = "TRACE") -> dict[str, str | None]:
-    """Return an example of a failure."""
     return {"ig_username": name, "surface": surface, "correlation_id": correlation_id, "account_id": "a"}
-
-
-def fresh(surface: str = "posts", **changes: Any) -> Record:  # noqa: ANN401
-    """Return a row of the freshness of a surface."""
-    row = {"surface": surface, "accounts": 100, "fresh": 100, "stale": 0, "never": 0, "expired": 3, "oldest": START}
-    return {**row, "age_seconds": 90_000, "stale_after": 129_600, **changes}
 
 
 def stale(*names: str, surface: str = "posts") -> dict[str, list[Record]]:
     """Return rows that say that the posts or stories of these accounts are stale."""
     rows = [{"account_id": name, "ig_username": name, "surface": surface} for name in names]
-    return {"freshness": [fresh(surface, stale=len(names), age_seconds=172_800)], "stale": rows}
+    fresh = {"surface": surface, "accounts": 100, "fresh": 100, "stale": len(names), "never": 0, "expired": 3}
+    return {"freshness": [{**fresh, "oldest": START, "age_seconds": 172_800, "stale_after": 129_600}], "stale": rows}
 
 
 def hostile() -> RunReport:

@@ -39,11 +39,15 @@ class Killed(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """At the nth point, counted from 1, the process is killed; or its disk is full, for `lasts` points."""
+    """At the nth point, counted from 1, the process is killed; or its disk is full, for `lasts` points.
+
+    With a `name`, only calls of that function count.
+    """
 
     nth: int
     dies: bool = True
     lasts: int = 1
+    name: str = ""
 
 
 def _full(name: str, arguments: Sequence[Any]) -> Exception | None:
@@ -69,10 +73,10 @@ class Points:
         self.lock = threading.RLock()
         self.reached, self.dead = 0, False
 
-    def reach(self, full: Exception | None = None) -> None:
+    def reach(self, name: str = "", full: Exception | None = None) -> None:
         """Kill the process if this is the point; raise `full` if the disk is full here, and this would write."""
         crash = self._crash
-        if crash is None or self.dead or not (crash.dies or full):
+        if crash is None or self.dead or not (crash.dies or full) or crash.name not in ("", name):
             return
         self.reached += 1
         if crash.dies and self.reached == crash.nth:
@@ -88,7 +92,7 @@ class Points:
             if name == "write" and self._crash == Crash(self.reached + 1):
                 real(args[0], args[1][: len(args[1]) // 2])
             try:
-                self.reach(_full(name, args))
+                self.reach(name, _full(name, args))
             except duckdb.Error:
                 # DuckDB rolls back a transaction that it cannot commit.
                 if name in ("commit", "checkpoint"):
@@ -101,7 +105,7 @@ class Points:
         opened = _open(file, mode, *args, **options)
         if set(mode) & set("wxa+") and not isinstance(file, int):
             try:
-                self.reach(_full("open", ()))
+                self.reach("open", _full("open", ()))
             except BaseException:
                 opened.close()
                 raise

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from operator import methodcaller
 from random import Random
 from typing import Any, Literal, get_args
 
@@ -95,10 +96,6 @@ def _shown(value: object) -> str:
     return f"{type(value).__name__}({', '.join(f'{name}={_shown(inner)}' for name, inner in pairs)})"
 
 
-def _change(old: bytes, new: bytes, page: bytes) -> bytes:
-    return page.replace(old, new, 1)
-
-
 def _add(records: bytes, page: bytes) -> bytes:
     return page.replace(b'{"items":[', b'{"items":[' + records + b",", 1).replace(b",]", b"]", 1)
 
@@ -106,10 +103,6 @@ def _add(records: bytes, page: bytes) -> bytes:
 def _first(change: Callable[[Record], object]) -> Action:
     """Return an action that adds a changed copy of the first record of a page."""
     return change_page(lambda page: {**page, "items": page["items"] + [change(one) for one in page["items"][:1]]})
-
-
-def _pad(size: int, page: bytes) -> bytes:
-    return page.ljust(size)
 
 
 # Records whose names and values look like something else.
@@ -139,7 +132,7 @@ _ODD = (
 )
 _PAGES = (
     # JSON that ends early, one sign that is wrong, a byte order mark, bytes that are not UTF-8, half an emoji.
-    *(Action("page", change=partial(_change, *pair)) for pair in (
+    *(Action("page", change=methodcaller("replace", *pair, 1)) for pair in (
         (b"next_cursor", b""), (b":", b"{"), (b"{", b"\xef\xbb\xbf{"), (b'"caption":"', b'"caption":"\xc3\x28\xff'),
         (b'_username":"', b'_username":"\xff'), (b'"caption":"', b'"caption":"\\ud83c'),
     )),
@@ -170,7 +163,7 @@ FAULTS: tuple[tuple[int, Sequence[Action]], ...] = (
     (9, _PAGES),
     (3, [Action("page", change=partial(_add, record)) for record in (*_HOSTILE, *_ODD)]),
     # Past the limit of a body, and so large that the run merges before its end.
-    (1, [Action("page", change=partial(_pad, size << 20)) for size in (70, 6, 6)]),
+    (1, [Action("page", change=methodcaller("ljust", size << 20)) for size in (70, 6, 6)]),
     (1, [Action("delay", seconds=seconds) for seconds in (0.5, 20.0, 110.0, 130.0)]),
     (8, [Action("cut"), Action("reset"), Action("refuse_cursor"), Action("forget_cursors")]),
     (2, [Action("empty_page"), Action("repeat_cursor")]),
@@ -193,7 +186,9 @@ def _rule(random: Random) -> Rule:
 
 
 def _crash(random: Random, most: int) -> Crash:
-    """Return a kill, or a full disk."""
+    """Return a kill, often where files are exchanged, or a full disk."""
+    if random.random() < 0.2:
+        return Crash(random.randint(1, 3), name=random.choice(("replace", "replace", "rename", "unlink")))
     if random.random() < 0.8:
         return Crash(random.randint(1, most))
     return Crash(random.randint(1, most // 3), dies=False, lasts=random.choice((1, 1, 1000)))

@@ -29,12 +29,8 @@ Record = Map[str, Any]
 
 def account(number: int, status: str = "active", name: str | None = None) -> Record:
     """Return a record of the catalogue."""
-    return {
-        "id": f"00000000-0000-4000-8000-{number:012}",
-        "ig_username": name or f"user{number}",
-        "public_id": f"A{number:011}",
-        "status": status,
-    }
+    account_id, public_id = f"00000000-0000-4000-8000-{number:012}", f"A{number:011}"
+    return {"id": account_id, "ig_username": name or f"user{number}", "public_id": public_id, "status": status}
 
 
 def item(media_id: object, **fields: object) -> Record:
@@ -74,7 +70,6 @@ class Scan:
         return rig.inbox[-1]
 
     def close(self, *records: object, state: str = "complete", **end: Any) -> Landing:  # noqa: ANN401
-        """Land the last page."""
         return self.page(*records, state=state, **end)
 
 
@@ -92,15 +87,12 @@ class Rig:
     mapping: Mapping = BUILT_IN
 
     def scan(self, partition: Partition = POSTS, started_at: datetime | None = None) -> Scan:
-        """Begin a scan."""
         return Scan(self, partition, started_at)
 
     def wait(self, hours: float) -> None:
-        """Let time pass."""
         self.now += timedelta(hours=hours)
 
     def merge(self) -> None:
-        """Merge the inbox."""
         while batch := cut_batch(self.inbox):
             with transaction(self.db):
                 merge_batch(self.db, batch, self.mapping, self.folder / "raw")
@@ -124,7 +116,6 @@ class Rig:
         return self.db.execute(f"SELECT {columns} FROM core.{table} ORDER BY {order}").fetchall()
 
     def values(self, column: str, table: str = "media", order: str = "ALL NULLS FIRST") -> list[Any]:
-        """Return the values of a column."""
         return [value for (value,) in self.rows(column, table, order)]
 
 
@@ -150,12 +141,8 @@ def opened(folder: Path) -> Iterator[Rig]:
 
 def contents(db: DuckDBPyConnection) -> Map[str, Sequence[Map[str, Any]]]:
     """Return all rows of all tables, sorted."""
-    found = {}
     tables = db.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'").fetchall()
-    for (table,) in tables:
-        # The number of the last part of the raw store is the first landing of a batch.
-        columns = "* EXCLUDE (raw_seq)" if table == "warehouse" else "*"
-        result = db.execute(f"SELECT {columns} FROM core.{table} ORDER BY ALL")
-        names = [column[0] for column in result.description or ()]
-        found[table] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-    return found
+    # The number of the last part of the raw store is the first landing of a batch.
+    columns = {"warehouse": "* EXCLUDE (raw_seq)"}
+    queries = {table: f"SELECT {columns.get(table, '*')} FROM core.{table} ORDER BY ALL" for (table,) in tables}
+    return {table: db.execute(query).to_arrow_table().to_pylist() for table, query in queries.items()}

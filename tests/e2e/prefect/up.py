@@ -4,8 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -13,12 +14,14 @@ from typing import Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
+import psutil
+
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.runs import read_runs
 from tests import operator
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.operator import TIMEOUT, Operator
+from tests.operator import COMMAND_LINE, ROOT, TIMEOUT, Operator
 from tests.prefect_api import ask
 
 STOP = "Stop with Ctrl-C"
@@ -41,27 +44,17 @@ class Up:
     service: Api
     port: int
     process: subprocess.Popen[str] | None = None
-    shown: list[str] = field(default_factory=list)
+    shown: Sequence[str] = ()
 
-    @property
-    def home(self) -> Path:
-        return self.operator.folder / "prefect"
-
-    @property
-    def log(self) -> Path:
-        return self.operator.folder / "up.log"
+    def __post_init__(self) -> None:
+        self.home, self.log = self.operator.folder / "prefect", self.operator.folder / "up.log"
 
     def begin(self) -> None:
         """Start `gramhouse up`; `shown` is its output up to the line that says how to stop it."""
+        command = [sys.executable, *COMMAND_LINE, "up", "--port", str(self.port)]
         with self.log.open("wb") as log:
-            self.process = process = subprocess.Popen(
-                [sys.executable, "-m", "flows.cli", "up", "--port", str(self.port)],
-                env=self.operator.environment(),
-                cwd=Path(__file__).parents[3],
-                stdout=log,
-                stderr=log,
-                text=True,
-            )
+            env = self.operator.environment()
+            self.process = process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=log, stderr=log, text=True)
         wait_until(lambda: process.poll() is not None or STOP in self.log.read_text(), "gramhouse up")
         assert process.poll() is None, self.log.read_text()
         self.shown = self.log.read_text().partition(STOP)[0].splitlines()
@@ -108,7 +101,7 @@ class Up:
     def kill(self) -> None:
         """Kill every process at the same time, as a power failure does."""
         assert self.process is not None
-        for pid in (self.process.pid, *self.children()):
+        for pid in {self.process.pid, *self.children()}:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait(TIMEOUT)
@@ -146,12 +139,5 @@ class Up:
 
     def children(self) -> list[int]:
         """Return every process of this `up`, found by PREFECT_HOME in its environment."""
-        found = []
-        for folder in Path("/proc").iterdir():
-            try:
-                environment = (folder / "environ").read_bytes()
-            except OSError:
-                continue
-            if f"PREFECT_HOME={self.home}".encode() in environment.split(b"\0"):
-                found.append(int(folder.name))
-        return found
+        there = psutil.process_iter(["pid", "environ"])
+        return [one.pid for one in there if (one.info["environ"] or {}).get("PREFECT_HOME") == str(self.home)]

@@ -109,7 +109,6 @@ def text_of(value: object) -> str | None:
 
 
 def count_of(value: object) -> int | None:
-    """Read an integer, written as a number or as text."""
     text = None if isinstance(value, bool) else text_of(value)
     number = int(text) if text is not None and re.fullmatch(r"-?\d{1,19}", text) else None
     return number if number is not None and number in _INT64 else None
@@ -132,30 +131,24 @@ def _read(name: str, value: object) -> Any:  # noqa: ANN401 - any column type
     return count_of(value) if name in COUNTS else time_of(value) if name == "published_at" else text_of(value)
 
 
-def source(item: Item, name: str) -> str | None:
+def source(item: object, name: str) -> str | None:
     """Return the path of a canonical column's value: the first of its paths where one can be read."""
     return next((path for path in PATHS[name] if _read(name, at(item, path)) is not None), None)
 
 
 def sources(item: Item) -> set[str | None]:
     """Return the paths of what columns show of an item, its id included."""
-    return {*(source(item, name) for name in PATHS if name != "media_id"), _id_path(item)}
+    return {source(item, name) for name in PATHS}
 
 
-def canonical(item: Item, name: str) -> Any:  # noqa: ANN401 - any column type
-    """Return the value of a canonical column."""
+def canonical(item: object, name: str) -> Any:  # noqa: ANN401 - any column type
     path = source(item, name)
     return None if path is None else _read(name, at(item, path))
 
 
-def _id_path(item: object) -> str | None:
-    """Return the first of the paths of ids with a text that is not empty, a number or a boolean."""
-    return next((path for path in BUILT_IN.media_id if text_of(at(item, path)) is not None), None)
-
-
 def id_of(item: object) -> str | None:
     """THE RULE OF IDS: return the id of an item as text; None if it has none. It is a text or an exact integer."""
-    path = _id_path(item)
+    path = source(item, "media_id")
     value = None if path is None else at(item, path)
     return None if isinstance(value, (bool, float)) else text_of(value)
 
@@ -177,5 +170,4 @@ def _levels(value: object) -> int:
 
 
 def published(item: Item) -> datetime | None:
-    """Return when an item was published."""
     return canonical(item, "published_at")  # type: ignore[no-any-return]
