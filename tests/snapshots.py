@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import shutil
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -22,8 +21,9 @@ from flows.config.settings import load
 from flows.engine.resources import open_resources
 from flows.engine.run_request import RunRequest
 from flows.pipeline import run_sync
+from models.views import views
 from tests.clocks import VirtualClock
-from tests.warehouse.export_fixture import as_tables
+from tests.dictionary import is_stored
 
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 
@@ -68,15 +68,22 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyConnection], object]) -> Path:
-    """Copy a snapshot to another file, and change its rows there: public tables and views are tables, others follow."""
-    shutil.copyfile(snapshot, target)
+    """Copy the public tables and views of a snapshot to another file, with changes."""
+    stored = [view.name for view in views().values() if is_stored(view)]
     with duckdb.connect(target) as db:
-        db.execute("SET TimeZone = 'UTC'")
-        as_tables(db)
+        db.execute(f"SET TimeZone = 'UTC'; ATTACH '{snapshot}' AS old (READ_ONLY)")
+        here = "FROM duckdb_columns() WHERE database_name = 'old' AND schema_name = 'main'"
+        for (name,) in db.execute(f"SELECT DISTINCT table_name {here}").fetchall():
+            if name in stored or name not in views():
+                db.execute(f'CREATE TABLE "{name}" AS FROM old.main."{name}"')
+        db.execute("DETACH old")
         change(db)
+        db.execute("CREATE SCHEMA core; CREATE VIEW core.run_counts AS FROM main.runs")
         for name in ("accounts", "media", "runs", "run_outcomes", "run_warnings"):
-            db.execute(f"DROP TABLE core.{name}; CREATE VIEW core.{name} AS FROM main.{name}")
-        db.execute("DROP TABLE core.run_counts; CREATE VIEW core.run_counts AS FROM main.runs")
+            db.execute(f"CREATE VIEW core.{name} AS FROM main.{name}")
+        for view in views().values():
+            if view.name not in stored:
+                db.execute(f"CREATE VIEW {view.name} AS {view.select}")
     return target
 
 
