@@ -90,6 +90,17 @@ def use_empty_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.fixture(autouse=True)
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the tests of a folder whose conftest imports this in an empty folder, without settings."""
+    use_empty_folder(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def run_cli(bare: None) -> Cli:  # noqa: ARG001 - it comes first
+    return run_here
+
+
 def wait_until(condition: Callable[[], bool], what: str, *, pause: float = 0.01) -> None:
     """Wait for something that another process does, polling every `pause` seconds; fail after TIMEOUT."""
     end = time.monotonic() + TIMEOUT

@@ -57,7 +57,7 @@ class _Selector(SelectSelector):
         if timeout is None or self._loop.steps > self._loop.most_steps:
             raise Deadlock("nothing is ready, and nothing will be" if timeout is None else "too many steps")
         # At least a microsecond: asyncio runs what is due before now and a nanosecond, which is now for a large number.
-        self._loop.now += max(timeout, 1e-6)
+        self._loop.now += timeout and max(timeout, 1e-6)
         return []
 
 

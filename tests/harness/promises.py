@@ -186,7 +186,6 @@ class Promises:
         require(scan is not None and scan.following == cursor and not scan.closed, f"{where}: {cursor} is not the next")
         assert scan is not None
         run.stuck.discard(where)
-        scan.pages += 1
         scan.process, scan.recent = run.number, state == "recent"
         scan.following = page.get("next_cursor")
         scan.cursors.add(str(scan.following))

@@ -31,7 +31,6 @@ class Scan:
     started: datetime
     process: int
     began: int = 0
-    pages: int = 0
     items: int = 0
     rejected: int = 0
     decides: bool = True
