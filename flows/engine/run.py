@@ -15,8 +15,8 @@ from connectors.source.errors import ApiError
 from connectors.source.request_rate import RequestRate
 from connectors.source.responses import Response
 from connectors.source.waits import RateLimitBudget, Send
-from connectors.state.identity import bind_service, read_forgotten, read_service
-from connectors.state.progress import read_cooldowns
+from connectors.state.identity import bind_service, read_forgotten, read_identity
+from connectors.state.inbox import read_cooldowns
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.engine.choosing import AccountBatcher, Batch, Choice, choose_scans
@@ -203,7 +203,7 @@ async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
         return
     if request.options.rebind:
         await warehouse.write_state(bind_service, base_url)
-    elif (refusal := service_refusal(await warehouse.read_state(read_service), base_url)) is not None:
+    elif (refusal := service_refusal((await warehouse.read_state(read_identity)).base_url, base_url)) is not None:
         raise OtherService(refusal)
 
 

@@ -15,13 +15,12 @@ from connectors.state.identity import (
     mark_forgotten,
     move_times,
     read_forgotten,
+    read_identity,
     read_operations,
-    read_service,
     unmark_forgotten,
 )
-from connectors.state.inbox import count_landings, land
-from connectors.state.progress import delete_progress, forget_order, lift_cooldowns
-from connectors.state.runs import begin_command, end_command, redact_texts
+from connectors.state.inbox import count_landings, delete_progress, forget_order, land, lift_cooldowns
+from connectors.state.runs import begin_command, end_run, redact_texts
 from connectors.warehouse.maintenance.retention import find_agreed_time
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from flows.clock import SystemClock, new_id
@@ -79,7 +78,7 @@ async def open_existing(
                 raise WarehouseUnusable(f"There is no warehouse at {settings.warehouse} yet. {fix}")
             check_writable(settings)
             warehouse = await stack.enter_async_context(open_warehouse(settings, activity, clock, rewrites=rewrites))
-        number = await warehouse.write_state(begin_command, kind, pid=os.getpid(), now=clock.now())
+        await warehouse.write_state(begin_command, kind, pid=os.getpid(), now=clock.now())
         state, detail = RunState.COMPLETE, None
         try:
             yield warehouse, clock if trusts_clock else await steady_clock(warehouse, clock)
@@ -94,7 +93,7 @@ async def open_existing(
         finally:
             # The first error is the one that matters.
             with suppress(WarehouseUnusable):
-                await warehouse.write_state(end_command, number, state, now=clock.now(), detail=detail)
+                await warehouse.write_state(end_run, None, state, now=clock.now(), detail=detail)
 
 
 async def publish_now(settings: Settings, *, may_show: bool = False) -> int:
@@ -151,7 +150,7 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
         return False
     try:
         with open_files(settings, "gramhouse doctor", now=now) as files:
-            if service_refusal(files.state.read(read_service), settings.address()) is not None:
+            if service_refusal(files.state.read(read_identity).base_url, settings.address()) is not None:
                 return False
             until = now + timedelta(seconds=seconds)
             files.state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until, now))])

@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 
 from connectors.state.database import State, open_state, open_state_read_only
-from connectors.state.identity import read_identity, read_service
-from connectors.state.inbox import count_landings, delete_landings, land, read_landings
-from connectors.state.progress import read_checkpoints, read_cooldowns
+from connectors.state.identity import read_identity
+from connectors.state.inbox import (
+    count_landings,
+    delete_landings,
+    land,
+    read_checkpoints,
+    read_cooldowns,
+    read_landings,
+)
 from connectors.state.runs import begin_run
 from models.checkpoint import Checkpoint, Landing, PageCommit, ReceivedPage, ScanState, ScopeCooldown
 from models.feeds import CATALOGUE, Partition, media
@@ -101,9 +107,9 @@ def test_the_last_number_never_falls(state: State) -> None:
 
 def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) -> None:
     state.write(begin_run, "later", "sync", pid=1, now=NOW, within=DAY, version="2", base_url="https://later")
-    assert state.read(read_service) is None
+    assert state.read(read_identity).base_url is None
     state.write(land, [commit(1)])
-    assert state.read(read_service) == "https://run"
+    assert state.read(read_identity).base_url == "https://run"
 
 
 def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:

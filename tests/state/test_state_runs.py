@@ -14,15 +14,12 @@ from connectors.state.identity import (
     move_times,
     read_identity,
     read_operations,
-    read_service,
 )
-from connectors.state.inbox import land
-from connectors.state.progress import read_cooldowns
+from connectors.state.inbox import land, read_cooldowns
 from connectors.state.runs import (
     add_failed_start,
     begin_command,
     begin_run,
-    end_command,
     end_run,
     last_command,
     read_runs,
@@ -89,9 +86,9 @@ def test_a_run_resumes_the_chain_of_unfinished_runs(state: State, earlier: str, 
 
 def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> None:
     assert last(state) is None
-    number = state.write(begin_command, "publish", pid=1, now=NOW)
+    state.write(begin_command, "publish", pid=1, now=NOW)
     assert last(state) == ("publish", None, "running")
-    state.write(end_command, number, RunState.COMPLETE, now=NOW)
+    state.write(end_run, None, RunState.COMPLETE, now=NOW)
     state.write(add_failed_start, "sync", pid=2, since=NOW, now=NOW, detail="no key")
     state.write(add_failed_start, "sync", pid=3, since=NOW, now=NOW, detail="still none")
     assert last(state) == ("sync", None, "failed")
@@ -120,7 +117,7 @@ def test_another_service_gets_no_cursor_and_no_wait_of_the_one_before(state: Sta
     for address in ("https://a", "https://a", "https://b"):
         assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + DAY}
         state.write(bind_service, address)
-    assert state.read(read_service) == "https://b"
+    assert state.read(read_identity).base_url == "https://b"
     assert state.read(read_cooldowns, now=NOW) == {}
 
 

@@ -69,7 +69,7 @@ def _key(settings: Settings, _: datetime) -> _Results:
 
 
 def _api(settings: Settings, now: datetime) -> _Results:
-    from connectors.state.progress import read_cooldowns
+    from connectors.state.inbox import read_cooldowns
 
     if current(settings).problem is not None:
         yield "note", "not checked: cooldowns are in the state, which is missing or cannot be read"
@@ -145,7 +145,7 @@ def _configuration(settings: Settings, _: datetime) -> _Results:
 
 def _warehouse(settings: Settings, now: datetime) -> _Results:
     """Open the files as a run does, which merges pages that a killed run left; read every byte of the raw store."""
-    from connectors.state.identity import read_operations, read_service
+    from connectors.state.identity import read_identity, read_operations
     from connectors.warehouse.raw.parts import find_parts, read_part
 
     file = settings.warehouse
@@ -167,7 +167,7 @@ def _warehouse(settings: Settings, now: datetime) -> _Results:
             text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
             fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
             yield "bad", f"{text}. Fix: {fix}."
-        service = state.read(read_service)
+        service = state.read(read_identity).base_url
         if settings.base_url and (refusal := service_refusal(service, settings.base_url)):
             yield "bad", refusal
         prepare(db, settings.snapshot_file(), publication(settings, at=now))

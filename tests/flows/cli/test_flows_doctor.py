@@ -16,8 +16,7 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from connectors.state.database import open_state, open_state_read_only, state_path
-from connectors.state.inbox import land
-from connectors.state.progress import read_cooldowns
+from connectors.state.inbox import land, read_cooldowns
 from connectors.warehouse.storage.holder import hold
 from models.checkpoint import PageCommit, ScopeCooldown
 from tests.api.faults import Action, Rule, change_page
