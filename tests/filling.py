@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from connectors.state.inbox import land as land_commits
+from connectors.state.inbox import land as land_all
 from connectors.state.runs import begin_run
 from flows.config.settings import Settings
 from flows.engine.files import Files, open_files
-from models.checkpoint import Checkpoint, PageCommit, ReceivedPage
+from models.checkpoint import Checkpoint, Landing
 from models.feeds import Partition
 from tests.warehouse.days import at
 
@@ -21,7 +21,7 @@ class Scan:
     def __init__(self, partition: Partition, scan_id: str, hour: float) -> None:
         self.checkpoint = Checkpoint(partition, scan_id, "run-1", at(hour), at(hour))
 
-    def page(self, *items: object, last: bool = True) -> PageCommit:
+    def page(self, *items: object, last: bool = True) -> Landing:
         """Return the next page."""
         before, cursor = self.checkpoint, None if last else "next"
         number = before.pages + 1
@@ -29,8 +29,8 @@ class Scan:
         self.checkpoint = before.advance(cursor, items=len(items), at=when)
         body = json.dumps({"items": items, "next_cursor": cursor}).encode()
         correlation_id = f"{before.scan_id}-{number}"
-        page = ReceivedPage(before.partition, "run-1", before.scan_id, number, when, correlation_id, body)
-        return PageCommit(page, self.checkpoint)
+        of = before.partition, "run-1", before.scan_id
+        return Landing(*of, number, when, correlation_id, body, self.checkpoint)
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def begin(
     )
 
 
-def land(files: Files, *commits: PageCommit) -> None:
-    """Land page commits, and merge them."""
-    files.state.write(land_commits, commits)
+def land(files: Files, *landings: Landing) -> None:
+    """Let these land, and merge them."""
+    files.state.write(land_all, landings)
     files.merge(files.db)

@@ -15,12 +15,17 @@ import msgspec
 from sqlalchemy import Connection, delete, func, select, update
 
 from connectors.state.database import driver_of
+<<<<<<< HEAD
 from models.checkpoint import Checkpoint, Landing, PageCommit, RunKind, ScanState, to_landing
 from models.feeds import CATALOGUE, Partition
 from models.tables import checkpoints, cooldowns, text_of_time
+=======
+from models.checkpoint import Checkpoint, Landing, ScopeCooldown
+from models.tables import checkpoints, text_of_time
+>>>>>>> a3af454f (A landing is one type, before and after it landed; cooldowns land beside it)
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(PageCommit).decode
+_decode = msgspec.json.Decoder(Landing).decode
 
 _of = checkpoints.c
 _KEY = ("resource", "account_id", "surface")
@@ -43,12 +48,13 @@ WHERE resource = ? AND account_id = ? AND surface = ? AND run_kind = ? AND scan_
 _BIND = "UPDATE identity SET base_url = (SELECT base_url FROM runs WHERE run_id = ?) WHERE base_url IS NULL"
 
 
-def land(connection: Connection, commits: Sequence[PageCommit]) -> int:
-    """Make page commits durable; after an error none of them is. Return the last landing number.
+def land(connection: Connection, arrived: Sequence[Landing | ScopeCooldown]) -> int:
+    """Make what arrived durable; after an error nothing of it is. Return the last landing number.
 
     Raises UnicodeEncodeError for lone surrogates.
     """
     driver = driver_of(connection)
+<<<<<<< HEAD
     entries = [commit for commit in commits if commit.page or commit.checkpoint or commit.outcomes]
     after = count_landings(connection, len(entries))
     for seq, entry in enumerate(entries, after + 1):
@@ -57,16 +63,26 @@ def land(connection: Connection, commits: Sequence[PageCommit]) -> int:
             if checkpoint.began_seq is None:
                 [began_seq] = driver.execute(_BEGAN, _values(checkpoint)[:5]).fetchone() or [seq]
                 checkpoint = replace(checkpoint, began_seq=began_seq)
+=======
+    landings = [one for one in arrived if isinstance(one, Landing) and (one.page or one.checkpoint or one.outcomes)]
+    after = count_landings(connection, len(landings))
+    began: dict[str, int] = {}
+    for seq, landing in enumerate(landings, after + 1):
+        if (checkpoint := landing.checkpoint) is not None:
+            if (first := checkpoint.began_seq or began.get(checkpoint.scan_id)) is None:
+                stored = driver.execute(_BEGAN, _values(checkpoint)[:5]).fetchone()
+                first = began[checkpoint.scan_id] = stored[0] if stored else seq
+            checkpoint = replace(checkpoint, began_seq=first)
+>>>>>>> a3af454f (A landing is one type, before and after it landed; cooldowns land beside it)
             driver.execute(_PUT_CHECKPOINT, _values(checkpoint))
-        body = b"" if page is None else page.body
-        text = _encode(replace(entry, page=page and replace(page, body=b""), checkpoint=checkpoint)).decode()
-        driver.execute("INSERT INTO inbox (seq, entry, body) VALUES (?, ?, ?)", (seq, text, body))
-    for wait in (commit.cooldown for commit in commits if commit.cooldown is not None):
+        text = _encode(replace(landing, body=b"", checkpoint=checkpoint)).decode()
+        driver.execute("INSERT INTO inbox (seq, entry, body) VALUES (?, ?, ?)", (seq, text, landing.body))
+    for wait in (one for one in arrived if isinstance(one, ScopeCooldown)):
         asked_at = wait.asked_at and text_of_time(wait.asked_at)
         driver.execute(_PUT_COOLDOWN, (wait.scope, text_of_time(wait.resume_after), asked_at))
-    if (run_id := next((entry.page.run_id for entry in entries if entry.page), None)) is not None:
+    if (run_id := next((one.run_id for one in landings if one.page), None)) is not None:
         driver.execute(_BIND, (run_id,))
-    return after + len(entries)
+    return after + len(landings)
 
 
 def _values(checkpoint: Checkpoint) -> list[object]:
@@ -86,7 +102,8 @@ def read_landings(connection: Connection, after: int = 0, last: int = 2**63 - 1)
     run_seqs = dict(driver.execute("SELECT run_id, seq FROM runs WHERE run_id IS NOT NULL"))
     query = "SELECT seq, entry, body FROM inbox WHERE seq > ? AND seq <= ? ORDER BY seq"
     for seq, entry, body in driver.execute(query, (after, last)):
-        yield to_landing(seq, _decode(entry), body, run_seqs)
+        landing = _decode(entry)
+        yield replace(landing, body=body, seq=seq, run_seq=run_seqs[landing.run_id])
 
 
 def last_landing(connection: Connection) -> int:

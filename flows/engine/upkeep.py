@@ -31,7 +31,7 @@ from flows.engine.publishing import publish_snapshot
 from flows.engine.resources import check_writable, steady_clock
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.recording import STOPPED, record_failed_start, short
-from models.checkpoint import PageCommit, ScopeCooldown
+from models.checkpoint import ScopeCooldown
 from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
 from models.files import Ahead, Clock, service_refusal
 from models.runs import LONG_COOLDOWN, RunState
@@ -153,7 +153,7 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
             if service_refusal(files.state.read(read_identity).base_url, settings.address()) is not None:
                 return False
             until = now + timedelta(seconds=seconds)
-            files.state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until, now))])
+            files.state.write(land, [ScopeCooldown(scope, until, now)])
     except WarehouseError:
         return False
     return True

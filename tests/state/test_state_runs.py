@@ -24,7 +24,7 @@ from connectors.state.runs import (
     last_command,
     read_runs,
 )
-from models.checkpoint import PageCommit, ScopeCooldown
+from models.checkpoint import ScopeCooldown
 from models.files import Ahead, Identity, find_mismatch
 from models.runs import RunState
 
@@ -113,7 +113,7 @@ def test_an_operation_is_a_row_until_it_is_done(state: State) -> None:
 
 def test_another_service_gets_no_cursor_and_no_wait_of_the_one_before(state: State) -> None:
     wait = ScopeCooldown("media:a", NOW + DAY, NOW)
-    state.write(land, [PageCommit(cooldown=wait)])
+    state.write(land, [wait])
     for address in ("https://a", "https://a", "https://b"):
         assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + DAY}
         state.write(bind_service, address)
@@ -124,7 +124,7 @@ def test_another_service_gets_no_cursor_and_no_wait_of_the_one_before(state: Sta
 def test_times_of_a_clock_that_was_ahead_are_moved_to_now(state: State) -> None:
     ahead = NOW + 400 * DAY
     begin(state, "1", at=ahead)
-    state.write(land, [PageCommit(cooldown=ScopeCooldown("media:a", ahead + timedelta(hours=1), ahead))])
+    state.write(land, [ScopeCooldown("media:a", ahead + timedelta(hours=1), ahead)])
     assert state.write(move_times, now=NOW) == Ahead(2, ahead)
     assert state.read(read_runs)[0]["started_at"] == NOW
     assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + timedelta(hours=1)}

@@ -135,7 +135,7 @@ class Days:
         )
         if found:
             rig.seq += 1
-            rig.inbox.append(Landing(rig.seq, rig.run, run_id, CATALOGUE, "", 0, 0, end, None, b"", None, found))
+            rig.inbox.append(Landing(CATALOGUE, run_id, outcomes=found, seq=rig.seq, run_seq=rig.run))
         self.end_run()
 
     def end_run(self) -> None:

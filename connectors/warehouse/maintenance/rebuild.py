@@ -264,8 +264,9 @@ def _import_quarantine(
         # A page with only this record, which no scan asked for.
         row = imported[n]
         body = b'{"items":[' + row["payload"] + b'],"next_cursor":null}'
-        run, of = (row["run_seq"], row["run_id"]), media(row["account_id"], row["surface"])
-        inbox.append(Landing(seq, *run, of, "", seq, row["page"], at, row["correlation_id"], body))
+        of = media(row["account_id"], row["surface"]), row["run_id"]
+        page = row["page"], at, row["correlation_id"], body
+        inbox.append(Landing(*of, "", *page, seq=seq, run_seq=row["run_seq"]))
     while batch := cut_batch(inbox):
         merge_batch(db, batch, mapping, raw)
         del inbox[: len(batch)]

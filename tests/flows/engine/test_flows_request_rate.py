@@ -22,7 +22,7 @@ from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
 from flows.reporting.progress import Progress
 from models.api import Page
-from models.checkpoint import Checkpoint, PageCommit
+from models.checkpoint import Checkpoint, ScopeCooldown
 from models.feeds import media
 from models.runs import RunState, Severity
 from models.selection import ChosenAccount
@@ -135,7 +135,7 @@ class Run:
             raise REFUSED
         return Response(request.operation, PAGE, None)
 
-    async def _land(self, _: PageCommit) -> None:
+    async def _land(self, _: ScopeCooldown) -> None:
         pass
 
 
