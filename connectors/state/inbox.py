@@ -15,14 +15,9 @@ import msgspec
 from sqlalchemy import Connection, delete, func, select, update
 
 from connectors.state.database import driver_of
-<<<<<<< HEAD
-from models.checkpoint import Checkpoint, Landing, PageCommit, RunKind, ScanState, to_landing
+from models.checkpoint import Checkpoint, Landing, RunKind, ScanState, ScopeCooldown
 from models.feeds import CATALOGUE, Partition
 from models.tables import checkpoints, cooldowns, text_of_time
-=======
-from models.checkpoint import Checkpoint, Landing, ScopeCooldown
-from models.tables import checkpoints, text_of_time
->>>>>>> a3af454f (A landing is one type, before and after it landed; cooldowns land beside it)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Landing).decode
@@ -54,26 +49,13 @@ def land(connection: Connection, arrived: Sequence[Landing | ScopeCooldown]) -> 
     Raises UnicodeEncodeError for lone surrogates.
     """
     driver = driver_of(connection)
-<<<<<<< HEAD
-    entries = [commit for commit in commits if commit.page or commit.checkpoint or commit.outcomes]
-    after = count_landings(connection, len(entries))
-    for seq, entry in enumerate(entries, after + 1):
-        page, checkpoint = entry.page, entry.checkpoint
-        if checkpoint is not None:
+    landings = [one for one in arrived if isinstance(one, Landing) and (one.page or one.checkpoint or one.outcomes)]
+    after = count_landings(connection, len(landings))
+    for seq, landing in enumerate(landings, after + 1):
+        if (checkpoint := landing.checkpoint) is not None:
             if checkpoint.began_seq is None:
                 [began_seq] = driver.execute(_BEGAN, _values(checkpoint)[:5]).fetchone() or [seq]
                 checkpoint = replace(checkpoint, began_seq=began_seq)
-=======
-    landings = [one for one in arrived if isinstance(one, Landing) and (one.page or one.checkpoint or one.outcomes)]
-    after = count_landings(connection, len(landings))
-    began: dict[str, int] = {}
-    for seq, landing in enumerate(landings, after + 1):
-        if (checkpoint := landing.checkpoint) is not None:
-            if (first := checkpoint.began_seq or began.get(checkpoint.scan_id)) is None:
-                stored = driver.execute(_BEGAN, _values(checkpoint)[:5]).fetchone()
-                first = began[checkpoint.scan_id] = stored[0] if stored else seq
-            checkpoint = replace(checkpoint, began_seq=first)
->>>>>>> a3af454f (A landing is one type, before and after it landed; cooldowns land beside it)
             driver.execute(_PUT_CHECKPOINT, _values(checkpoint))
         text = _encode(replace(landing, body=b"", checkpoint=checkpoint)).decode()
         driver.execute("INSERT INTO inbox (seq, entry, body) VALUES (?, ?, ?)", (seq, text, landing.body))
