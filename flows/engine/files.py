@@ -16,8 +16,8 @@ from connectors.warehouse.maintenance.compact_file import remove_left_over, rewr
 from connectors.warehouse.storage import identity as of_warehouse
 from connectors.warehouse.storage.connection import Database, explained, open_warehouse, release_memory, transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.files import real
 from connectors.warehouse.storage.holder import hold
-from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings
 from flows.reporting.progress import notices
 from models.checkpoint import cut_batch

@@ -14,7 +14,7 @@ from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.state.database import SqlConnection
 from connectors.state.identity import newest_time
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.paths import real
+from connectors.warehouse.storage.files import real
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.environment import PREFIX
 from flows.config.errors import SettingsError

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from connectors.warehouse.queries.reader import open_snapshot
-from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.sql import literal
 from models.feeds import media
 from models.views import views
 from tests.dictionary import is_stored

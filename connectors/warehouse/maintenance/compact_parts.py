@@ -16,7 +16,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.raw.parts import SCHEMA, find_parts, number_of, part_numbers, part_path, read_part, write_part
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 
 _SQL = statements(__name__)
 

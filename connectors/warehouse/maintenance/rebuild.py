@@ -29,8 +29,7 @@ from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
-from connectors.warehouse.storage.quoting import quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import quoted, statements
 from models.checkpoint import PROOFS, Landing, cut_batch
 from models.feeds import media
 from models.item import CONTENT_RULE, Items, read_items

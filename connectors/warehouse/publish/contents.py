@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from connectors.warehouse.merge.columns import item_columns
-from connectors.warehouse.storage.quoting import literal, quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import literal, quoted, statements
 from models.mapping import READING_TYPES, Field, FieldType, Registry, to_pointer
 from models.mapping import Mapping as MediaMapping
 from models.views import CHILDREN, KIND_PATHS, MEDIA, View, kind_of, macros, views

@@ -18,8 +18,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.publish.contents import create_view
 from connectors.warehouse.publish.hide import NAME, OF_ACCOUNTS, Hiding
 from connectors.warehouse.storage.connection import STORAGE, transaction
-from connectors.warehouse.storage.quoting import literal, quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import literal, quoted, statements
 from models.mapping import FieldType, Registry
 from models.views import MEDIA, View
 

@@ -21,11 +21,10 @@ from connectors.warehouse.publish.hide import Hiding, find_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
 from connectors.warehouse.queries.progress import read_dues
 from connectors.warehouse.storage.connection import transaction
-from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.files import discard, logs, sync
 from connectors.warehouse.storage.identity import read_warehouse
-from connectors.warehouse.storage.quoting import quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import quoted, statements
 from models.mapping import BUILT_IN, Registry
 from models.mapping import Mapping as MediaMapping
 from models.selection import Goals

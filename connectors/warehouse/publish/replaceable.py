@@ -6,8 +6,8 @@ from pathlib import Path
 import duckdb
 
 from connectors.warehouse.publish.hide import HASH
-from connectors.warehouse.storage.durable import is_duckdb
 from connectors.warehouse.storage.errors import SnapshotHides, WarehouseUnusable, first_line
+from connectors.warehouse.storage.files import is_duckdb
 
 _FIX = "Fix: check GRAMHOUSE_SNAPSHOT; if it is correct, move that file away."
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from models.checkpoint import Checkpoint, ClosedScan
 from models.feeds import Partition, media
 from models.runs import OutcomeKind
