@@ -61,7 +61,7 @@ def find_mismatch(state: Identity, warehouse: Identity) -> str | None:
 def service_refusal(bound: str | None, base_url: str) -> str | None:
     """Return why data that came from an address is not continued from another one; None if it is the same.
 
-    Addresses are normalized by `connectors.source.base_url.check_base_url`.
+    Addresses are normalized by `connectors.source.network.check_base_url`.
     """
     if bound in {None, base_url}:
         return None

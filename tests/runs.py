@@ -53,7 +53,8 @@ def request(folder: Path, **changes: Any) -> RunRequest:  # noqa: ANN401 - setti
 
 
 def resources_with(api: ListedApi, warehouse: Warehouse, **changes: Any) -> RunResources:  # noqa: ANN401 - fields of RunResources
-    client = ApiClient("http://127.0.0.1", SecretStr(DEMO_KEY), clock=api.clock, transport=ApiTransport(api))
+    session: Any = ApiTransport(api)
+    client = ApiClient("http://127.0.0.1", SecretStr(DEMO_KEY), clock=api.clock, session=session)
     resources: dict[str, Any] = {
         "send": client.send,
         "warehouse": warehouse,

@@ -12,7 +12,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from connectors.buckets import check_url
-from connectors.source.base_url import check_base_url
+from connectors.source.network import check_base_url
 from connectors.warehouse.storage.files import database, local
 from models.selection import read_goals
 

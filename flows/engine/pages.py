@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, rule_of
-from connectors.source.responses import Response
+from connectors.source.messages import Response
 from connectors.source.waits import Attempts, RateLimitBudget
 from connectors.warehouse.queries.progress import find_seen_ids
 from flows.engine.run import Run

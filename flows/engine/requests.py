@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from functools import partial
 
 from connectors.source.errors import ApiError, Disposition, Failure
+from connectors.source.messages import Response
 from connectors.source.request_rate import RequestRate
-from connectors.source.responses import Response
 from connectors.source.waits import Outage, RateLimitBudget, Send
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Scan

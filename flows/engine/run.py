@@ -10,10 +10,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import ApiError
+from connectors.source.messages import ApiRequest, Response
 from connectors.source.request_rate import RequestRate
-from connectors.source.responses import Response
 from connectors.source.waits import RateLimitBudget, Send
 from connectors.state.identity import bind_service, read_forgotten, read_identity
 from connectors.state.inbox import read_cooldowns

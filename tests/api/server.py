@@ -2,7 +2,7 @@
 
     api = Api(SandboxSettings(accounts=8), [Rule(Action("reset"), account_id=one, surface="posts", nth=2)])
     with api.serve(): ...                                   # on a socket; the address is `api.url`
-    ApiClient(..., transport=ApiTransport(api))             # in this process, on the time of the running loop
+    ApiClient(..., session=ApiTransport(api))               # in this process, on the time of the running loop
 
 `api.fault` is for what no rule expresses, `api.requests` are those it received. `tests.api.listed.ListedApi` lists
 records as a test writes them.

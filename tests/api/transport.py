@@ -1,12 +1,14 @@
 """Connects HTTP clients with an API in this process, without sockets."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import unquote
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
 
-import httpx
+import aiohttp
+from multidict import CIMultiDict
 from starlette.types import ASGIApp
 
 from tests.api.asked import Asked
@@ -64,19 +66,30 @@ class Exchange:
     whole: bool = True
 
 
-class _Stream(httpx.AsyncByteStream):
-    def __init__(self, body: bytes, *, whole: bool) -> None:
-        self._body, self._whole = body, whole
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response as an HTTP client gets it, whose body may end early."""
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._body
-        if not self._whole:
-            message = "peer closed connection without sending complete message body"
-            raise httpx.RemoteProtocolError(message)
+    status: int
+    headers: CIMultiDict[str]
+    body: bytes
+    whole: bool = True
+
+    @property
+    def content(self) -> Self:
+        """Return what has the body."""
+        return self
+
+    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+        """Yield the body. Raises ClientPayloadError at the end of one that is not whole."""
+        yield self.body
+        if not self.whole:
+            message = "the response is not complete"
+            raise aiohttp.ClientPayloadError(message)
 
 
-class ApiTransport(httpx.AsyncBaseTransport):
-    """Sends the requests of an HTTP client to an API in this process.
+class ApiTransport:
+    """Sends the requests of an HTTP client to an API in this process, in place of aiohttp's session.
 
     `latency` returns the seconds that a request, and then its response, is on its way, on the time of the running loop.
     `sent` is called when the client sends a request, and `watch` when it gets a response or cancels the request. What
@@ -94,26 +107,31 @@ class ApiTransport(httpx.AsyncBaseTransport):
         self._api = api
         self._latency, self._sent, self._watch = latency, sent, watch
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the response to a request. Raises ConnectionResetError if the API resets the connection."""
+    @asynccontextmanager
+    async def get(self, url: str, *, headers: Mapping[str, str], **_: object) -> AsyncIterator[Reply]:
+        """Yield the response to a request. Raises ConnectionResetError if the API resets the connection."""
         clock = asyncio.get_running_loop().time
-        path, _, query = request.url.raw_path.partition(b"?")
-        asked, sent_at = Asked.read(path.decode(), query), clock()
+        parts = urlsplit(url)
+        path, query = parts.path, parts.query.encode()
+        asked, sent_at = Asked.read(path, query), clock()
         self._sent(asked, sent_at)
-        named = [(name.lower(), value) for name, value in request.headers.raw]
+        named = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         try:
             await asyncio.sleep(self._latency())
             try:
-                status, headers, body = await call(self._api, path, query, named)
+                status, answered, body = await call(self._api, path.encode(), query, named)
             except ConnectionResetError:
-                status, headers, body = 0, {}, b""
+                status, answered, body = 0, {}, b""
             await asyncio.sleep(self._latency())
         except asyncio.CancelledError:
             self._watch(Exchange(asked, sent_at, clock(), None, {}, b""))
             raise
-        whole = len(body) == int(headers.get("content-length", len(body)))
-        self._watch(Exchange(asked, sent_at, clock(), status, headers, body, whole))
+        whole = len(body) == int(answered.get("content-length", len(body)))
+        self._watch(Exchange(asked, sent_at, clock(), status, answered, body, whole))
         if status == 0:
             message = "the API reset this connection, by script"
             raise ConnectionResetError(message)
-        return httpx.Response(status, headers=headers, stream=_Stream(body, whole=whole))
+        yield Reply(status, CIMultiDict(answered), body, whole)
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""

@@ -11,19 +11,19 @@ import random as random_module
 import shutil
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-import httpx
+import aiohttp
 import pytest
-from httpx_aiohttp import AiohttpTransport
 
 from connectors.sandbox.settings import FIRST_DAY
 from flows.clock import SystemClock
+from tests.api.transport import ApiTransport, Reply
 from tests.harness.loop import VirtualLoop, run_process
 from tests.harness.points import Crash, Killed, Points, installed
 from tests.operator import Done, run_here, use_empty_folder
@@ -55,7 +55,7 @@ class Machine:
         settings: Mapping[str, object],
         *,
         random: Random,
-        transport: httpx.AsyncBaseTransport,
+        transport: ApiTransport,
         crash: Crash | None = None,
     ) -> Done | None:
         """Run a command. None: it was killed, and the folder has what a killed process leaves."""
@@ -86,7 +86,7 @@ class Machine:
         frozen.rename(self.folder)
         return None
 
-    def _replace_machine(self, patch: pytest.MonkeyPatch, random: Random, transport: httpx.AsyncBaseTransport) -> None:
+    def _replace_machine(self, patch: pytest.MonkeyPatch, random: Random, transport: ApiTransport) -> None:
         began, points = self.now, self.points
 
         def pause(seconds: float) -> None:
@@ -108,9 +108,9 @@ class Machine:
                 raise Killed
             return result
 
-        async def send(_: AiohttpTransport, request: httpx.Request) -> httpx.Response:
+        def get(_: aiohttp.ClientSession, *request: Any, **more: Any) -> AbstractAsyncContextManager[Reply]:  # noqa: ANN401
             points.reach()
-            return await transport.handle_async_request(request)
+            return transport.get(*request, **more)
 
         patch.setattr(SystemClock, "now", lambda _: instant(self.time()))
         patch.setattr(SystemClock, "monotonic", lambda _: self.time() - began)
@@ -119,7 +119,7 @@ class Machine:
         patch.setattr(os, "urandom", random.randbytes)
         patch.setattr(random_module, "_urandom", random.randbytes)
         patch.setattr(asyncio, "run", run)
-        patch.setattr(AiohttpTransport, "handle_async_request", send)
+        patch.setattr(aiohttp.ClientSession, "get", get)
 
 
 @contextmanager

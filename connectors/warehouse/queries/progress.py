@@ -14,7 +14,7 @@ from models.selection import Due, DueReason, Dues, Goals, History, decide_due, w
 
 _SQL = statements(__name__)
 
-# The most items that a scan remembers (connectors/source/memory.py).
+# The most items that a scan remembers (connectors/source/messages.py).
 _MOST_SEEN = 100_000
 
 # The most known items of a feed that a scan receives: enough to recognize where they begin.

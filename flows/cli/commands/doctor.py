@@ -11,7 +11,7 @@ from humanize import naturalsize
 from rich.table import Table
 
 from connectors.buckets import BucketError
-from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
+from connectors.source.messages import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.clock import find_ahead
 from connectors.warehouse.publish.publish import prepare
 from connectors.warehouse.publish.replaceable import another_warehouse
@@ -93,8 +93,8 @@ def _api(settings: Settings, now: datetime) -> _Results:
 
 async def _request_pages(settings: Settings, cooldowns: Mapping[str, datetime]) -> _Results:
     """Request a page of accounts and one of media, once each; store the wait that a refusal asks for."""
-    from connectors.source.endpoints import accounts_request, feed_request
     from connectors.source.errors import ApiError, Disposition
+    from connectors.source.messages import accounts_request, feed_request
     from flows.engine.upkeep import keep_cooldown
 
     found, request = list[tuple[str, str]](), accounts_request(None, 50)
