@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 from connectors.state.database import SqlConnection
 from connectors.state.identity import (
@@ -36,11 +36,6 @@ from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_
 from models.files import Ahead, Clock, service_refusal
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
-
-if TYPE_CHECKING:
-    from connectors.warehouse.maintenance.compact_parts import CompactedParts
-    from connectors.warehouse.maintenance.rebuild import PathCounts, Rebuilt
-
 
 NOT_REACHED = (
     "backups, exports, copies and all other files, also those beside the warehouse and on other machines",
@@ -159,7 +154,7 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
     return True
 
 
-async def compact_now(settings: Settings) -> tuple[int, int, "CompactedParts"]:
+async def compact_now(settings: Settings) -> tuple[int, int, Mapping[str, int]]:
     """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store.
 
     Return the file's size in bytes before and after, and the result for the raw store.
@@ -177,7 +172,7 @@ async def compact_now(settings: Settings) -> tuple[int, int, "CompactedParts"]:
     return before, settings.warehouse.stat().st_size, parts
 
 
-async def count_paths_now(settings: Settings) -> "PathCounts":
+async def count_paths_now(settings: Settings) -> dict[str, Any]:
     """Return how many items have a value at each path of the settings' mapping, and change nothing."""
     from connectors.warehouse.maintenance.rebuild import count_paths  # noqa: PLC0415 - imports pyarrow
 
@@ -185,7 +180,7 @@ async def count_paths_now(settings: Settings) -> "PathCounts":
         return await warehouse.read(count_paths, warehouse.files.raw, settings.media_mapping())
 
 
-async def rebuild_now(settings: Settings, *, force: bool) -> tuple["Rebuilt", int]:
+async def rebuild_now(settings: Settings, *, force: bool) -> tuple[dict[str, Any], int]:
     """Read the raw store and the quarantine again with the settings' mapping, and publish.
 
     Return the result, and the snapshot's size in bytes. If it is stopped before its end, nothing has changed.
