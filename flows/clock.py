@@ -45,7 +45,9 @@ class SteadyClock(ContinuedClock):
 
     def now(self) -> datetime:
         """Return the time of day, UTC, or a later time that follows the last one returned."""
-        self._at, self._read_at = max(self._clock.now(), super().now()), self.monotonic()
+        now = self._clock.now()
+        # Only then: the monotonic clock may be faster than the other one, by a microsecond or by what NTP corrects.
+        self._at, self._read_at = now if now >= self._at else super().now(), self.monotonic()
         return self._at
 
 

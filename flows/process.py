@@ -26,20 +26,6 @@ class _WithoutOptionalModules:
             raise ModuleNotFoundError(fullname, name=fullname)
 
 
-def _return_large_allocations() -> None:
-    """Return every large allocation to the system when it is freed: 40 MB in a first sync.
-
-    By default glibc raises the threshold up to 32 MB, and keeps what is smaller. The user's own has precedence.
-    """
-    if "MALLOC_MMAP_THRESHOLD_" in os.environ or sys.platform != "linux":
-        return
-    import ctypes  # noqa: PLC0415 - not needed elsewhere
-
-    # Other C libraries have no such function.
-    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
-        mallopt(_MMAP_THRESHOLD, _LARGE)
-
-
 def prepare_process() -> None:
     """Prevent imports of optional modules and frequent searches for cycles, and return freed memory to the system.
 
@@ -49,6 +35,12 @@ def prepare_process() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # Pydantic would read the metadata of all installed packages, to find its plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    _return_large_allocations()
+    # By default glibc raises the threshold up to 32 MB, and keeps what is smaller: 40 MB in a first sync.
+    if sys.platform == "linux" and "MALLOC_MMAP_THRESHOLD_" not in os.environ:
+        import ctypes  # noqa: PLC0415 - not needed elsewhere
+
+        # Other C libraries have no such function.
+        if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+            mallopt(_MMAP_THRESHOLD, _LARGE)
     gc.set_threshold(_OBJECTS)
     sys.meta_path.insert(0, _WithoutOptionalModules())

@@ -19,8 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from connectors.source.client import ApiClient
-from connectors.source.endpoints import ApiRequest
-from connectors.source.responses import Response
+from connectors.source.messages import ApiRequest, Response
 from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.environment import PREFIX
 from flows.config.errors import ClusterLost, SettingsError

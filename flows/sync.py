@@ -19,7 +19,7 @@ from flows.engine.run import Run
 from flows.orchestration.flow_run import run_in_flow, run_name
 from flows.pipeline import DIRECT, Steps
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import changes, count
+from flows.reporting.words import changes, count, tally
 from models.runs import DONE, OutcomeKind
 
 
@@ -41,9 +41,8 @@ async def scan_batch(run: Run, batch: Batch) -> State[Any]:
     done = await DIRECT.scan_batch(run, batch)
     if (stopped_by := run.requests.stopped_by) is not None:
         return Failed(message=str(stopped_by), data=done)
-    text = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in done.items())
     lost = done[OutcomeKind.FAILED] and not any(done[kind] for kind in (*DONE, OutcomeKind.DEFERRED))
-    return (Failed if lost else Completed)(message=text, data=done)
+    return (Failed if lost else Completed)(message=tally(done), data=done)
 
 
 @task(task_run_name="merge", cache_policy=NO_CACHE, persist_result=False)

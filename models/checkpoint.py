@@ -3,7 +3,7 @@
 API v1 does not specify the order of posts, so nothing here relies on an order that was not observed.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -230,25 +230,9 @@ def why_full(closed: ClosedScan | None, every: timedelta | None, *, at: datetime
 # A batch has about this many bytes: large enough that statements cost little, small enough that two fit into memory. An
 # outcome counts like this many, because accounts that are skipped land tens of thousands of them without a page.
 BATCH_BYTES = 16 * 1024 * 1024
-OUTCOME_BYTES = 4096
+_OUTCOME_BYTES = 4096
 
-_WITHOUT_PAGE = 0, datetime.min.replace(tzinfo=UTC), None
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedPage:
-    """A page as the API sent it, with the data that identifies its request.
-
-    `page` is its number in the scan, from 1. A page that cannot be parsed has an empty `scan_id`.
-    """
-
-    partition: Partition
-    run_id: str
-    scan_id: str
-    page: int
-    received_at: datetime
-    correlation_id: str | None
-    body: bytes
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,47 +249,39 @@ class ScopeCooldown:
 
 
 @dataclass(frozen=True, slots=True)
-class PageCommit:
-    """Values that land together, in one transaction, or not at all."""
-
-    page: ReceivedPage | None = None
-    checkpoint: Checkpoint | None = None
-    outcomes: tuple[Outcome, ...] = ()
-    cooldown: ScopeCooldown | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Landing:
-    """A page of a scan as it was received, the checkpoint if it closed its scan, and outcomes.
+    """What lands together or not at all: a page as the API sent it, the checkpoint after it, and outcomes.
 
-    `seq` is its number in the order of landing, from 1, and `began_seq` that of the scan's first page. `page` is the
-    number of the page, from 1; without a page it is 0, `body` is empty, and `received_at`, in UTC, means nothing.
+    `page` is its number in the scan, from 1; without a page it is 0, and `body` is empty. A page that cannot be parsed
+    has no `scan_id`. `seq`, its number in the order of landing, from 1, and that of its run are known once it landed.
     """
 
-    seq: int
-    run_seq: int
-    run_id: str
     partition: Partition
-    scan_id: str
-    began_seq: int
-    page: int
-    received_at: datetime
-    correlation_id: str | None
-    body: bytes
-    end: Checkpoint | None = None
+    run_id: str
+    scan_id: str = ""
+    page: int = 0
+    received_at: datetime = _NEVER
+    correlation_id: str | None = None
+    body: bytes = b""
+    checkpoint: Checkpoint | None = None
     outcomes: tuple[Outcome, ...] = ()
+    seq: int = 0
+    run_seq: int = 0
 
+    @property
+    def began_seq(self) -> int:
+        """Return the landing of the scan's first page."""
+        return (self.checkpoint and self.checkpoint.began_seq) or self.seq
 
-def to_landing(seq: int, commit: PageCommit, body: bytes, run_seqs: Mapping[str, int]) -> Landing:
-    """Return a page commit as it landed; `run_seqs` are the numbers of runs by their ids."""
-    page, checkpoint = commit.page, commit.checkpoint
-    about = page or checkpoint or commit.outcomes[0]
-    return Landing(
-        seq, run_seqs[about.run_id], about.run_id, about.partition, page.scan_id if page else "",
-        checkpoint.began_seq or seq if checkpoint else seq,
-        *((page.page, page.received_at, page.correlation_id) if page else _WITHOUT_PAGE),
-        body, checkpoint if page and checkpoint and checkpoint.is_closed else None, commit.outcomes,
-    )  # fmt: skip
+    @property
+    def end(self) -> Checkpoint | None:
+        """Return the checkpoint if the page closed its scan."""
+        return self.checkpoint if self.page and self.checkpoint and self.checkpoint.is_closed else None
+
+    @property
+    def size(self) -> int:
+        """Return about how many bytes a merge reads."""
+        return len(self.body) + _OUTCOME_BYTES * len(self.outcomes)
 
 
 def cut_batch(inbox: Iterable[Landing], most_bytes: int = BATCH_BYTES) -> Sequence[Landing]:
@@ -318,11 +294,10 @@ def cut_batch(inbox: Iterable[Landing], most_bytes: int = BATCH_BYTES) -> Sequen
     closed: set[Partition] = set()
     size = 0
     for landing in inbox:
-        adds = len(landing.body) + OUTCOME_BYTES * len(landing.outcomes)
-        if batch and (size + adds > most_bytes or (landing.body and landing.partition in closed)):
+        size += landing.size
+        if batch and (size > most_bytes or (landing.body and landing.partition in closed)):
             break
         batch.append(landing)
-        size += adds
         if landing.end is not None:
             closed.add(landing.partition)
     return batch

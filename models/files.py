@@ -26,12 +26,15 @@ class Identity:
     """What a file says about itself.
 
     `seq` is the last landing number: of the state, the last one that was taken, of the warehouse, the last one that is
-    merged. `before` is the token that a file had before, while the other file may still have it.
+    merged. `before` is the token that a file had before, while the other file may still have it. Of the state alone:
+    `salt`, of the hashes of hidden values, and `base_url`, the service that the data comes from; None before any page.
     """
 
     token: str
     seq: int
     before: str | None = None
+    salt: str = ""
+    base_url: str | None = None
 
 
 def find_mismatch(state: Identity, warehouse: Identity) -> str | None:
@@ -58,7 +61,7 @@ def find_mismatch(state: Identity, warehouse: Identity) -> str | None:
 def service_refusal(bound: str | None, base_url: str) -> str | None:
     """Return why data that came from an address is not continued from another one; None if it is the same.
 
-    Addresses are normalized by `connectors.source.base_url.check_base_url`.
+    Addresses are normalized by `connectors.source.network.check_base_url`.
     """
     if bound in {None, base_url}:
         return None

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, reduce
 from operator import getitem
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -134,16 +134,17 @@ def read_item(record: Record, mapping: Mapping) -> Item:
 def content_of(values: Record, mapping: Mapping) -> bytes:
     """Return the content of an item with these `values`, in which counts may be among the others."""
     rules, content = _rules(mapping), dict[str, Any]()
-    columns = {column.name: column for column in rules.columns}
     for name, value in values.items():
-        if (column := columns.get(name)) is not None:
-            place, is_count = column.places[0], column.is_count
-            stable = None if column.is_address and not place.is_content else _by_value(column.read(value))
-        else:
+        key, stable = name, None
+        if name not in rules.columns:
             place = reduce(getitem, to_keys(name), rules.record)
-            stable, is_count = _stable(value, place), place.is_count and as_count(value) is not None
-        if stable is not None and not (is_count or place.is_ignored):
-            content[name if column is not None else place.stable_path] = stable
+            key, stable = place.stable_path, _content(value, place)
+        else:
+            places, read, is_count, is_address = rules.columns[name]
+            if not (is_count or places[0].is_ignored or (is_address and not places[0].is_content)):
+                stable = _by_value(read(value))
+        if stable is not None:
+            content[key] = stable
     return _canonical(content)
 
 
@@ -164,7 +165,7 @@ def read_posts(raws: Iterable[bytes], mapping: Mapping) -> Sequence[Post]:
 
 def is_ignored(column: ColumnMapping, mapping: Mapping) -> bool:
     """Return whether no value of a mapped column is compared, because the mapping ignores all of its paths."""
-    return all(_rules(mapping).ignored.fullmatch(path) for path in column.paths)
+    return all(place.is_ignored for place in _rules(mapping).columns[column.column][0])
 
 
 def changed_columns(before: bytes, after: bytes) -> tuple[str, ...]:
@@ -197,14 +198,8 @@ class _Place(dict[str, "_Place"]):
         return place
 
 
-class _Column(NamedTuple):
-    """A mapped column, with the places where its value may be."""
-
-    name: str
-    places: Sequence[_Place]
-    read: Callable[[Any], Any]
-    is_count: bool
-    is_address: bool
+# The places where the value of a mapped column may be, how it is read, and whether it is a count or an address.
+_Column = tuple[Sequence[_Place], Callable[[Any], Any], bool, bool]
 
 
 class _Rules:
@@ -215,17 +210,11 @@ class _Rules:
         self.ignored, self.content = _pattern(mapping.ignore), _pattern(mapping.content)
         self.record = _Place(self)
         self.ids = self._places(mapping.media_id)
-        self.columns = [
-            _Column(
-                one.column,
-                self._places(one.paths),
-                READ[one.reading],
-                is_count=one.reading is Reading.COUNT,
-                is_address=one.column == _ADDRESS_COLUMN,
-            )
-            for one in mapping.columns
-        ]
-        self.times = [place for column in self.columns if column.name == "published_at" for place in column.places]
+        self.columns: dict[str, _Column] = {}
+        for one in mapping.columns:
+            kind = one.reading is Reading.COUNT, one.column == _ADDRESS_COLUMN
+            self.columns[one.column] = self._places(one.paths), READ[one.reading], *kind
+        self.times = self.columns["published_at"][0]
         # Only these members of a post are decoded, which takes a fifth of the time.
         keys = {to_keys(place.path)[0]: Any for place in (*self.ids, *self.times)}
         self.decode_post = msgspec.json.Decoder(TypedDict("_Post", keys, total=False)).decode  # type: ignore[operator]
@@ -236,8 +225,8 @@ class _Rules:
 
 def _pattern(paths: Sequence[str]) -> re.Pattern[str]:
     """Return the pattern of these JSON Pointers and all below them; `*` in a key stands for any characters."""
-    either = [re.escape(path).replace(r"\*", "[^/]*") for path in paths]
-    return re.compile("(?:" + "|".join(either) + ")(?:/.*)?" if either else r"(?!)", re.DOTALL)
+    either = "|".join(re.escape(path).replace(r"\*", "[^/]*") for path in paths)
+    return re.compile(f"(?:{either or '(?!)'})(?:/.*)?", re.DOTALL)
 
 
 # Compiling a mapping takes as long as reading a hundred items.
@@ -286,7 +275,7 @@ def _read(record: Record, mapping: Mapping, kinds: Kinds, number: int) -> Item:
     if place is None:
         raise RejectedItem("no_id")
     item, content = Item(media_id, taken={place.path}), dict[str, Any]()
-    for name, places, read, is_count, is_address in rules.columns:
+    for name, (places, read, is_count, is_address) in rules.columns.items():
         value, place = _first(found, places, read)
         if place is None:
             continue
@@ -314,7 +303,7 @@ def _add_field(place: _Place, value: Any, item: Item, content: dict[str, Any], k
         return
     item.values[path], kind = _typed(value)
     kinds.setdefault((path, "", kind, False), number)
-    if not place.is_ignored and (stable := _stable(value, place)) is not None:
+    if (stable := _content(value, place)) is not None:
         content[place.stable_path] = stable
     if type(value) is list:
         for member in (one for element in value if type(element) is dict for one in _member_types(element)):
@@ -328,21 +317,21 @@ def _by_value(value: Any) -> Any:  # noqa: ANN401 - a scalar or a time
     return exact(value) if kind is float else value
 
 
-def _stable(value: Any, place: _Place) -> Any:  # noqa: ANN401 - JSON
-    """Return the content of a value in canonical form; None if it has none."""
+def _content(value: Any, place: _Place, *, is_element: bool = False) -> Any:  # noqa: ANN401 - JSON
+    """Return the content of a value in canonical form; None if it has none. A number in a list is no count."""
+    if place.is_ignored or (place.is_count and not is_element and as_count(value) is not None):
+        return None
     kind = type(value)
     if kind is str and (not value or (value.startswith(_ADDRESS) and not place.is_content)):
         return None
     if kind is list:
-        return [_stable(each, place) for each in value] or None
+        return [_content(each, place, is_element=True) for each in value] or None
     if kind is not dict:
         return _by_value(value)
     found = {}
     for key, each in value.items():
         here = place[key]
-        if here.is_ignored or (here.is_count and as_count(each) is not None):
-            continue
-        if (stable := _stable(each, here)) is not None:
+        if (stable := _content(each, here)) is not None:
             found[here.key] = stable
     return found or None
 

@@ -54,7 +54,8 @@ async def open_run_resources(
     **changes: Any,  # noqa: ANN401 - fields of RunResources
 ) -> AsyncIterator[RunResources]:
     """Open a real warehouse in a folder; yield the resources of a run on it."""
-    client = ApiClient("http://127.0.0.1", SecretStr(KEY), clock=api.clock, transport=ApiTransport(api))
+    session: Any = ApiTransport(api)
+    client = ApiClient("http://127.0.0.1", SecretStr(KEY), clock=api.clock, session=session)
     async with open_warehouse(settings or request(folder).settings, "a test", api.clock) as warehouse:
         resources: dict[str, Any] = {
             "send": client.send,

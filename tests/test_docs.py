@@ -10,7 +10,7 @@ import pytest
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from flows.cli.command_table import COMMANDS
 from flows.cli.commands import demo
 from flows.orchestration.serving import read_described

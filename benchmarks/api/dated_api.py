@@ -11,8 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from connectors.source.endpoints import ApiRequest
-from connectors.source.responses import Response, read_response
+from connectors.source.messages import ApiRequest, Response, read_response
 from flows.config.settings import Settings
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest

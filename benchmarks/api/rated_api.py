@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from benchmarks.api.dated_api import START, ShiftedClock, account_uuid
-from connectors.source.endpoints import ApiRequest
-from connectors.source.responses import Response, read_response
+from connectors.source.messages import ApiRequest, Response, read_response
 
 _MEDIAN, _DEVIATION = 0.3, 1.0
 _WITH_STORIES, _STORIES = 0.2, 1.0

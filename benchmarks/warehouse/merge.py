@@ -52,13 +52,11 @@ def _landed(accounts: int, posts: int, number: int, sync: str) -> list[Any]:
     first = number * 10_000_000
     start, landed = _START + timedelta(days=number), []
     for seq, (account, page, body, is_last) in enumerate(_bodies(accounts, posts, sync), first + 1):
-        began_seq = seq - page + 1
         partition, scan_id = media(account_id(account), "posts"), f"{sync}-{account}"
-        whole = Checkpoint(partition, scan_id, sync, start, start, pages=page, items=posts, state=ScanState.COMPLETE)
-        end = whole if is_last else None
-        run_and_place = number + 1, sync, partition, scan_id, began_seq
-        received_at = start + timedelta(milliseconds=seq - first)
-        landed.append(Landing(seq, *run_and_place, page, received_at, f"{sync}-{seq}", body, end))
+        state = ScanState.COMPLETE if is_last else ScanState.SCANNING
+        after = Checkpoint(partition, scan_id, sync, start, start, None, page, posts, state, began_seq=seq - page + 1)
+        of_page = page, start + timedelta(milliseconds=seq - first), f"{sync}-{seq}", body
+        landed.append(Landing(partition, sync, scan_id, *of_page, after, seq=seq, run_seq=number + 1))
     return landed
 
 

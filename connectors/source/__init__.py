@@ -1,1 +1,1 @@
-"""The API client. Only `client` and `transport` use the network; the other modules get their IO as arguments."""
+"""The API client. Only `client` uses the network; the other modules get their IO as arguments."""

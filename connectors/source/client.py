@@ -1,49 +1,131 @@
-"""The HTTP client of the API: sends a request, returns a page or raises an ApiError."""
+"""The HTTP client of the API, over aiohttp: sends a request, returns a page or raises an ApiError."""
 
-import asyncio
+import os
 import re
+import ssl
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Final, Self
+from dataclasses import replace
+from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
+from weakref import WeakSet
 
 import aiohttp
-import httpx
+import certifi
+from aiohttp.connector import Connection
 from pydantic import SecretStr
 
-from connectors.source.base_url import check_api_key, check_base_url
-from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import ApiError
-from connectors.source.memory import Memory
-from connectors.source.network import Network
-from connectors.source.responses import Response, read_correlation_id, read_response
-from connectors.source.transport import explain, open_transport
+from connectors.source.messages import ApiRequest, Memory, Response, read_correlation_id, read_response
+from connectors.source.network import Network, check_api_key, check_base_url
 from models import release
 from models.api import DEFAULT_PATHS, PagePaths
 from models.files import Clock
 
-MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+# After decompression.
+MAX_BODY_BYTES = 64 * 1024 * 1024
 
-# An error envelope (API 2) is far smaller. A larger body is something else, and none of it is shown.
-_MAX_REFUSAL_BYTES: Final = 256 * 1024
-
-_GZIP: Final = frozenset({"gzip", "x-gzip"})
-# For zlib: with the header of gzip.
-_WITH_GZIP_HEADER: Final = 16 + zlib.MAX_WBITS
+# Seconds of one attempt. A slow trickle of bytes never reaches the limit of a piece, so the whole is limited, too.
+TIMEOUT = aiohttp.ClientTimeout(total=120, sock_connect=10, sock_read=30)
 
 # The headers that are read. Any of them may be shown or stored.
 _HEADERS: Final = ("age", "content-type", "date", "location", "retry-after", "server", "via", "x-correlation-id")
 
+_PIECE: Final = 65_536
+# For zlib: with the header of gzip.
+_WITH_GZIP_HEADER: Final = 16 + zlib.MAX_WBITS
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """Limits of one attempt in seconds: to connect, between two pieces of the response, and in total."""
 
-    connect: float = 10.0
-    read: float = 30.0
-    total: float = 120.0
+class ApiClient:
+    """Sends each request once. Use it as an async context manager.
+
+    `concurrency` limits the connections. `paths` are the places of the list and the cursor in a media page. Raises
+    ValueError when the base URL or the key is invalid.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: SecretStr,
+        *,
+        clock: Clock,
+        network: Network | None = None,
+        session: aiohttp.ClientSession | None = None,
+        concurrency: int = 16,
+        paths: PagePaths = DEFAULT_PATHS,
+    ) -> None:
+        check_api_key(api_key)
+        self._base = check_base_url(base_url)
+        # Not those of the session, which a proxy gets, too.
+        self._headers = {
+            "Authorization": f"Bearer {api_key.get_secret_value()}",
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip",
+            "Cache-Control": "no-cache",
+            "User-Agent": f"gramhouse/{release()}",
+        }
+        self._hide = _hiding(api_key)
+        self._clock, self._paths = clock, paths
+        self._network = network or Network()
+        self._session = session or _open_session(self._network, concurrency)
+        self._answers = Memory()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def send(self, request: ApiRequest) -> Response:
+        """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
+        query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
+        url, status, headers, body = f"{self._base}{request.path}?{query}", None, dict[str, str](), None
+        code, message = "body_too_large_response", f"the response is larger than {MAX_BODY_BYTES} bytes"
+        try:
+            async with self._session.get(url, headers=self._headers, allow_redirects=False) as answer:
+                status, given = answer.status, answer.headers
+                # A gateway may repeat the request, with its key, in headers and error bodies.
+                headers = {name: self._hide_text(",".join(given.getall(name))) for name in _HEADERS if name in given}
+                body = await self._read_body(answer)
+        except (aiohttp.ClientError, OSError, ValueError, zlib.error) as error:
+            server, is_begun = urlsplit(self._base).netloc, status is not None
+            code, message = _explain(error, server, self._network.proxy, is_begun=is_begun)
+        if status is None or (body is None and status == 200):
+            # Not raised in the `except` block: the exception references the request and its key.
+            message, trace = self._hide_text(message), read_correlation_id(headers)
+            raise ApiError(request.operation, code, message, status=status, correlation_id=trace)
+        # An error response without its body still has a status and Retry-After.
+        body = body or b""
+        response = read_response(
+            request,
+            status,
+            headers,
+            body if status == 200 else self._hide(body),
+            now=self._clock.now(),
+            paths=self._paths,
+            hide=self._hide,
+        )
+        # A cache repeats the id of the answer that it kept.
+        is_repeated = response.correlation_id is not None and not self._answers.remember(response.correlation_id)
+        return replace(response, is_cached=True) if is_repeated else response
+
+    async def _read_body(self, answer: aiohttp.ClientResponse) -> bytes | None:
+        """Read a body, without gzip; None if it is too large after decompression.
+
+        Other codings than the accepted one are left, and fail where the page is read. Bytes after the compressed ones
+        are ignored, and an end that is missing shows in the page.
+        """
+        codings = ",".join(answer.headers.getall("content-encoding", ())).lower()
+        decoder = zlib.decompressobj(_WITH_GZIP_HEADER) if "gzip" in re.split(r"\W+", codings) else None
+        body = bytearray()
+        async for piece in answer.content.iter_chunked(_PIECE):
+            body += piece if decoder is None else decoder.decompress(piece, MAX_BODY_BYTES + 1 - len(body))
+            if len(body) > MAX_BODY_BYTES:
+                return None
+        return bytes(body)
+
+    def _hide_text(self, text: str) -> str:
+        return self._hide(text.encode(errors="surrogateescape")).decode(errors="replace")
 
 
 def _hiding(api_key: SecretStr) -> Callable[[bytes], bytes]:
@@ -57,125 +139,88 @@ def _hiding(api_key: SecretStr) -> Callable[[bytes], bytes]:
     return lambda content: content if len(content) < shortest else pattern.sub(b"***", content)
 
 
-class ApiClient:
-    """Sends each request once. Use it as an async context manager.
+def _open_session(network: Network, concurrency: int) -> aiohttp.ClientSession:
+    """Return a session without cookies and `.netrc`, and with changes to aiohttp's defaults (docs/decisions.md)."""
+    certificates = network.certificates or ssl.create_default_context(cafile=certifi.where())
+    return aiohttp.ClientSession(
+        connector=_Connector(limit=concurrency, ssl=certificates),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+        timeout=TIMEOUT,
+        proxy=network.proxy_url.get_secret_value() if network.proxy_url else None,
+    )
 
-    It uses an httpx transport without httpx's client: redirects, cookies and variables of the environment could each
-    send the API key to another server. `concurrency` limits the connections, `max_body_bytes` the size of a response
-    after decompression. `paths` are the places of the list and the cursor in a media page.
 
-    Raises ValueError when the base URL or the key is invalid.
+class _Connector(aiohttp.TCPConnector):
+    """Reuses no connection on which unrequested data arrived: it would be read as the response to the next request."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - as its base
+        super().__init__(**options)
+        self._used: WeakSet[Any] = WeakSet()
+
+    async def connect(self, *request: Any, **options: Any) -> Connection:  # noqa: ANN401 - as its base
+        """Return a new connection, or a kept one that may be used again."""
+        while True:
+            connection = await super().connect(*request, **options)
+            protocol: Any = connection.protocol
+            if protocol not in self._used or not protocol.should_close:
+                self._used.add(protocol)
+                return connection
+            connection.close()
+
+
+# The code in `RULES` and the text of an error of aiohttp; the first row that matches is used.
+_UNREACHED = "connection_failed", "cannot connect to {server}"
+_CLOSED = "connection_reset", "{server} closed the connection before it answered"
+_ROWS: tuple[tuple[type[BaseException], tuple[str, str]], ...] = (
+    (ssl.CertificateError, ("certificate_refused", "the certificate of {server} is not trusted")),
+    (aiohttp.ConnectionTimeoutError, ("timeout", "{server} did not accept the connection in time")),
+    (TimeoutError, ("timeout", "{server} did not answer in time")),
+    (aiohttp.ClientConnectorError, _UNREACHED),
+    (aiohttp.ClientConnectionError, _CLOSED),
+    (ConnectionError, _CLOSED),
+    (aiohttp.ClientHttpProxyError, ("proxy_refused", "cannot connect to {server}")),
+    (aiohttp.ClientResponseError, ("protocol_error", "{server} answered with something that is not HTTP")),
+)
+
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
+_ALERT = re.compile(r"\[SSL: (\w+)\]")
+
+
+def _explain(error: Exception, server: str, proxy: str, *, is_begun: bool) -> tuple[str, str]:
+    """Return the code in `RULES` for an exception, and one line that names the server and the cause, and no library.
+
+    `is_begun`: the response's headers had arrived.
     """
+    # The error of the system or of TLS, which aiohttp wraps.
+    inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    code, text = next((row for kind, row in _ROWS if isinstance(error, kind)), _UNREACHED)
+    if is_begun and code != "timeout":
+        code, text = "cut_body", "the response of {server} ended early, or its compression is damaged"
+    elif code != "certificate_refused" and _ALERT.search(str(inner)):
+        # Also an alert of the server after the handshake, which has the number of a system error.
+        code, text = "tls_failed", "no TLS (https) with {server}"
+    through = f" through the proxy {proxy}" if proxy else ""
+    reason = _reason(inner)
+    return code, text.format(server=server + through) + (f": {reason}" if reason else "")
 
-    def __init__(
-        self,
-        base_url: str,
-        api_key: SecretStr,
-        *,
-        clock: Clock,
-        network: Network | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-        concurrency: int = 16,
-        timeout: Timeouts | None = None,
-        max_body_bytes: int = MAX_BODY_BYTES,
-        paths: PagePaths = DEFAULT_PATHS,
-    ) -> None:
-        check_api_key(api_key)
-        self._base = check_base_url(base_url)
-        self._headers = httpx.Headers(
-            {
-                "Authorization": f"Bearer {api_key.get_secret_value()}",
-                "Accept": "application/json",
-                "Accept-Encoding": "gzip",
-                "Cache-Control": "no-cache",
-                "User-Agent": f"gramhouse/{release()}",
-            }
-        )
-        self._hide = _hiding(api_key)
-        self._clock = clock
-        limits = timeout or Timeouts()
-        self._seconds = limits.total
-        self._extensions = {"timeout": httpx.Timeout(limits.read, connect=limits.connect, pool=None).as_dict()}
-        self._paths = paths
-        self._network = network or Network()
-        self._transport = transport or open_transport(self._network, concurrency)
-        self._max_body_bytes = max_body_bytes
-        self._answers = Memory()
 
-    async def __aenter__(self) -> Self:
-        await self._transport.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._transport.__aexit__(kind, error, trace)
-
-    async def send(self, request: ApiRequest) -> Response:
-        """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
-        answer, body = await self._exchange(request)
-        # A gateway may repeat the request, with its key, in headers and error bodies.
-        headers = {name: self._hide_text(text) for name, text in answer.headers.items() if name in _HEADERS}
-        response = read_response(
-            request,
-            answer.status_code,
-            headers,
-            body if answer.status_code == 200 else self._hide(body),
-            now=self._clock.now(),
-            paths=self._paths,
-            hide=self._hide,
-        )
-        # A cache repeats the id of the answer that it kept.
-        is_repeated = response.correlation_id is not None and not self._answers.remember(response.correlation_id)
-        return replace(response, is_cached=True) if is_repeated else response
-
-    async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes]:
-        query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
-        url, answer = f"{self._base}{request.path}?{query}", None
-        try:
-            # A slow trickle of bytes never reaches the read timeout, so the whole attempt is limited too.
-            async with asyncio.timeout(self._seconds):
-                sent = httpx.Request("GET", url, headers=self._headers, extensions=self._extensions)
-                answer = await self._transport.handle_async_request(sent)
-                try:
-                    body = await self._read_body(answer)
-                finally:
-                    await answer.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, zlib.error) as error:
-            body = None
-            code, message = explain(error, urlsplit(self._base).netloc, self._network.proxy, begun=answer is not None)
-        else:
-            code, message = "body_too_large_response", f"the response is larger than {self._max_body_bytes} bytes"
-        if answer is not None and body is not None:
-            return answer, body
-        if answer is not None and answer.status_code != 200:
-            # An error response without its body still has a status and Retry-After.
-            return answer, b""
-        # Not raised in the `except` block: the transport's exception references the request and its key.
-        raise ApiError(
-            request.operation,
-            code,
-            self._hide_text(message),
-            status=answer.status_code if answer else None,
-            correlation_id=read_correlation_id(answer.headers) if answer else None,
-        )
-
-    async def _read_body(self, answer: httpx.Response) -> bytes | None:
-        """Read a body, without gzip; None if it is too large after decompression.
-
-        Other codings than the accepted one are left, and fail where the page is read. Bytes after the compressed ones
-        are ignored, and an end that is missing shows in the page.
-        """
-        assert isinstance(answer.stream, httpx.AsyncByteStream)  # noqa: S101 - for mypy
-        codings = {coding.lower() for coding in answer.headers.get_list("content-encoding", split_commas=True)}
-        decoder = zlib.decompressobj(_WITH_GZIP_HEADER) if codings & _GZIP else None
-        body, most = bytearray(), self._max_body_bytes if answer.status_code == 200 else _MAX_REFUSAL_BYTES
-        async for piece in answer.stream:
-            body += piece if decoder is None else decoder.decompress(piece, most + 1 - len(body))
-            if len(body) > most:
-                return None
-        return bytes(body)
-
-    def _hide_text(self, text: str) -> str:
-        """Return the text without the key; undecodable bytes in it do not change."""
-        return self._hide(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+def _reason(error: BaseException) -> str:
+    """Return the cause without what another program wrote: a proxy's text, or a part of a response, may be anything."""
+    match error:
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy answered with status {error.status}"
+        case aiohttp.ClientResponseError():
+            return error.message.strip().partition("\n")[0].partition(":")[0]
+        case ssl.SSLCertVerificationError(verify_message=str(message)) if message:
+            return message.rstrip(".")
+        case OSError() if alert := _ALERT.search(str(error)):
+            return alert[1].replace("_", " ").lower()
+        case OSError() if numbers := dict.fromkeys(_ERRNO.findall(str(error))):
+            # For a host with several addresses asyncio joins all errors into one text.
+            return ", ".join(os.strerror(int(number)).lower() for number in numbers)
+        case OSError(strerror=str(message)):
+            return message.lower()
+        case _:
+            return ""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind, one_line
 
@@ -30,10 +30,16 @@ class Disposition(Enum):
 
 RETRY, WAIT, SKIP, RESTART, STOP = Disposition
 
+# Statuses of too many requests; 509 and 529 are those of gateways.
+LIMITS: Final = frozenset({429, 503, 509, 529})
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a failure is handled. `status` is the one of API 7; None for what the service did not say."""
+    """How a failure is handled. `status` is the one of API 7; None for what the service did not say.
+
+    `outcome` is recorded in the ledger if the request is given up.
+    """
 
     disposition: Disposition
     hint: str
@@ -48,10 +54,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failed request: what happened and how to handle it.
+    """One failed request: what happened and how to handle it. `code` is the service's (API 7) or ours.
 
-    `code` is the service's (API 7) or ours. `outcome` is recorded in the ledger if the request is given up. `message`
-    and `hint` are one line each and never contain the key. `body` are the bytes of a malformed page, without the key.
+    `message` and `hint` are one line each and never contain the key. `body` are the bytes of a malformed page, without
+    the key.
     """
 
     operation: str
@@ -75,14 +81,11 @@ class Failure:
         return f"{self.operation}:{status} {self.code}: {self.message}{trace}"
 
 
-# Too many requests; 509 and 529 are those of gateways.
-LIMITS = frozenset({429, 503, 509, 529})
-
-
 class ApiError(Exception):
-    """Raised for a failed request; `retry_after` is in seconds, and `rule` that of its code unless given.
+    """Raised for a failed request; `retry_after` is in seconds, `rule` that of its code unless given.
 
-    To keep an error after it was handled, keep its `failure`: the exception keeps its traceback and the response alive.
+    `about` are fields of its failure. To keep an error after it was handled, keep its `failure`: the exception keeps
+    its traceback and the response alive.
     """
 
     def __init__(
@@ -90,17 +93,13 @@ class ApiError(Exception):
         operation: str,
         code: str,
         message: str,
-        *,
-        status: int | None = None,
-        correlation_id: str | None = None,
-        body: bytes | None = None,
         rule: Rule | None = None,
+        *,
         retry_after: float | None = None,
+        **about: Any,  # noqa: ANN401
     ) -> None:
         rule = rule or rule_of(code)
-        self.failure = Failure(
-            operation, code, one_line(message), rule.disposition, rule.outcome, rule.hint, status, correlation_id, body
-        )
+        self.failure = Failure(operation, code, one_line(message), rule.disposition, rule.outcome, rule.hint, **about)
         self.retry_after = retry_after
         # With the arguments that have no default, so that it can be pickled: workers make requests for a run.
         super().__init__(operation, code, message)
@@ -117,28 +116,16 @@ class ApiError(Exception):
 class Deferred(Exception):  # noqa: N818 - not an error: the checkpoint is kept, and the scan resumes later
     """A wait that is too long for this run: a run after `resume_after` (UTC) resumes the partition."""
 
-    def __init__(self, scope: str, resume_after: datetime, error: Failure | None) -> None:
-        super().__init__(scope, resume_after, error)
-        self.scope = scope
+    def __init__(self, resume_after: datetime, error: Failure | None) -> None:
+        super().__init__(resume_after, error)
         self.resume_after = resume_after
         self.error = error
 
-    def __str__(self) -> str:
-        cause = "" if self.error is None else f" ({self.error})"
-        return f"{self.scope} must wait until {self.resume_after.isoformat(timespec='seconds')}{cause}"
-
 
 _REPORT = "report this as a bug in gramhouse, with the correlation id"
-_LATER = "retry later; if it persists, contact the service's support with the correlation id"
 _SUPPORT = "contact the service's support with the correlation id"
-_KEY = "check the API key (wrong, revoked, or of another kind); keys are created in the service's API-key settings"
-_SCOPE = "create a key with the scope automations:read"
+_LATER = f"retry later; if it persists, {_SUPPORT}"
 _GRANT = "grant the key access to this account in the service's API-key settings"
-_GONE = "check whether the account is still connected to the service; other accounts are not affected"
-_CURSOR = (
-    "its cursors expire before the next page is requested: shorten the waits (GRAMHOUSE_CONCURRENCY,"
-    " GRAMHOUSE_REQUESTS_PER_SECOND) or change GRAMHOUSE_PAGE_SIZE"
-)
 _BETWEEN = (
     "retry later; if it persists, check GRAMHOUSE_BASE_URL, and the proxies and gateways between this machine and the"
     " service"
@@ -147,6 +134,7 @@ _SCHEME = (
     "check the scheme (https or http) and the port of GRAMHOUSE_BASE_URL, and whether the service requires a client"
     f" certificate, which gramhouse does not have; otherwise, {_BETWEEN}"
 )
+_REASONS = "see the reasons in `gramhouse quarantine`"
 
 UNKNOWN_STATUS: Final = "unknown_status"
 
@@ -156,15 +144,29 @@ RULES: Mapping[str, Rule] = {
     "api_invalid_json": Rule(STOP, _REPORT, 400),
     "api_invalid_request_url": Rule(STOP, _REPORT, 400),
     "api_invalid_utf8": Rule(STOP, _REPORT, 400),
-    "api_unauthorized": Rule(STOP, _KEY, 401),
+    "api_unauthorized": Rule(
+        STOP,
+        "check the API key (wrong, revoked, or of another kind); keys are created in the service's API-key settings",
+        401,
+    ),
     "api_account_not_granted": Rule(SKIP, _GRANT, 403, OutcomeKind.DENIED),
     "api_forbidden": Rule(SKIP, _GRANT, 403, OutcomeKind.DENIED),
-    "api_scope_denied": Rule(STOP, _SCOPE, 403, OutcomeKind.DENIED),
-    "api_automation_media_not_found": Rule(SKIP, _GONE, 404, OutcomeKind.NOT_FOUND),
+    "api_scope_denied": Rule(STOP, "create a key with the scope automations:read", 403, OutcomeKind.DENIED),
+    "api_automation_media_not_found": Rule(
+        SKIP,
+        "check whether the account is still connected to the service; other accounts are not affected",
+        404,
+        OutcomeKind.NOT_FOUND,
+    ),
     "api_body_too_large": Rule(STOP, _REPORT, 413),
     "api_json_too_deep": Rule(STOP, _REPORT, 413),
     "api_unsupported_media_type": Rule(STOP, _REPORT, 415),
-    "api_invalid_cursor": Rule(RESTART, _CURSOR, 422),
+    "api_invalid_cursor": Rule(
+        RESTART,
+        "its cursors expire before the next page is requested: shorten the waits (GRAMHOUSE_CONCURRENCY,"
+        " GRAMHOUSE_REQUESTS_PER_SECOND) or change GRAMHOUSE_PAGE_SIZE",
+        422,
+    ),
     "api_invalid_limit": Rule(SKIP, _REPORT, 422),
     "api_validation_error": Rule(SKIP, _REPORT, 422),
     "api_automation_invalid_configuration": Rule(SKIP, _LATER, 422),
@@ -191,16 +193,15 @@ RULES: Mapping[str, Rule] = {
     "proxy_refused": Rule(
         RETRY, "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY"
     ),
-    # What a gateway says.
+    # What a gateway says. A redirect is never followed, because the key would be sent to another address.
     "unexpected_status": Rule(RETRY, _BETWEEN),
-    "http_400": Rule(RETRY, _SCHEME),
-    "http_429": Rule(WAIT, "no action needed; gramhouse waits as long as the gateway requires"),
-    # Never followed, because the key would be sent to another address.
     "redirect": Rule(
         RETRY,
         "if this network has a login page (a captive portal), log in; otherwise set GRAMHOUSE_BASE_URL to the correct"
         " address",
     ),
+    "http_400": Rule(RETRY, _SCHEME),
+    "http_429": Rule(WAIT, "no action needed; gramhouse waits as long as the gateway requires"),
     # A page that cannot be used: not as in API 2, or larger than the limit after decompression.
     "malformed_page": Rule(
         RETRY,
@@ -210,15 +211,9 @@ RULES: Mapping[str, Rule] = {
     # What a scan finds. A page without a usable cursor may not be the last one; its items have landed.
     UNKNOWN_STATUS: Rule(SKIP, "check the account's status in the service; a newer gramhouse may support it"),
     ITEMS_REJECTED: Rule(
-        SKIP,
-        "see the reasons in `gramhouse quarantine`; if the items' id has another name, set media_id under [mapping]"
-        " in gramhouse.toml",
+        SKIP, f"{_REASONS}; if the items' id has another name, set media_id under [mapping] in gramhouse.toml"
     ),
-    ACCOUNTS_REJECTED: Rule(
-        SKIP,
-        "see the reasons in `gramhouse quarantine`; a newer gramhouse may read such accounts, or contact the"
-        " service's support with the correlation id",
-    ),
+    ACCOUNTS_REJECTED: Rule(SKIP, f"{_REASONS}; a newer gramhouse may read such accounts, or {_SUPPORT}"),
     "cursor_missing": Rule(
         SKIP,
         'if the API ends its lists in this way, set missing_cursor = "ends" under [mapping] in gramhouse.toml;'
@@ -260,12 +255,7 @@ def service_rule(code: str, status: int) -> Rule:
     return _UNKNOWN.get(status) or Rule(SKIP if 400 <= status < 500 else RETRY, _LATER)
 
 
-def gateway_code(status: int) -> str:
-    """Return the code of an answer without the service's envelope."""
-    return {1: "unexpected_status", 2: "unexpected_status", 3: "redirect"}.get(status // 100, f"http_{status}")
-
-
 def rule_of(code: str) -> Rule:
     """Return the rule of an error code of API 7 or of ours; that of an unknown code has no hint."""
-    gateway = Rule(RETRY, _BETWEEN)
-    return RULES.get(code, gateway if code.startswith("http_") else Rule(SKIP, ""))
+    gateway = RULES["unexpected_status"] if code.startswith("http_") else None
+    return RULES.get(code) or gateway or Rule(SKIP, "")

@@ -11,37 +11,24 @@ from typing import Final, Self
 
 # Limits of several scopes within these seconds may be limits of the key.
 _MOMENT: Final = 1.0
-
 # Without limits, or without pages, for these seconds, the run keeps no rate. Longer than limits per minute.
 _EXPIRY: Final = 90.0
-
 # The longest time between two requests while all are refused.
 _SLOWEST: Final = 5.0
-
 # The rate is found again after these seconds and pages at the earliest, so that it is measured over enough of them.
 _SETTLED: Final = 0.5
 _ENOUGH: Final = 5
-
 # How fast the rate rises, in doublings per second: at first, and at least. Each time it is found, it rises slower.
 _FAST: Final = 4.0
 _SLOW: Final = 1 / 16
 _SLOWER: Final = 4.0
-
-# The pages for which a run that knows no limit sends at most `at_first` requests per second.
-_FIRST: Final = 32
-
-AT_FIRST: Final = 1000.0
-"""The requests per second with which a run begins, so that few have been sent when the first is refused."""
-
 # The run sends this part of what was served: while the rate rises to it again, the service can make up for a burst.
 # If more than a twentieth was refused, the rate falls to 0.7: what is measured after pauses is too much.
 _MARGIN: Final = 0.95
 _MANY: Final = 0.05
 _FALL: Final = 0.7
-
 # A gap between two answers counts as this many intervals of the rate at most; in the rest nothing was to be sent.
 _LONGEST_GAP: Final = 4.0
-
 # If more than a quarter is refused five times in a row, the rate is not the reason.
 _USELESS: Final = 0.25
 _MOST_USELESS: Final = 5
@@ -51,21 +38,19 @@ _MOST_USELESS: Final = 5
 class RequestRate:
     """The requests per second that a run sends, and what it has observed. Times are monotonic seconds.
 
-    `fixed` is the rate of a setting, `at_first` that of the first pages, if it is not fixed. `allowed` is the rate at
-    which the service served when it was last found, `base` the rate now, and `slope` how fast it rises. `pages` and
-    `refused` count since it was found, `busy` are the seconds in which requests were sent. `recent` are the times of
-    the last second's pages. `limited_after` are the pages after which the last two limits came. `useless`
-    counts how often in a row a lower rate did not help.
+    `fixed` is the rate of a setting. `allowed` is the rate at which the service served when it was last found, `base`
+    the rate now, and `slope` how fast it rises. `pages` and `refused` count since it was found, `busy` are the seconds
+    in which requests were sent. `recent` are the times of the last second's pages. `limited_after` are the pages after
+    which the last two limits came. `useless` counts how often in a row a lower rate did not help.
     """
 
     fixed: float | None = None
-    at_first: float | None = None
     allowed: float | None = None
     base: float | None = None
     slope: float = _FAST
     found_at: float = -math.inf
-    pages: float = 0
-    refused: float = 0
+    pages: int = 0
+    refused: int = 0
     busy: float = 0.0
     useless: int = 0
     resting_until: float = -math.inf
@@ -78,10 +63,8 @@ class RequestRate:
 
     def per_second(self, now: float) -> float | None:
         """Return the requests per second to send, or None: as many as there are."""
-        if self.fixed is not None:
+        if self.fixed is not None or self.base is None or not self.is_limited(now):
             return self.fixed
-        if self.base is None or not self.is_limited(now):
-            return self.at_first if self.base is None and self.pages < _FIRST else None
         refused_for = min(self.answered_at - self.served_at, _SLOWEST)
         return min(self.base, 1 / refused_for) if refused_for > 0 else self.base
 
@@ -126,7 +109,8 @@ class RequestRate:
             return replace(self, base=None, allowed=None, resting_until=now + _EXPIRY)
         allowed = self.pages / self.busy
         base = min(self.base * (_FALL if share > _MANY else 1), _MARGIN * allowed)
-        return replace(self.found(base, now), slope=max(self.slope / _SLOWER, _SLOW), allowed=allowed, useless=useless)
+        slope = max(self.slope / _SLOWER, _SLOW)
+        return replace(self.found(base, now), slope=slope, allowed=allowed, useless=useless)
 
     def found(self, base: float, now: float) -> Self:
         """Return the rate that begins at `base`."""

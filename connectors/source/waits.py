@@ -9,12 +9,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
-from connectors.source.endpoints import ApiRequest
-from connectors.source.errors import LIMITS, ApiError, Deferred, Disposition, Failure
-from connectors.source.responses import Response
+from connectors.source.errors import LIMITS, RETRY, WAIT, ApiError, Deferred, Disposition, Failure
+from connectors.source.messages import ApiRequest, Response
 from models.files import Clock
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -36,8 +34,7 @@ _PATIENCE: Final = 2
 _LEAST_LIMIT: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What follows a failure: a retry after `delay` seconds, or without `retries` the error is final.
 
     With `whole_scope` the scope's other requests wait for `delay` seconds, too.
@@ -65,27 +62,23 @@ class Attempts:
         A limit `of_key` says nothing about the page: it is waited for, and not counted. Waits for any limit are no
         tries; the budget of the scope limits them.
         """
-        failure, wait = error.failure, error.retry_after
-        waits = of_key or failure.disposition is Disposition.WAIT
-        number = 0 if of_key else self._count(failure)
-        if not waits and failure.disposition is not Disposition.RETRY:
+        kind, wait, number = error.failure.disposition, error.retry_after, 0
+        if not of_key:
+            self.failures[kind] += 1
+            number = self.failures[kind]
+            if kind is RETRY and number >= _PATIENCE and _may_be_size(error.failure) and self.limit > _LEAST_LIMIT:
+                self.limit, self.reduced_by = max(self.limit // 2, _LEAST_LIMIT), error.failure.code
+        waits = of_key or kind is WAIT
+        if not waits and kind is not RETRY:
             return Verdict(retries=False)
         retries = waits or number < TRIES
         if waits and wait is None:
             wait = _exponential(_LEAST_WAIT, number)
-        if wait is not None:
-            # Otherwise Retry-After: 0 would use up all tries immediately.
-            least = max(wait, _LEAST_WAIT)
-            return Verdict(retries, least + random() * min(least * _WAIT_JITTER, _MOST_JITTER), whole_scope=True)
-        return Verdict(retries, random() * _exponential(_FIRST, number) if retries else 0.0)
-
-    def _count(self, failure: Failure) -> int:
-        self.failures[failure.disposition] += 1
-        number = self.failures[failure.disposition]
-        is_late = failure.disposition is Disposition.RETRY and number >= _PATIENCE
-        if is_late and self.limit > _LEAST_LIMIT and _may_be_size(failure):
-            self.limit, self.reduced_by = max(self.limit // 2, _LEAST_LIMIT), failure.code
-        return number
+        if wait is None:
+            return Verdict(retries, random() * _exponential(_FIRST, number))
+        # At least a second: otherwise Retry-After: 0 would use up all tries immediately.
+        least = max(wait, _LEAST_WAIT)
+        return Verdict(retries, least + random() * min(least * _WAIT_JITTER, _MOST_JITTER), whole_scope=True)
 
 
 def _may_be_size(failure: Failure) -> bool:
@@ -104,8 +97,7 @@ class RateLimitBudget:
     """The cooldown of one rate-limit scope (API 4, rate-limit descriptor) and the time waited for it in one run.
 
     `not_before` is a monotonic time; `waited` and `max_wait` are seconds. `pages` were received since the last limit.
-    `cause` is the error that began the cooldown, unless an earlier process received it. The current time is always an
-    argument.
+    `cause` is the error that began the cooldown, unless an earlier process received it.
     """
 
     scope: str
@@ -120,23 +112,18 @@ class RateLimitBudget:
         self.not_before = max(self.not_before, monotonic + seconds)
         self.cause = cause or self.cause
 
-    def due(self, monotonic: float) -> float:
-        """Return the remaining seconds of the cooldown; 0 if a request may be sent."""
-        return max(0.0, self.not_before - monotonic)
-
     async def wait(self, clock: Clock, sleep: Sleep) -> None:
         """Wait until a request may be sent. Raises Deferred if that takes more of the run's time than is left."""
         # A loop, because a sleep may end early, and no request may be sent before the cooldown is over.
-        while due := self.due(clock.monotonic()):
+        while (due := self.not_before - (began := clock.monotonic())) > 0:
             if self.waited + due > self.max_wait:
-                raise Deferred(self.scope, self.resume_after(clock.now(), clock.monotonic()), self.cause)
-            began = clock.monotonic()
+                raise Deferred(self.resume_after(clock.now(), began), self.cause)
             await sleep(due)
             self.waited += clock.monotonic() - began
 
     def resume_after(self, now: datetime, monotonic: float) -> datetime:
         """Return when the cooldown ends, in wall-clock time (UTC), to be stored."""
-        return now + timedelta(seconds=self.due(monotonic))
+        return now + timedelta(seconds=max(0.0, self.not_before - monotonic))
 
 
 # Passing errors of this many rate-limit scopes, for this many seconds without an answer in between, are an outage. A
@@ -165,7 +152,9 @@ class Outage:
 
     def observe(self, scope: str, error: ApiError | None, now: float) -> "Outage":
         """Return what is known after the end of a request of a rate-limit scope; `error` None: it got a page."""
-        if error is None or not _is_absence(error):
+        # Not if it sends status 200, or names a time to wait.
+        is_away = error is not None and error.retry_after is None and error.failure.status != 200
+        if error is None or not is_away or error.failure.disposition is not RETRY:
             return Outage(answered_at=now)
         if self.is_on and now < self.next_at:
             # What was sent before the outage was noticed says nothing new.
@@ -175,9 +164,3 @@ class Outage:
             return seen
         pause = min(2 * self.pause, _LONGEST) or _LEAST_WAIT
         return replace(seen, pause=pause, next_at=now + pause)
-
-
-def _is_absence(error: ApiError) -> bool:
-    """Return whether the service may be away. It is not if it sends status 200, or names a time to wait."""
-    failure = error.failure
-    return failure.disposition is Disposition.RETRY and failure.status != HTTPStatus.OK and error.retry_after is None

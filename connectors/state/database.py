@@ -12,7 +12,7 @@ from secrets import token_hex
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select
 from sqlalchemy.exc import DBAPIError
 
 from models.files import WarehouseUnusable
@@ -80,11 +80,11 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, sqlite3.Error, OSError) as error:
-        why = str(error.orig if isinstance(error, DBAPIError) else error).splitlines()[0].rstrip(".")
-        fix = "Fix: check the path and the disk; if the file is damaged, restore a backup of it and of the warehouse"
-        if "is full" in why or "No space left" in why:
-            fix = "The disk is full. Fix: free space and retry; landed pages are kept"
-        raise WarehouseUnusable(f"{path} cannot be used: {why}. {fix}.") from error
+        why = str(getattr(error, "orig", error)).splitlines()[0].rstrip(".")
+        fix = (
+            "check the path and the disk (landed pages are kept); if the file is damaged, restore a backup of all files"
+        )
+        raise WarehouseUnusable(f"{path} cannot be used: {why}. Fix: {fix}.") from error
 
 
 def driver_of(connection: Connection) -> sqlite3.Connection:
@@ -122,18 +122,14 @@ def open_state(path: Path) -> Iterator[State]:
     The caller holds the warehouse's lock, or adds nothing but the row of a failed start. Raises WarehouseUnusable, also
     if the file is not a state file or is of a newer version; then it is unchanged.
     """
-    engine = _connect(path, mode="rwc")
+    state = State(path, _connect(path, mode="rwc"))
     try:
         with explained(path):
             path.touch(mode=0o600)
-            with engine.begin() as connection:
-                if not _has_tables(connection, path):
-                    STATE.create_all(connection)
-                    first = {"schema_number": SCHEMA_NUMBER, "token": "", "last_seq": 0, "salt": token_hex(32)}
-                    connection.execute(insert(identity).values(first))
-        yield State(path, engine)
+        state.write(_create_tables, path)
+        yield state
     finally:
-        engine.dispose()
+        state.engine.dispose()
 
 
 @contextmanager
@@ -152,13 +148,21 @@ def open_state_read_only(path: Path) -> Iterator[State | None]:
         state.engine.dispose()
 
 
+def _create_tables(connection: Connection, path: Path) -> None:
+    if not _has_tables(connection, path):
+        STATE.create_all(connection)
+        first = {"schema_number": SCHEMA_NUMBER, "token": "", "last_seq": 0, "salt": token_hex(32)}
+        connection.execute(insert(identity).values(first))
+
+
 def _has_tables(connection: Connection, path: Path) -> bool:
-    """Return whether the file has tables. Raises WarehouseUnusable for other files, and those of another schema."""
-    tables = {name for (name,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if tables and not {"identity", "inbox"} <= tables:
-        fix = "Fix: move it away, or choose another warehouse."
-        raise WarehouseUnusable(f"{path} is not a state file of gramhouse. {fix}")
-    if tables and (number := connection.execute(select(identity.c.schema_number)).scalar_one()) != SCHEMA_NUMBER:
-        what = f"{path} was written by a newer gramhouse (schema {number}; this one knows {SCHEMA_NUMBER})"
-        raise WarehouseUnusable(f"{what}. Fix: upgrade gramhouse.")
-    return bool(tables)
+    """Return whether the file has tables. Raises WarehouseUnusable for other files, and those of a newer version."""
+    if not (tables := inspect(connection).get_table_names()):
+        return False
+    if "identity" not in tables:
+        what = "it is not a state file of gramhouse"
+        raise WarehouseUnusable(f"{path} cannot be used: {what}. Fix: move it away, or choose another warehouse.")
+    if (number := connection.execute(select(identity.c.schema_number)).scalar_one()) > SCHEMA_NUMBER:
+        what = f"a newer gramhouse wrote it (schema {number}; this one knows {SCHEMA_NUMBER})"
+        raise WarehouseUnusable(f"{path} cannot be used: {what}. Fix: upgrade gramhouse.")
+    return True

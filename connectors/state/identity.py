@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, union_all, update
 
 from connectors.state.inbox import count_landings
 from models.checkpoint import ScanState
@@ -12,9 +12,11 @@ from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, ide
 
 
 def read_identity(connection: Connection) -> Identity:
-    """Return what the warehouse's file is compared with."""
-    token, last_seq = connection.execute(select(identity.c.token, identity.c.last_seq)).one()
-    return Identity(token, last_seq)
+    """Return what the file says of itself; the token and `seq` are compared with those of the warehouse's file."""
+    token, last_seq, salt, base_url = connection.execute(
+        select(identity.c.token, identity.c.last_seq, identity.c.salt, identity.c.base_url)
+    ).one()
+    return Identity(token, last_seq, salt=salt, base_url=base_url)
 
 
 def write_token(connection: Connection, token: str) -> None:
@@ -22,20 +24,9 @@ def write_token(connection: Connection, token: str) -> None:
     connection.execute(update(identity).values(token=token))
 
 
-def read_salt(connection: Connection) -> str:
-    """Return the salt of the hashes of hidden values."""
-    return str(connection.execute(select(identity.c.salt)).scalar_one())
-
-
-def read_service(connection: Connection) -> str | None:
-    """Return the address of the service that the data comes from; None before any page."""
-    found: str | None = connection.execute(select(identity.c.base_url)).scalar_one()
-    return found
-
-
 def bind_service(connection: Connection, base_url: str) -> None:
     """Let the data come from this address. Drops cursors and cooldowns if it came from another one."""
-    if read_service(connection) not in (None, base_url):
+    if read_identity(connection).base_url not in (None, base_url):
         scanning = update(checkpoints).where(checkpoints.c.state == ScanState.SCANNING)
         connection.execute(scanning.values(state=ScanState.ABANDONED, cursor=None))
         connection.execute(delete(cooldowns))
@@ -44,9 +35,9 @@ def bind_service(connection: Connection, base_url: str) -> None:
 
 def newest_time(connection: Connection) -> datetime | None:
     """Return the newest time at which a page was received, or a run began or ended; None before any."""
-    times = (checkpoints.c.updated_at, runs.c.started_at, runs.c.ended_at)
-    found = [connection.execute(select(func.max(column))).scalar_one() for column in times]
-    return max((time for time in found if time is not None), default=None)
+    times = union_all(select(checkpoints.c.updated_at), select(runs.c.started_at), select(runs.c.ended_at)).subquery()
+    found: datetime | None = connection.execute(select(func.max(times.c.updated_at))).scalar_one()
+    return found
 
 
 def move_times(connection: Connection, *, now: datetime) -> Ahead | None:

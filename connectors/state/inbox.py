@@ -1,28 +1,30 @@
-"""The inbox: what has landed and is not merged. Everything that has arrived lands in one transaction.
+"""What lands: pages, which are in the inbox until they are merged, and with them checkpoints and cooldowns.
 
-Rows go to the driver directly, because what SQLAlchemy does for each costs a second per 100,000 items.
+Everything that has arrived lands in one transaction. Its rows go to the driver directly, because what SQLAlchemy does
+for each costs a second per 100,000 items.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete, func, select, update
 
 from connectors.state.database import driver_of
-from models.checkpoint import Checkpoint, Landing, PageCommit, to_landing
-from models.tables import checkpoints, text_of_time
+from models.checkpoint import Checkpoint, Landing, RunKind, ScanState, ScopeCooldown
+from models.feeds import CATALOGUE, Partition
+from models.tables import checkpoints, cooldowns, text_of_time
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(PageCommit).decode
+_decode = msgspec.json.Decoder(Landing).decode
 
-# SQLite's largest integer.
-_ALL = 2**63 - 1
-
+_of = checkpoints.c
 _KEY = ("resource", "account_id", "surface")
-_COLUMNS = [column.name for column in checkpoints.columns]
+_COLUMNS = [column.name for column in _of]
 _values_of = attrgetter(*(f"partition.{name}" if name in _KEY else name for name in _COLUMNS))
 
 _PUT_CHECKPOINT = (
@@ -41,32 +43,28 @@ WHERE resource = ? AND account_id = ? AND surface = ? AND run_kind = ? AND scan_
 _BIND = "UPDATE identity SET base_url = (SELECT base_url FROM runs WHERE run_id = ?) WHERE base_url IS NULL"
 
 
-def land(connection: Connection, commits: Sequence[PageCommit]) -> int:
-    """Make page commits durable; after an error none of them is. Return the last landing number.
+def land(connection: Connection, arrived: Sequence[Landing | ScopeCooldown]) -> int:
+    """Make what arrived durable; after an error nothing of it is. Return the last landing number.
 
     Raises UnicodeEncodeError for lone surrogates.
     """
     driver = driver_of(connection)
-    entries = [commit for commit in commits if commit.page or commit.checkpoint or commit.outcomes]
-    after = count_landings(connection, len(entries))
-    began: dict[str, int] = {}
-    for seq, entry in enumerate(entries, after + 1):
-        page, checkpoint = entry.page, entry.checkpoint
-        if checkpoint is not None:
-            if (first := checkpoint.began_seq or began.get(checkpoint.scan_id)) is None:
-                stored = driver.execute(_BEGAN, _values(checkpoint)[:5]).fetchone()
-                first = began[checkpoint.scan_id] = stored[0] if stored else seq
-            checkpoint = replace(checkpoint, began_seq=first)
+    landings = [one for one in arrived if isinstance(one, Landing) and (one.page or one.checkpoint or one.outcomes)]
+    after = count_landings(connection, len(landings))
+    for seq, landing in enumerate(landings, after + 1):
+        if (checkpoint := landing.checkpoint) is not None:
+            if checkpoint.began_seq is None:
+                [began_seq] = driver.execute(_BEGAN, _values(checkpoint)[:5]).fetchone() or [seq]
+                checkpoint = replace(checkpoint, began_seq=began_seq)
             driver.execute(_PUT_CHECKPOINT, _values(checkpoint))
-        body = b"" if page is None else page.body
-        text = _encode(replace(entry, page=page and replace(page, body=b""), checkpoint=checkpoint)).decode()
-        driver.execute("INSERT INTO inbox (seq, entry, body) VALUES (?, ?, ?)", (seq, text, body))
-    for wait in (commit.cooldown for commit in commits if commit.cooldown is not None):
+        text = _encode(replace(landing, body=b"", checkpoint=checkpoint)).decode()
+        driver.execute("INSERT INTO inbox (seq, entry, body) VALUES (?, ?, ?)", (seq, text, landing.body))
+    for wait in (one for one in arrived if isinstance(one, ScopeCooldown)):
         asked_at = wait.asked_at and text_of_time(wait.asked_at)
         driver.execute(_PUT_COOLDOWN, (wait.scope, text_of_time(wait.resume_after), asked_at))
-    if (run_id := next((entry.page.run_id for entry in entries if entry.page), None)) is not None:
+    if (run_id := next((one.run_id for one in landings if one.page), None)) is not None:
         driver.execute(_BIND, (run_id,))
-    return after + len(entries)
+    return after + len(landings)
 
 
 def _values(checkpoint: Checkpoint) -> list[object]:
@@ -80,13 +78,14 @@ def count_landings(connection: Connection, number: int) -> int:
     return int(connection.exec_driver_sql(count, (number,)).scalar_one()) - number
 
 
-def read_landings(connection: Connection, after: int = 0, last: int = _ALL) -> Iterator[Landing]:
+def read_landings(connection: Connection, after: int = 0, last: int = 2**63 - 1) -> Iterator[Landing]:
     """Yield the landings after one number, up to another, in order, without all of them in memory."""
     driver = driver_of(connection)
     run_seqs = dict(driver.execute("SELECT run_id, seq FROM runs WHERE run_id IS NOT NULL"))
     query = "SELECT seq, entry, body FROM inbox WHERE seq > ? AND seq <= ? ORDER BY seq"
     for seq, entry, body in driver.execute(query, (after, last)):
-        yield to_landing(seq, _decode(entry), body, run_seqs)
+        landing = _decode(entry)
+        yield replace(landing, body=body, seq=seq, run_seq=run_seqs[landing.run_id])
 
 
 def last_landing(connection: Connection) -> int:
@@ -97,3 +96,52 @@ def last_landing(connection: Connection) -> int:
 def delete_landings(connection: Connection, last: int) -> None:
     """Delete the landings up to this number, because they are merged."""
     connection.exec_driver_sql("DELETE FROM inbox WHERE seq <= ?", (last,))
+
+
+def read_checkpoints(
+    connection: Connection, account_ids: Collection[str], run_kind: RunKind = "sync"
+) -> Mapping[Partition, Checkpoint]:
+    """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one.
+
+    The catalogue's account is "".
+    """
+    wanted = func.json_each(json.dumps([*account_ids])).table_valued("value")
+    query = select(checkpoints).where(_of.account_id.in_(select(wanted.c.value)), _of.run_kind == run_kind)
+    found = {}
+    for row in connection.execute(query).mappings():
+        values = dict(row)
+        partition = Partition(*(values.pop(name) for name in _KEY))
+        found[partition] = Checkpoint(partition, **values | {"state": ScanState(row["state"])})
+    return found
+
+
+def forget_order(connection: Connection) -> None:
+    """Make open scans of feeds in order full ones, because the mapping of times or ids has changed."""
+    # Only scans of feeds that may be in order read down to known items, or to a time.
+    in_order = _of.known_seq.is_not(None) | _of.read_to.is_not(None)
+    connection.execute(update(checkpoints).where(in_order).values(order_broken_by="", known_seq=None))
+
+
+def delete_progress(connection: Connection, account_ids: Collection[str]) -> Mapping[str, int]:
+    """Delete the checkpoints and cooldowns of accounts; return how many, by table.
+
+    Also the checkpoint of an unfinished catalogue: its cursor is opaque, and may contain an account.
+    """
+    connection.execute(delete(checkpoints).where(_of.resource == CATALOGUE.resource, _of.cursor.is_not(None)))
+    deleted = Counter[str]()
+    for account_id in account_ids:
+        of_scope = cooldowns.c.scope.endswith(f":{account_id}")
+        for table, condition in ((checkpoints, _of.account_id == account_id), (cooldowns, of_scope)):
+            deleted[table.name] += connection.execute(delete(table).where(condition)).rowcount
+    return deleted
+
+
+def read_cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
+    """Return the end of the cooldown of each rate-limit scope that must still wait."""
+    query = select(cooldowns.c.scope, cooldowns.c.resume_after).where(cooldowns.c.resume_after > now)
+    return {row.scope: row.resume_after for row in connection.execute(query)}
+
+
+def lift_cooldowns(connection: Connection, *, after: datetime) -> None:
+    """Delete the cooldowns that end after `after`."""
+    connection.execute(delete(cooldowns).where(cooldowns.c.resume_after > after))

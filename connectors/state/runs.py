@@ -60,9 +60,16 @@ def mark_interrupted(connection: Connection) -> None:
     connection.execute(running.values(state=RunState.INTERRUPTED, detail=KILLED))
 
 
-def end_run(connection: Connection, run_id: str, state: RunState, /, *, now: datetime, **columns: object) -> None:
-    """End a run with its state; `columns` are the values of other columns of `runs`."""
-    connection.execute(update(runs).where(_of.run_id == run_id).values(state=state, ended_at=now, **columns))
+def end_run(
+    connection: Connection, run_id: str | None, state: RunState, /, *, now: datetime, **columns: object
+) -> None:
+    """End a run with its state; None: the command that runs. `columns` are the values of other columns of `runs`."""
+    command = _of.run_id.is_(None) & (_of.state == RunState.RUNNING)
+    connection.execute(
+        update(runs)
+        .where(command if run_id is None else _of.run_id == run_id)
+        .values(state=state, ended_at=now, **columns)
+    )
 
 
 def mark_published(connection: Connection, *, now: datetime) -> None:
@@ -70,19 +77,11 @@ def mark_published(connection: Connection, *, now: datetime) -> None:
     connection.execute(update(runs).where(_of.published_at.is_(None)).values(published_at=now))
 
 
-def begin_command(connection: Connection, kind: str, *, pid: int, now: datetime) -> int:
-    """Add the row of a command that scans nothing, instead of that of the last one; return its number."""
+def begin_command(connection: Connection, kind: str, *, pid: int, now: datetime) -> None:
+    """Add the row of a command that scans nothing, instead of that of the last one."""
     mark_interrupted(connection)
     connection.execute(delete(runs).where(_of.run_id.is_(None), _of.kind.not_in(RUN_KINDS)))
-    new = insert(runs).values(kind=kind, pid=pid, state=RunState.RUNNING, started_at=now)
-    return int(connection.execute(new.returning(_of.number)).scalar_one())
-
-
-def end_command(
-    connection: Connection, number: int, state: RunState, *, now: datetime, detail: str | None = None
-) -> None:
-    """End a command with its state."""
-    connection.execute(update(runs).where(_of.number == number).values(state=state, ended_at=now, detail=detail))
+    connection.execute(insert(runs).values(kind=kind, pid=pid, state=RunState.RUNNING, started_at=now))
 
 
 def add_failed_start(

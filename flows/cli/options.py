@@ -13,8 +13,8 @@ from cyclopts.validators import Number
 
 from connectors.warehouse.publish.replaceable import another_warehouse, check_snapshot
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
+from connectors.warehouse.storage.files import local, real
 from connectors.warehouse.storage.holder import UNKNOWN, holder
-from connectors.warehouse.storage.paths import local, real
 from flows.config.errors import SettingsError, refuse
 from flows.config.options import ADVANCED, ExpertOptions, Surface, describe_setting, to_time
 from flows.config.settings import Settings, load

@@ -12,10 +12,10 @@ from rich.text import Text
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, finding_line, row
 from flows.clock import SystemClock
 from flows.reporting.findings import list_findings
-from flows.reporting.message import describe_outcomes, describe_resumed, how_found
+from flows.reporting.message import list_numbers
 from flows.reporting.progress import Progress, notices
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import changes, count, moment, per_second, span
+from flows.reporting.words import count, moment, per_second, span
 from models.runs import RunState, Severity
 
 # Seconds between updates of the line on a terminal, and between lines elsewhere.
@@ -81,23 +81,6 @@ async def watch(progress: Progress, *, on_terminal: bool) -> AsyncIterator[None]
         speaker.cancel()
 
 
-def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
-    for run in report.resumed:
-        yield "earlier", describe_resumed(run)
-    if report.accounts:
-        yield how_found(report), count(report.accounts, "account")
-    if report.state is not RunState.COMPLETE:
-        yield "scans", describe_outcomes(report.outcomes)
-    if report.pages:
-        yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
-        yield "media", changes(report.media)
-    if report.requests:
-        yield "requests", f"{report.requests:,}"
-    yield "snapshot", f"{clean(report.snapshot_url or report.snapshot)} ({naturalsize(report.snapshot_bytes)})"
-    if report.report:
-        yield "report", clean(report.report)
-
-
 def describe_report(report: RunReport) -> Iterator[RenderableType]:
     """Yield a run's state, its findings, each a cause and the fix, and its numbers.
 
@@ -111,4 +94,7 @@ def describe_report(report: RunReport) -> Iterator[RenderableType]:
         return
     yield f"{head} in {span(report.seconds)}"
     yield from map(finding_line, found)
-    yield from (row(f"[dim]{name:<8}[/] ", text) for name, text in _rows(report))
+    snapshot = f"{clean(report.snapshot_url or report.snapshot)} ({naturalsize(report.snapshot_bytes)})"
+    for name, text in (*list_numbers(report), ("snapshot", snapshot), ("report", clean(report.report or ""))):
+        if text:
+            yield row(f"[dim]{name:<8}[/] ", text)

@@ -12,8 +12,8 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from connectors.buckets import check_url
-from connectors.source.base_url import check_base_url
-from connectors.warehouse.storage.paths import database, local
+from connectors.source.network import check_base_url
+from connectors.warehouse.storage.files import database, local
 from models.selection import read_goals
 
 # A hundred years, so that no date before them is invalid; a year in seconds.

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from connectors.buckets import is_cloud
-from connectors.source.base_url import check_api_key
-from connectors.warehouse.storage.paths import real
+from connectors.source.network import check_api_key
+from connectors.warehouse.storage.files import real
 from flows.config import setting_types as types
 from flows.config.environment import AROUND, origin, read_file, read_given
 from flows.config.errors import SettingsError, refuse

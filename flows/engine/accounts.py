@@ -5,9 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.source.errors import UNKNOWN_STATUS
-from connectors.state.progress import read_checkpoints
+from connectors.source.messages import CATALOGUE_SCOPE, account_scope
+from connectors.state.inbox import read_checkpoints
 from connectors.warehouse.queries.progress import (
     find_known_items,
     find_listed_accounts,

@@ -10,15 +10,14 @@ from uuid import uuid4
 
 from connectors.state.database import State, open_state, open_state_read_only, state_path
 from connectors.state.identity import end_operation, read_identity, read_operations, read_unmerged, write_token
-from connectors.state.inbox import delete_landings, last_landing, read_landings
-from connectors.state.progress import forget_order
+from connectors.state.inbox import delete_landings, forget_order, last_landing, read_landings
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
 from connectors.warehouse.storage import identity as of_warehouse
 from connectors.warehouse.storage.connection import Database, explained, open_warehouse, release_memory, transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.files import real
 from connectors.warehouse.storage.holder import hold
-from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings
 from flows.reporting.progress import notices
 from models.checkpoint import cut_batch

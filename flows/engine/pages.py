@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, rule_of
-from connectors.source.responses import Response
+from connectors.source.messages import Response
 from connectors.source.waits import Attempts, RateLimitBudget
 from connectors.warehouse.queries.progress import find_seen_ids
 from flows.engine.run import Run
 from flows.engine.scan import Scan
-from models.checkpoint import Checkpoint, PageCommit, ReceivedPage, ScanState, plan_scan
+from models.checkpoint import Checkpoint, Landing, ScanState, plan_scan
 from models.feeds import CATALOGUE, Partition
 from models.item import read_posts
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind
@@ -93,7 +93,7 @@ async def scan_partition(run: Run, scan: Scan) -> Outcome | None:
     """
     if scan.checkpoint.is_closed:
         outcome = scan.outcome(run.run_id, run.clock.now())
-        await run.land(PageCommit(outcomes=(outcome,)))
+        await run.land(Landing(scan.partition, run.run_id, outcomes=(outcome,)))
         return outcome
     while True:
         try:
@@ -106,7 +106,7 @@ async def scan_partition(run: Run, scan: Scan) -> Outcome | None:
             if isinstance(error, Deferred) or (reason := _why_again(run, scan, error.failure)) is None:
                 return await _give_up(run, scan, error, unreadable)
             why = reason
-            await run.land(PageCommit(unreadable, _abandon(run, scan)))
+            await run.land(replace(unreadable, checkpoint=_abandon(run, scan)))
             if error.failure.disposition is Disposition.RESTART:
                 scan.refused_after = scan.checkpoint.items
                 run.progress.restarted += 1
@@ -146,18 +146,18 @@ def _why_again(run: Run, scan: Scan, failure: Failure) -> str | None:
     return None
 
 
-async def _give_up(run: Run, scan: Scan, error: ApiError | Deferred, unreadable: ReceivedPage | None) -> Outcome | None:
+async def _give_up(run: Run, scan: Scan, error: ApiError | Deferred, unreadable: Landing) -> Outcome | None:
     """End a scan because of an error, and all others if they would fail, too; return as `scan_partition` does."""
     failure = error.failure if isinstance(error, ApiError) else None
     if scan.may_repeat and run.repeats_left and failure is not None and rule_of(failure.code).is_transient:
         scan.may_repeat = False
         run.repeats_left -= 1
-        await run.land(PageCommit(unreadable))
+        await run.land(unreadable)
         return None
     outcome, abandoned = scan.outcome(run.run_id, run.clock.now(), error), None
     if failure is not None and (failure.disposition is Disposition.RESTART or failure.code.startswith("cursor_")):
         abandoned = _abandon(run, scan)
-    await run.land(PageCommit(unreadable, abandoned, (outcome,)))
+    await run.land(replace(unreadable, checkpoint=abandoned, outcomes=(outcome,)))
     if failure is not None and failure.disposition is Disposition.STOP:
         run.requests.stop(failure)
     return outcome
@@ -188,7 +188,7 @@ async def _land_page(run: Run, scan: Scan, response: Response) -> Outcome | None
     if error is None and scan.checkpoint.is_closed and not is_too_old(run, scan):
         outcome = scan.outcome(run.run_id, run.clock.now())
     checkpoint = scan.checkpoint if error is None else None
-    await run.land(PageCommit(received, checkpoint, (outcome,) if outcome else ()))
+    await run.land(replace(received, checkpoint=checkpoint, outcomes=(outcome,) if outcome else ()))
     run.progress.pages += 1
     run.progress.items += len(page.records)
     if scan.on_page is not None:
@@ -204,19 +204,20 @@ async def _land_page(run: Run, scan: Scan, response: Response) -> Outcome | None
     return outcome
 
 
-def _receive(run: Run, scan: Scan, body: bytes, correlation_id: str | None, scan_id: str = "") -> ReceivedPage:
+def _receive(run: Run, scan: Scan, body: bytes, correlation_id: str | None, scan_id: str = "") -> Landing:
     """Return the page that is due as it lands; without a scan its body goes to quarantine."""
     number, now = scan.checkpoint.pages + 1, run.clock.now()
-    return ReceivedPage(scan.partition, run.run_id, scan_id, number, now, correlation_id, body)
+    return Landing(scan.partition, run.run_id, scan_id, number, now, correlation_id, body)
 
 
-def _log_error(run: Run, scan: Scan, error: ApiError | Deferred) -> ReceivedPage | None:
-    """Log an error; return the page if it could not be parsed: it goes to quarantine."""
+def _log_error(run: Run, scan: Scan, error: ApiError | Deferred) -> Landing:
+    """Log an error; return what lands with it: a page that could not be parsed, which goes to quarantine."""
+    nothing = Landing(scan.partition, run.run_id)
     if isinstance(error, Deferred):
         cause = error.error.facts if error.error else {}
         facts = {**scan.about, "code": "rate_limited", **cause, "resume_after": error.resume_after}
         _log.info("%s: deferred; cooldown until %s UTC", scan.partition, f"{error.resume_after:%F %T}", extra=facts)
-        return None
+        return nothing
     failure = error.failure
     _log.warning("%s: %s", scan.partition, failure, extra={**scan.about, **failure.facts})
-    return None if failure.body is None else _receive(run, scan, failure.body, failure.correlation_id)
+    return nothing if failure.body is None else _receive(run, scan, failure.body, failure.correlation_id)

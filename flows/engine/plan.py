@@ -23,7 +23,7 @@ from flows.engine.run_request import RunRequest
 from flows.reporting.words import count, join
 from models.checkpoint import KNOWN_RUN, PINS, ClosedScan, why_full
 from models.feeds import FEEDS, media
-from models.selection import DAY, ChosenAccount, Due, DueReason, Dues, sort_overdue
+from models.selection import DAY, ChosenAccount, Due, Dues, sort_overdue
 
 COOLDOWN, LEFT_OUT, NOT_DUE = "cooldown", "max_requests", "not_due"
 
@@ -46,7 +46,7 @@ class PlannedScan:
     resume_after: datetime | None = None
     wait: float = 0.0
     due_at: datetime | None = None
-    due_reason: DueReason = DueReason.FIRST
+    due_reason: str = "first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def plan_scans(
         for surface in account.surfaces:
             partition = media(account.account_id, surface)
             cost, last = costs.get(partition, Cost()), closed.get(partition)
-            due = dues.get(partition, Due(None, DueReason.FIRST))
+            due = dues.get(partition, Due(None, "first"))
             until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
             scan = PlannedScan(account.account_id, account.username, surface, "none", "", 0, until, 0.0, *due)
             wait = (until - now).total_seconds() if until else 0.0

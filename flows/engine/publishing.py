@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from connectors.buckets import SnapshotBucket
-from connectors.state.identity import read_salt
+from connectors.state.identity import read_identity
 from connectors.state.published import read_published
 from connectors.state.runs import mark_published
 from connectors.warehouse.publish.publish import Publication, publish
@@ -53,7 +53,7 @@ async def publish_snapshot(
     """
     snapshot, files, report = settings.snapshot_file(), warehouse.files, settings.report or report
     rows = await warehouse.read_state(read_published)
-    salt = await warehouse.read_state(read_salt)
+    salt = (await warehouse.read_state(read_identity)).salt
     what = replace(publication(settings, at=now, may_show=may_show), raw_folder=files.raw, salt=salt)
     size = await warehouse.alone(publish, files.path, snapshot, rows, what)
     if (url := settings.snapshot_url()) is not None:

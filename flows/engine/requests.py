@@ -8,17 +8,17 @@ from contextlib import nullcontext
 from functools import partial
 
 from connectors.source.errors import ApiError, Disposition, Failure
+from connectors.source.messages import Response
 from connectors.source.request_rate import RequestRate
-from connectors.source.responses import Response
 from connectors.source.waits import Outage, RateLimitBudget, Send
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Scan
 from flows.reporting.progress import Progress, notices
-from models.checkpoint import PageCommit, ScopeCooldown
+from models.checkpoint import ScopeCooldown
 from models.files import Clock
 
-Land = Callable[[PageCommit], Awaitable[None]]
-"""Returns when a commit is durable."""
+Land = Callable[[ScopeCooldown], Awaitable[None]]
+"""Returns when a cooldown is durable."""
 
 _log = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class Requests:
         now = self.clock.now()
         resume_after = budget.resume_after(now, self.clock.monotonic())
         self.progress.cooldowns[budget.scope] = resume_after
-        await self._land(PageCommit(cooldown=ScopeCooldown(budget.scope, resume_after, now)))
+        await self._land(ScopeCooldown(budget.scope, resume_after, now))
 
     def _log_retry(self, scan: Scan, failure: Failure, seconds: float) -> None:
         facts = {**scan.about, **failure.facts, "retry_in": round(seconds, 1)}

@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from connectors.buckets import SnapshotBucket
-from connectors.source.request_rate import AT_FIRST, RequestRate
+from connectors.source.request_rate import RequestRate
 from connectors.state.database import SqlConnection
 from connectors.state.identity import newest_time
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.paths import real
+from connectors.warehouse.storage.files import real
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.environment import PREFIX
 from flows.config.errors import SettingsError
@@ -111,7 +111,7 @@ async def open_resources(
     clock = SystemClock()
     check_writable(settings)
     settings.address(), settings.key(), settings.network()
-    # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
+    # On another thread, because importing aiohttp takes about as long as opening the warehouse.
     importing = asyncio.get_running_loop().run_in_executor(None, import_module, "connectors.source.client")
     if (url := settings.snapshot_url()) is not None:
         await SnapshotBucket(url).check()
@@ -124,6 +124,6 @@ async def open_resources(
                 clock=clock,
                 random=random.SystemRandom().random,
                 new_id=new_id,
-                rate=RequestRate(settings.requests_per_second, AT_FIRST),
+                rate=RequestRate(settings.requests_per_second),
                 progress=progress or Progress(),
             )

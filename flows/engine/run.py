@@ -10,13 +10,12 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import ApiError
+from connectors.source.messages import ApiRequest, Response
 from connectors.source.request_rate import RequestRate
-from connectors.source.responses import Response
 from connectors.source.waits import RateLimitBudget, Send
-from connectors.state.identity import bind_service, read_forgotten, read_service
-from connectors.state.progress import read_cooldowns
+from connectors.state.identity import bind_service, read_forgotten, read_identity
+from connectors.state.inbox import read_cooldowns
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.engine.choosing import AccountBatcher, Batch, Choice, choose_scans
@@ -29,9 +28,9 @@ from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
 from models import release
-from models.checkpoint import PageCommit
+from models.checkpoint import Landing
 from models.erasure import Forgotten, without_forgotten
-from models.feeds import Partition
+from models.feeds import CATALOGUE, Partition
 from models.files import Clock, service_refusal
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
 
@@ -80,7 +79,9 @@ class Run:
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
         ask = _leave_out(forgotten, resources.send) if forgotten.marks else resources.send
         progress, random = resources.progress, resources.random
-        self.requests = Requests(request, ask, resources.rate, clock, random, self.land, progress, choice.limit)
+        self.requests = Requests(
+            request, ask, resources.rate, clock, random, resources.warehouse.land, progress, choice.limit
+        )
         self.request = request
         self.resources = resources
         self.run_id = run_id
@@ -96,12 +97,12 @@ class Run:
         self.state = RunState.INTERRUPTED
         self._cooldowns = cooldowns
 
-    async def land(self, commit: PageCommit) -> None:
-        """Return when a commit is durable."""
+    async def land(self, landing: Landing) -> None:
+        """Return when it is durable."""
         # Before it is: a scan that is cancelled meanwhile has this outcome, and no other.
-        for outcome in commit.outcomes:
+        for outcome in landing.outcomes:
             self.batcher.settle(outcome.partition)
-        await self.resources.warehouse.land(commit)
+        await self.resources.warehouse.land(landing)
 
     def budget(self, scope: str) -> RateLimitBudget:
         """Return this run's wait budget for a rate-limit scope, including a cooldown of an earlier run."""
@@ -120,7 +121,7 @@ class Run:
         """Give partitions that are not scanned this outcome."""
         now = self.clock.now()
         outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in partitions)
-        await self.land(PageCommit(outcomes=tuple(outcomes)))
+        await self.land(Landing(CATALOGUE, self.run_id, outcomes=tuple(outcomes)))
 
     async def settle_rest(self) -> None:
         """Give every listed partition that has no outcome the outcome of what ended the scans."""
@@ -203,7 +204,7 @@ async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
         return
     if request.options.rebind:
         await warehouse.write_state(bind_service, base_url)
-    elif (refusal := service_refusal(await warehouse.read_state(read_service), base_url)) is not None:
+    elif (refusal := service_refusal((await warehouse.read_state(read_identity)).base_url, base_url)) is not None:
         raise OtherService(refusal)
 
 

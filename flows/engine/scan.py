@@ -7,10 +7,8 @@ from typing import Any
 
 from xxhash import xxh3_128_digest
 
-from connectors.source.endpoints import ApiRequest, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.memory import Memory
-from connectors.source.responses import Response
+from connectors.source.messages import ApiRequest, Memory, Response, accounts_request, feed_request
 from connectors.source.waits import Attempts, RateLimitBudget
 from flows.reporting.words import join
 from models.api import Page

@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any
 
 from connectors.state.database import SqlConnection
 from connectors.state.identity import (
@@ -15,13 +15,12 @@ from connectors.state.identity import (
     mark_forgotten,
     move_times,
     read_forgotten,
+    read_identity,
     read_operations,
-    read_service,
     unmark_forgotten,
 )
-from connectors.state.inbox import count_landings, land
-from connectors.state.progress import delete_progress, forget_order, lift_cooldowns
-from connectors.state.runs import begin_command, end_command, redact_texts
+from connectors.state.inbox import count_landings, delete_progress, forget_order, land, lift_cooldowns
+from connectors.state.runs import begin_command, end_run, redact_texts
 from connectors.warehouse.maintenance.retention import find_agreed_time
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from flows.clock import SystemClock, new_id
@@ -32,16 +31,11 @@ from flows.engine.publishing import publish_snapshot
 from flows.engine.resources import check_writable, steady_clock
 from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.recording import STOPPED, record_failed_start, short
-from models.checkpoint import PageCommit, ScopeCooldown
+from models.checkpoint import ScopeCooldown
 from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
 from models.files import Ahead, Clock, service_refusal
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
-
-if TYPE_CHECKING:
-    from connectors.warehouse.maintenance.compact_parts import CompactedParts
-    from connectors.warehouse.maintenance.rebuild import PathCounts, Rebuilt
-
 
 NOT_REACHED = (
     "backups, exports, copies and all other files, also those beside the warehouse and on other machines",
@@ -79,7 +73,7 @@ async def open_existing(
                 raise WarehouseUnusable(f"There is no warehouse at {settings.warehouse} yet. {fix}")
             check_writable(settings)
             warehouse = await stack.enter_async_context(open_warehouse(settings, activity, clock, rewrites=rewrites))
-        number = await warehouse.write_state(begin_command, kind, pid=os.getpid(), now=clock.now())
+        await warehouse.write_state(begin_command, kind, pid=os.getpid(), now=clock.now())
         state, detail = RunState.COMPLETE, None
         try:
             yield warehouse, clock if trusts_clock else await steady_clock(warehouse, clock)
@@ -94,7 +88,7 @@ async def open_existing(
         finally:
             # The first error is the one that matters.
             with suppress(WarehouseUnusable):
-                await warehouse.write_state(end_command, number, state, now=clock.now(), detail=detail)
+                await warehouse.write_state(end_run, None, state, now=clock.now(), detail=detail)
 
 
 async def publish_now(settings: Settings, *, may_show: bool = False) -> int:
@@ -151,16 +145,16 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
         return False
     try:
         with open_files(settings, "gramhouse doctor", now=now) as files:
-            if service_refusal(files.state.read(read_service), settings.address()) is not None:
+            if service_refusal(files.state.read(read_identity).base_url, settings.address()) is not None:
                 return False
             until = now + timedelta(seconds=seconds)
-            files.state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until, now))])
+            files.state.write(land, [ScopeCooldown(scope, until, now)])
     except WarehouseError:
         return False
     return True
 
 
-async def compact_now(settings: Settings) -> tuple[int, int, "CompactedParts"]:
+async def compact_now(settings: Settings) -> tuple[int, int, Mapping[str, int]]:
     """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store.
 
     Return the file's size in bytes before and after, and the result for the raw store.
@@ -178,7 +172,7 @@ async def compact_now(settings: Settings) -> tuple[int, int, "CompactedParts"]:
     return before, settings.warehouse.stat().st_size, parts
 
 
-async def count_paths_now(settings: Settings) -> "PathCounts":
+async def count_paths_now(settings: Settings) -> dict[str, Any]:
     """Return how many items have a value at each path of the settings' mapping, and change nothing."""
     from connectors.warehouse.maintenance.rebuild import count_paths  # noqa: PLC0415 - imports pyarrow
 
@@ -186,7 +180,7 @@ async def count_paths_now(settings: Settings) -> "PathCounts":
         return await warehouse.read(count_paths, warehouse.files.raw, settings.media_mapping())
 
 
-async def rebuild_now(settings: Settings, *, force: bool) -> tuple["Rebuilt", int]:
+async def rebuild_now(settings: Settings, *, force: bool) -> tuple[dict[str, Any], int]:
     """Read the raw store and the quarantine again with the settings' mapping, and publish.
 
     Return the result, and the snapshot's size in bytes. If it is stopped before its end, nothing has changed.

@@ -14,7 +14,7 @@ from flows.config.settings import Settings
 from flows.engine.files import Files, open_files
 from flows.reporting.progress import notices
 from flows.reporting.words import span
-from models.checkpoint import OUTCOME_BYTES, PageCommit
+from models.checkpoint import BATCH_BYTES, Landing, ScopeCooldown
 from models.files import Clock
 
 P = ParamSpec("P")
@@ -22,9 +22,6 @@ T = TypeVar("T")
 
 _OnState: TypeAlias = Callable[Concatenate[SqlConnection, P], T]
 _OnWarehouse: TypeAlias = Callable[Concatenate[Database, P], T]
-
-# The bytes of landed pages that are enough for a merge.
-_MERGE_BYTES = 16 * 1024 * 1024
 
 # The size of DuckDB's WAL, in bytes, that triggers a checkpoint: until then DuckDB keeps its contents in memory too.
 _LOG_BYTES = 96 * 1024 * 1024
@@ -47,7 +44,7 @@ class Warehouse:
         self._merging = merging
         self._sibling = sibling
         # What the next transaction lands; it begins when the one before has ended.
-        self._arrived: list[PageCommit] = []
+        self._arrived: list[Landing | ScopeCooldown] = []
         self._next_landing: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
         # The running merge or the last one, and the bytes that landed since it began.
@@ -66,9 +63,9 @@ class Warehouse:
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(thread, run))
 
-    async def land(self, commit: PageCommit) -> None:
-        """Return when the page commit is durable. Those that arrive during a transaction share the next one."""
-        self._arrived.append(commit)
+    async def land(self, arrived: Landing | ScopeCooldown) -> None:
+        """Return when what arrived is durable. All that arrives during a transaction shares the next one."""
+        self._arrived.append(arrived)
         if self._next_landing is None:
             self._next_landing = asyncio.create_task(self._land_arrived())
         # A caller that is cancelled does not cancel the landing of others.
@@ -77,14 +74,12 @@ class Warehouse:
     async def _land_arrived(self) -> None:
         async with self._one_at_a_time:
             arrived, self._arrived, self._next_landing = self._arrived, [], None
-            if not self._is_merging or self._unmerged >= _MERGE_BYTES:
+            if not self._is_merging or self._unmerged >= BATCH_BYTES:
                 # If a full batch has landed during the merge, so that a slow disk slows down the scans.
                 await self._wait_for_merge()
             await self._do(self._landing, lambda: self.files.state.write(land, arrived))
-            for commit in arrived:
-                self._unmerged += len(commit.page.body) if commit.page else 0
-                self._unmerged += OUTCOME_BYTES * len(commit.outcomes)
-            if self._unmerged >= _MERGE_BYTES and not self._is_merging:
+            self._unmerged += sum(one.size for one in arrived if isinstance(one, Landing))
+            if self._unmerged >= BATCH_BYTES and not self._is_merging:
                 self._last_merge = asyncio.create_task(self._merge_landed())
 
     @property

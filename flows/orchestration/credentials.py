@@ -6,7 +6,7 @@ from typing import cast
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
-from connectors.source.base_url import check_api_key
+from connectors.source.network import check_api_key
 from connectors.warehouse.storage.errors import first_line
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load

@@ -1,14 +1,14 @@
 """A run for people and programs: one line, JSON, and what Prefect gets: a page in Markdown, and events."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 from connectors.warehouse.queries.reader import Record
 from flows.reporting.findings import hint, list_findings
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import changes, code, count, join, json_value, moment, plain, run_title, span
-from models.runs import TOKEN_EXPIRED, Finding, OutcomeKind, Severity, Tally, several
+from flows.reporting.words import changes, code, count, join, json_value, moment, plain, run_title, span, tally
+from models.runs import TOKEN_EXPIRED, Finding, OutcomeKind, RunState, Severity, Tally, several
 
 # The number of findings in a message, and the length of each.
 _FINDINGS = 3
@@ -49,48 +49,42 @@ def title(report: RunReport) -> str:
     return f"{run_title(report.kind, selection)} {moment(report.started_at)}"
 
 
-def describe_outcomes(tally: Tally) -> str:
-    """Return the numbers of scans by outcome, as text."""
-    return join(", ", (tally[kind] and f"{tally[kind]:,} {kind.replace('_', ' ')}" for kind in OutcomeKind))
+def _describe_outcomes(outcomes: Tally) -> str:
+    return tally({kind: outcomes[kind] for kind in OutcomeKind})
 
 
-def _describe_landed(pages: int, items: int, media: Mapping[str, int]) -> str:
-    landed = join(", ", (pages and count(pages, "page"), items and count(items, "record")))
-    return f"{landed} landed; media: {changes(media)}" if landed else "nothing landed"
-
-
-def describe_resumed(run: Record) -> str:
-    """Return a run that was resumed, its state, and what it had landed, as text."""
-    landed = _describe_landed(run["pages"], run["items"], run["media"])
-    return f"{run['kind']} of {moment(run['started_at'])} UTC ({run['state'].value}): {landed}"
-
-
-def how_found(report: RunReport) -> str:
-    """Return how a run found its accounts, in a word; one of what is due may not have listed any."""
-    if (report.selection or "").startswith("due"):
-        return "due"
-    return "listed" if report.kind == "sync" else "chosen"
+def list_numbers(report: RunReport) -> Iterator[tuple[str, str]]:
+    """Yield what a run did, also before in those that it resumed, without zeros: names and texts."""
+    for run in report.resumed:
+        landed = f"{count(run['pages'], 'page')}, {count(run['items'], 'record')}, {changes(run['media'])}"
+        yield "earlier", f"{run['kind']} of {moment(run['started_at'])} UTC ({run['state'].value}): {landed}"
+    if report.accounts:
+        # One of what is due may not have listed any.
+        is_due = (report.selection or "").startswith("due")
+        removed = f" ({report.accounts_removed:,} removed)" if report.accounts_removed else ""
+        found = "due" if is_due else "listed" if report.kind == "sync" else "chosen"
+        yield found, f"{count(report.accounts, 'account')}{removed}"
+    if report.state is not RunState.COMPLETE:
+        yield "scans", _describe_outcomes(report.outcomes)
+    if report.pages:
+        yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
+        yield "media", changes(report.media)
+    if report.requests:
+        yield "requests", f"{report.requests:,}"
 
 
 def describe_run(report: RunReport) -> str:
-    """Return the numbers of a run as a sentence, without zeros."""
-    removed = f" ({report.accounts_removed:,} removed)" if report.accounts_removed else ""
-    parts = (
-        report.accounts and f"{count(report.accounts, 'account')} {how_found(report)}{removed}",
-        _describe_landed(report.pages, report.items, report.media),
-        f"scans: {describe_outcomes(report.outcomes)}",
-        report.requests and f"requests: {report.requests:,}",
-        report.seconds and f"took {span(report.seconds)}",
-    )
-    return f"{title(report)} UTC: {join('; ', parts)}."
+    """Return the numbers of a run as a sentence."""
+    numbers = (f"{name} {text}" for name, text in list_numbers(report))
+    return f"{title(report)} UTC: {'; '.join((*numbers, f'took {span(report.seconds)}'))}."
 
 
 def to_message(report: RunReport) -> str:
-    """Return a run in one line: what is wrong and the fix, its numbers, and those of the runs that it resumed."""
+    """Return a run in one line: what is wrong and the fix, and its numbers."""
     found = [finding.sentence() for finding in list_findings(report) if finding.severity is not Severity.INFORMATION]
     parts = [plain(sentence, _LONGEST) for sentence in found[:_FINDINGS]]
     parts += [f"And {count(len(found) - _FINDINGS, 'more finding')}."] if len(found) > _FINDINGS else []
-    return " ".join([*parts, describe_run(report), *(f"Before it: {describe_resumed(run)}." for run in report.resumed)])
+    return " ".join([*parts, describe_run(report)])
 
 
 def to_document(report: RunReport) -> Record:
@@ -124,13 +118,10 @@ def to_markdown(report: RunReport, report_url: str | None = None) -> str:
     for severity, heading in _HEADINGS.items():
         if these := [_to_item(finding) for finding in found if finding.severity is severity]:
             parts += [f"### {heading}", "\n".join(these)]
-    if report.resumed:
-        runs = [f"- {describe_resumed(run)}" for run in report.resumed]
-        parts += ["### Earlier runs, which this one resumed", "\n".join(runs)]
     if report.kind != "sync" and report.selection:
         why = report.reason and f"because {code(report.reason, 200)}"
         parts.append(join(", ", (f"Scanned: {code(report.selection, 200)}", why)))
-    scans = {each["surface"]: describe_outcomes(Tally(each["outcomes"])) for each in report.data["outcomes"]}
+    scans = {each["surface"]: _describe_outcomes(Tally(each["outcomes"])) for each in report.data["outcomes"]}
     parts.append("\n".join(f"- {surface or 'account catalogue'}: {ends}" for surface, ends in scans.items()))
     return "\n\n".join(parts)
 

@@ -17,9 +17,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import first_line
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.files import replace_file
+from connectors.warehouse.storage.sql import statements
 from flows.config.errors import SettingsError, error_line
 from flows.reporting.charts import draw_columns, element
 from flows.reporting.findings import list_findings

@@ -6,7 +6,7 @@ from datetime import datetime
 from connectors.warehouse.queries.reader import Record, Snapshot
 from connectors.warehouse.queries.selection import find_accounts
 from connectors.warehouse.storage.errors import SnapshotUnreadable
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from models.feeds import SURFACES
 
 # Of the time axes of a report.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
-from connectors.warehouse.storage.paths import real
+from connectors.warehouse.storage.files import real
 from flows.clock import SystemClock
 from flows.config.settings import find_warehouse
 from flows.reporting.progress import notices

@@ -8,7 +8,7 @@ from pathlib import Path
 from connectors.source.errors import Failure
 from connectors.warehouse.queries.outcomes import FailureGroup, read_failures, read_report, read_warnings
 from connectors.warehouse.queries.reader import Record, open_snapshot
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from flows.config.errors import ExitCode
 from flows.reporting.reader import Reader
 from models.checkpoint import RunKind

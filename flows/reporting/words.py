@@ -50,17 +50,16 @@ def join(separator: str, parts: Iterable[object]) -> str:
     return separator.join(str(part) for part in parts if part)
 
 
+def tally(numbers: Mapping[str, int]) -> str:
+    """Return the numbers that are not zero, with their names: `98 complete, 2 not found`."""
+    return ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in numbers.items() if number)
+
+
 def changes(media: Mapping[str, int]) -> str:
     """Return the changes of media items as text."""
-    words = {
-        "added": "new",
-        "changed": "changed or counted",
-        "removed": "removed",
-        "expired": "expired",
-        "returned": "returned",
-    }
-    numbers = {word: media[name] for name, word in words.items()}
-    return join(", ", (number and f"{number:,} {word}" for word, number in numbers.items())) or "nothing changed"
+    words = {"added": "new", "changed": "changed or counted"}
+    names = ("added", "changed", "removed", "expired", "returned")
+    return tally({words.get(name, name): media[name] for name in names}) or "nothing changed"
 
 
 # Prefect's two UIs treat escapes differently: one shows entities literally, the other turns an escaped address into a

@@ -2,7 +2,7 @@
 
     api = Api(SandboxSettings(accounts=8), [Rule(Action("reset"), account_id=one, surface="posts", nth=2)])
     with api.serve(): ...                                   # on a socket; the address is `api.url`
-    ApiClient(..., transport=ApiTransport(api))             # in this process, on the time of the running loop
+    ApiClient(..., session=ApiTransport(api))               # in this process, on the time of the running loop
 
 `tests.api.listed.ListedApi` lists records as a test writes them.
 """
@@ -12,13 +12,15 @@ import json
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
-import httpx
+import aiohttp
+from multidict import CIMultiDict
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -252,7 +254,7 @@ class Api(Sandbox):
 
 Header = tuple[bytes, bytes]
 # Status, headers and body.
-Reply = tuple[int, dict[str, str], bytes]
+Answer = tuple[int, dict[str, str], bytes]
 
 
 async def call(
@@ -263,7 +265,7 @@ async def call(
     *,
     body: Sequence[bytes] = (b"",),
     method: str = "GET",
-) -> Reply:
+) -> Answer:
     """Send a request whose body comes in these pieces; return the response."""
     incoming = [{"type": "http.request", "body": one, "more_body": True} for one in body]
     incoming[-1]["more_body"] = False
@@ -281,25 +283,46 @@ async def call(
     return sent[0]["status"], fields, b"".join(message.get("body", b"") for message in sent[1:])
 
 
-class ApiTransport(httpx.AsyncBaseTransport):
-    """Sends the requests of an HTTP client to an API in this process. What the API raises reaches the client."""
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response as an HTTP client gets it, whose body may end early."""
+
+    status: int
+    headers: CIMultiDict[str]
+    body: bytes
+
+    @property
+    def content(self) -> Self:
+        """What has the body."""
+        return self
+
+    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+        """Yield the body. Raises ClientPayloadError at the end of one that is not whole."""
+        yield self.body
+        if len(self.body) < int(self.headers.get("content-length", 0)):
+            message = "the response is not complete"
+            raise aiohttp.ClientPayloadError(message)
+
+
+class ApiTransport:
+    """Sends the requests of an HTTP client to an API in this process, in place of aiohttp's session.
+
+    What the API raises reaches the client.
+    """
 
     def __init__(self, api: ASGIApp) -> None:
         self._api = api
 
-    async def send(self, request: httpx.Request) -> Reply:
+    async def send(self, url: str, headers: Mapping[str, str]) -> Answer:
         """Return the answer of the API."""
-        path, _, query = request.url.raw_path.partition(b"?")
-        return await call(self._api, path, query, [(name.lower(), value) for name, value in request.headers.raw])
+        parts, named = urlsplit(url), [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        return await call(self._api, parts.path.encode(), parts.query.encode(), named)
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the response to a request; its body may end early."""
-        status, headers, body = await self.send(request)
+    @asynccontextmanager
+    async def get(self, url: str, *, headers: Mapping[str, str], **_: object) -> AsyncIterator[Reply]:
+        """Yield the response to a request."""
+        status, answered, body = await self.send(url, headers)
+        yield Reply(status, CIMultiDict(answered), body)
 
-        async def stream() -> AsyncIterator[bytes]:
-            yield body
-            if len(body) < int(headers.get("content-length", 0)):
-                message = "peer closed connection without sending complete message body"
-                raise httpx.RemoteProtocolError(message)
-
-        return httpx.Response(status, headers=headers, content=stream())
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""

@@ -11,48 +11,19 @@ from models.runs import Finding, OutcomeKind, RunState, Severity, Tally
 from tests.clocks import START
 
 HOSTILE = (
-    "a|b",
-    "`whoami`",
-    "``",
-    "[click](https://evil.example)",
-    "<script>alert(1)</script>",
-    "<!channel>",
-    "line\n## break\r\n| a | b |",
-    "\u202etxt.exe",
-    "\x1b[31mred",
-    "{{ secret }}",
-    "@everyone *loud* ~gone~",
-    "https://evil.example/x",
-    "\\",
-    "back\\`slash\\",
-    "![x](https://evil.example/i.png)",
-    "```mermaid",
-)
+    "a|b", "`whoami`", "``", "[click](https://evil.example)", "<script>alert(1)</script>", "<!channel>",
+    "line\n## break\r\n| a | b |", "\u202etxt.exe", "\x1b[31mred", "{{ secret }}", "@everyone *loud* ~gone~",
+    "https://evil.example/x", "\\", "back\\`slash\\", "![x](https://evil.example/i.png)", "```mermaid",
+)  # fmt: skip
 
 NO_CHANGES = dict.fromkeys(("added", "changed", "returned", "removed", "expired", "quarantined"), 0)
 
 REPORT = RunReport(
-    run_id="run-1",
-    kind="sync",
-    selection=None,
-    reason=None,
-    state=RunState.COMPLETE,
-    started_at=START,
-    as_of=START,
-    seconds=2520.0,
-    accounts=100,
-    accounts_removed=0,
-    accounts_missing=0,
-    outcomes=Tally({OutcomeKind.COMPLETE: 100}),
-    pages=300,
-    items=12_000,
-    media={**NO_CHANGES, "added": 40, "changed": 7},
-    requests=0,
-    failure_groups=(),
-    warnings=(),
-    snapshot=Path("analytics.duckdb"),
-    snapshot_bytes=1,
-)
+    run_id="run-1", kind="sync", selection=None, reason=None, state=RunState.COMPLETE, started_at=START, as_of=START,
+    seconds=2520.0, accounts=100, accounts_removed=0, accounts_missing=0, pages=300, items=12_000, requests=0,
+    outcomes=Tally({OutcomeKind.COMPLETE: 100}), media={**NO_CHANGES, "added": 40, "changed": 7}, failure_groups=(),
+    warnings=(), snapshot=Path("analytics.duckdb"), snapshot_bytes=1,
+)  # fmt: skip
 
 
 def report(data: dict[str, list[Record]] | None = None, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunReport
@@ -79,11 +50,11 @@ def example(name: str, surface: str = "posts", correlation_id: str = "TRACE") ->
     return {"ig_username": name, "surface": surface, "correlation_id": correlation_id, "account_id": "a"}
 
 
-def stale(*names: str, surface: str = "posts") -> dict[str, list[Record]]:
-    """Return rows that say that the posts or stories of these accounts are stale."""
-    rows = [{"account_id": name, "ig_username": name, "surface": surface} for name in names]
-    fresh = {"surface": surface, "accounts": 100, "fresh": 100, "stale": len(names), "never": 0, "expired": 3}
-    return {"freshness": [{**fresh, "oldest": START, "age_seconds": 172_800, "stale_after": 129_600}], "stale": rows}
+def stale(*names: str) -> dict[str, list[Record]]:
+    """Return rows that say that the posts of these accounts are stale."""
+    row = {"surface": "posts", "accounts": 100, "fresh": 0, "stale": len(names), "never": 0, "expired": 3}
+    rows = [{"account_id": name, "ig_username": name, "surface": "posts"} for name in names]
+    return {"freshness": [{**row, "age_seconds": 172_800, "stale_after": 129_600}], "stale": rows}
 
 
 def hostile() -> RunReport:

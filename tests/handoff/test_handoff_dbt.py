@@ -14,6 +14,7 @@ import pytest
 import yaml
 from jinja2 import Template
 
+from connectors.warehouse.queries.reader import open_snapshot
 from flows.cli.dbt import sources
 from models.views import Relation, views
 from tests.harness.scenario import generate
@@ -35,22 +36,22 @@ def test_every_table_column_comment_type_key_and_join_is_in_the_sources(describe
     [source] = yaml.safe_load(described)["sources"]
     assert (source["database"], source["schema"]) == ("gramhouse", "main")
     tables: dict[str, dict[str, Any]] = {table["name"]: table for table in source["tables"]}
-    with duckdb.connect(str(snapshot), read_only=True) as db:
-        found = db.execute(
-            "SELECT table_name, column_name, data_type, comment FROM duckdb_columns()"
-            " WHERE schema_name = 'main' AND NOT internal ORDER BY table_name, column_index"
-        ).fetchall()
-        comments = dict(
-            db.execute(
-                "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
-                " UNION ALL SELECT table_name, comment FROM duckdb_tables() WHERE schema_name = 'main'"
-            ).fetchall()
+    with open_snapshot(snapshot) as opened:
+        found = {
+            one["name"]: (one["comment"], opened.columns(one["name"]))
+            for one in opened.relations()
+            if one["kind"] != "macro"
+        }
+    assert found == {
+        name: (
+            table["description"],
+            [
+                {"name": column["name"], "type": column["data_type"], "comment": column["description"]}
+                for column in table["columns"]
+            ],
         )
-    message = [
-        (name, c["name"], c["data_type"], c["description"]) for name in sorted(tables) for c in tables[name]["columns"]
-    ]
-    assert message == found
-    assert {name: table["description"] for name, table in tables.items()} == comments
+        for name, table in tables.items()
+    }
     assert tables.keys() >= views().keys()
     for name, table in tables.items():
         relation = views().get(name, views()["media_children"]).relation

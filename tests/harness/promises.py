@@ -148,14 +148,15 @@ class Promises:
             round_ = answer.status == 200 and _following(answer) in {*scan.cursors, answer.asked.cursor}
             scan.restarts |= refused or round_
 
-    def landed(self, where: Partition, page: str | None, state: str | None, cooldown: str | None) -> None:
+    def cooled(self, scope: str) -> None:
+        """The cooldown of a rate-limit scope is durable."""
+        self.cooldowns[scope] = max(self.cooldowns[scope], self.run.cooldowns[scope])
+
+    def landed(self, where: Partition, page: str | None, state: str | None) -> None:
         """The last answer of a partition is durable, as a `page` or an `unreadable` one, and `state` of its scan.
 
-        The state is scanning, complete, recent or abandoned; None: as before. `cooldown`: the rate-limit scope whose
-        cooldown is saved.
+        The state is scanning, complete, recent or abandoned; None: as before.
         """
-        if cooldown is not None:
-            self.cooldowns[cooldown] = max(self.cooldowns[cooldown], self.run.cooldowns[cooldown])
         if page is not None:
             require(where in self.run.last, f"a page of {where} landed that was never received")
             answer = self.run.last[where]

@@ -4,14 +4,14 @@ The only part of the harness that knows how: the API is in this process, and a g
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from connectors.sandbox.http.access import RateLimiter
@@ -20,8 +20,9 @@ from connectors.state.inbox import land
 from connectors.state.runs import read_runs as read_state
 from connectors.warehouse.merge.removals import Removals, remove_missing
 from flows.engine import closing as closing_of_runs
+from models.checkpoint import ScopeCooldown
 from tests.api.asked import Asked
-from tests.api.server import Api, ApiTransport, Reply
+from tests.api.server import Answer, Api, ApiTransport
 from tests.harness.scenario import Day
 
 # Notes an event: the name of a method of `Promises`, and what it is called with.
@@ -58,16 +59,17 @@ class Transport(ApiTransport):
         self._random = random
         self._number = 0
 
-    async def send(self, request: httpx.Request) -> Reply:
-        """Return the answer, after a while."""
-        asked = Asked.read(request.url.path, request.url.query)
+    async def send(self, url: str, headers: Mapping[str, str]) -> Answer:
+        """Return the answer, after a while. Raises ConnectionResetError if the API resets the connection."""
+        parts = urlsplit(url)
+        asked = Asked.read(parts.path, parts.query.encode())
         self._number += 1
         self._service.day += self._day.day_changes.count(self._number)
         self._note("sent", asked, self._clock())
         try:
             await self._wait()
             try:
-                reply = await self._answer(request)
+                reply = await self._answer(url, headers)
             except ConnectionResetError:
                 reply = 0, {}, b""
             await self._wait()
@@ -82,11 +84,11 @@ class Transport(ApiTransport):
     async def _wait(self) -> None:
         await asyncio.sleep(self._random.random() * self._day.latency)
 
-    async def _answer(self, request: httpx.Request) -> Reply:
+    async def _answer(self, url: str, headers: Mapping[str, str]) -> Answer:
         if (wait := self._gateway.admit(_KEY, "", 0)) is None:
-            return await super().send(request)
-        headers = {"retry-after": str(wait)} if self._day.key_status == 503 else {}
-        return self._day.key_status, headers, b"<html>Too many requests</html>"
+            return await super().send(url, headers)
+        waits = {"retry-after": str(wait)} if self._day.key_status == 503 else {}
+        return self._day.key_status, waits, b"<html>Too many requests</html>"
 
 
 @contextmanager
@@ -97,11 +99,12 @@ def watched_landings(note: Note) -> Iterator[None]:
     def written(self: State, work: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as write
         done = write(self, work, *args, **options)
         for one in args[0] if work is land else ():
-            of = one.page or one.checkpoint
-            where = (of.partition.account_id, of.partition.surface) if of else ("", "")
-            page = one.page and ("page" if one.page.scan_id else "unreadable")
-            state = one.checkpoint and one.checkpoint.state.value
-            note("landed", where, page, state, one.cooldown and one.cooldown.scope)
+            if isinstance(one, ScopeCooldown):
+                note("cooled", one.scope)
+                continue
+            page = None if not one.page else "page" if one.scan_id else "unreadable"
+            where = one.partition.account_id, one.partition.surface
+            note("landed", where, page, one.checkpoint and one.checkpoint.state.value)
         return done
 
     def decide(*args: Any, **options: Any) -> Removals:  # noqa: ANN401 - as remove_missing

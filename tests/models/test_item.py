@@ -234,7 +234,7 @@ def test_a_value_may_be_in_two_columns() -> None:
     ],
 )
 def test_a_mapped_column_is_read_as_the_mapping_says(reading: Reading, value: object, expected: object) -> None:
-    mapping = replace(BUILT_IN, columns=(ColumnMapping("own", reading, ("/own",)),))
+    mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("own", reading, ("/own",))))
     item = read({"id": "1", "own": value}, mapping)
     assert item.columns.get("own") == expected
     assert ("/own" in item.fields) == (expected is None)

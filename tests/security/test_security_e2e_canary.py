@@ -41,8 +41,8 @@ from connectors.source.client import ApiClient
 from flows.cli.__main__ import run
 
 def broken(self, answer):
-    key, headers = self._headers["authorization"], self._headers
-    raise RuntimeError(f"planted in {self!r} at {answer!r}")
+    key, headers = self._headers["Authorization"], self._headers
+    raise RuntimeError(f"planted in {self!r}")
 
 ApiClient._read_body = broken
 run()

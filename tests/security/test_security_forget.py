@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 import duckdb
-import httpx
 import pytest
 
 from connectors.state.database import open_state_read_only, state_path
@@ -21,7 +20,7 @@ from connectors.state.inbox import land as land_commits
 from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold
-from models.checkpoint import PageCommit, ScopeCooldown
+from models.checkpoint import Landing, ScopeCooldown
 from models.feeds import CATALOGUE, media
 from models.runs import Finding, Outcome, OutcomeKind, Severity
 from tests.filling import Scan, begin, land, opened
@@ -79,24 +78,22 @@ def _fill(folder: Path) -> None:
         twice = _item(1, like_count=2, **tagged) | {"caption": f"{CAPTION}, twice"}
         land(files, Scan(POSTS, "p-2", 26).page(twice))
         compact_parts(files.db, files.raw, now=at(26), before=None)
-        unreadable = Scan(other, "o-2", 30).page()
-        assert unreadable.page is not None
         failed = Outcome(POSTS, "run-1", OutcomeKind.FAILED, at(28), at(29), detail=f"No {ID}.")
         land(
             files,
             Scan(POSTS, "p-3", 28).page(_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}, last=False),
-            PageCommit(outcomes=(failed,)),
+            Landing(failed.partition, failed.run_id, outcomes=(failed,)),
             Scan(CATALOGUE, "c-3", 30).page(
                 account(ID, name=NAME) | {"public_id": 5}, {"ig_username": NAME}, last=False
             ),
-            replace(unreadable, page=replace(unreadable.page, body=f"<{ID}>".encode())),
+            replace(Scan(other, "o-2", 30).page(), body=f"<{ID}>".encode()),
         )
         warning = Finding("a_code", Severity.WARNING, f"Account {ID} is odd", f"ask {NAME}")
         files.state.write(warn, "run-1", [warning])
         files.state.write(
             land_commits,
             [
-                PageCommit(cooldown=ScopeCooldown(f"selected_account:{ID.lower()}", at(90), at(29))),
+                ScopeCooldown(f"selected_account:{ID.lower()}", at(90), at(29)),
                 Scan(POSTS, "p-4", 31).page(last=False),
                 Scan(STORIES, "s-1", 31).page(_item(4), last=False),
             ],
@@ -167,7 +164,7 @@ def forget_killed_at(folder: Path) -> Callable[[int], bool]:
 
     def forget_killed_at(nth: int) -> bool:
         crash = Crash(nth)
-        nowhere = httpx.AsyncBaseTransport()
+        nowhere: Any = None
         ended = machine.run(["forget", ID, "--yes"], settings, random=Random(nth), transport=nowhere, crash=crash)
         # The folder is another one with the same name.
         os.chdir(folder)

@@ -1,10 +1,14 @@
-"""An HTTP transport without a network that returns a fixed response and records the requests."""
+"""A session without a network that returns a fixed response and records the addresses of requests."""
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import httpx
+from multidict import CIMultiDict
+
+from tests.api.server import Reply
 
 PAGE = b'{"items":[],"next_cursor":null}'
 
@@ -17,19 +21,22 @@ class Answer:
 
 
 @dataclass
-class Recorder(httpx.AsyncBaseTransport):
-    """Returns the same response, or raises the same error, for every request."""
+class Recorder:
+    """Returns the same response, or raises the same error, for every request, in place of aiohttp's session."""
 
     answer: Answer | Exception = field(default_factory=Answer)
-    asked: list[httpx.Request] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    @asynccontextmanager
+    async def get(self, url: str, **_: object) -> AsyncIterator[Reply]:
         await asyncio.sleep(0)
-        self.asked.append(request)
+        self.asked.append(url)
         if isinstance(self.answer, Exception):
             raise self.answer
-        body = httpx.ByteStream(self.answer.body)
-        return httpx.Response(self.answer.status, headers=self.answer.headers, stream=body)
+        yield Reply(self.answer.status, CIMultiDict(self.answer.headers), self.answer.body)
+
+    async def close(self) -> None:
+        pass
 
 
 def envelope(message: str, code: str = "api_unauthorized", **more: object) -> bytes:

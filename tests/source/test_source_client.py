@@ -5,18 +5,18 @@ import gzip
 import socket
 import ssl
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from httpx_aiohttp import AiohttpTransport
+from aiohttp import ClientTimeout
 from pydantic import SecretStr
 
-from connectors.source.client import ApiClient, Timeouts
-from connectors.source.endpoints import feed_request
+from connectors.source.client import ApiClient
 from connectors.source.errors import ApiError
+from connectors.source.messages import feed_request
 from connectors.source.network import Network
-from connectors.source.transport import open_transport
 from models.feeds import FEEDS
 from tests.clocks import WakefulClock
 from tests.private_network import create_authority
@@ -25,12 +25,23 @@ from tests.servers import TRACE, Meet, Stage, http, listening, saying
 pytestmark = pytest.mark.anyio
 KEY = "canary-4f1e9b"
 REQUEST = feed_request(FEEDS["posts"], "an-id", None, 50)
-QUICK = Timeouts(connect=0.1, read=0.1, total=0.25)
 LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx", "Errno", "[SSL", "call failed")
 
 
-def client(url: str, patience: Timeouts | None = None, **options: object) -> ApiClient:
-    return ApiClient(url, SecretStr(KEY), clock=WakefulClock(), timeout=patience, max_body_bytes=10_000, **options)  # type: ignore[arg-type]
+@pytest.fixture(autouse=True)
+def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.source.client.MAX_BODY_BYTES", 10_000)
+
+
+@pytest.fixture
+def hasten(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A function that shortens the time for an answer."""
+    hasty = ClientTimeout(total=0.25, sock_connect=0.1, sock_read=0.1)
+    return lambda: monkeypatch.setattr("connectors.source.client.TIMEOUT", hasty)
+
+
+def client(url: str, **options: Any) -> ApiClient:  # noqa: ANN401 - as ApiClient
+    return ApiClient(url, SecretStr(KEY), clock=WakefulClock(), **options)
 
 
 def everything_shown(error: BaseException) -> str:
@@ -38,9 +49,9 @@ def everything_shown(error: BaseException) -> str:
     return shown + "".join(everything_shown(one) for one in (error.__cause__, error.__context__) if one is not None)
 
 
-async def failing(url: str, patience: Timeouts | None = None, **options: object) -> ApiError:
+async def failing(url: str, **options: Any) -> ApiError:  # noqa: ANN401
     """Send a request that fails; return its error, which shows neither the key nor names of libraries."""
-    async with client(url, patience, **options) as one:
+    async with client(url, **options) as one:
         with pytest.raises(ApiError) as caught:
             await one.send(REQUEST)
     error = caught.value
@@ -51,9 +62,9 @@ async def failing(url: str, patience: Timeouts | None = None, **options: object)
     return error
 
 
-async def described(url: str, patience: Timeouts | None = None, **options: object) -> tuple[str, str]:
+async def described(url: str, **options: Any) -> tuple[str, str]:  # noqa: ANN401
     """Return code and message of a request that fails, with PORT for the port."""
-    failure = (await failing(url, patience, **options)).failure
+    failure = (await failing(url, **options)).failure
     return failure.code, failure.message.replace(url.rpartition(":")[2], "PORT")
 
 
@@ -99,19 +110,22 @@ LOST: dict[str, tuple[Meet, str, str]] = {
 
 @pytest.mark.parametrize(("play", "code", "message"), LOST.values(), ids=LOST)
 async def test_each_lost_connection_has_its_code_and_a_text_with_server_and_cause(
-    play: Meet, code: str, message: str
+    hasten: Callable[[], None], play: Meet, code: str, message: str
 ) -> None:
+    if code == "timeout":
+        hasten()
     async with Stage(play).open() as stage:
-        assert await described(stage.url, QUICK if code == "timeout" else None) == (code, message)
+        assert await described(stage.url) == (code, message)
 
 
-async def test_an_error_response_without_a_body_keeps_its_status_and_its_wait() -> None:
+async def test_an_error_response_without_a_body_keeps_its_status_and_its_wait(hasten: Callable[[], None]) -> None:
+    hasten()
     limited = http("429 Too Many Requests", body=b"x" * 20_000, retry_after="30")
     broken = http("429 Too Many Requests", retry_after="30", content_encoding="gzip")
     cut, silent = saying(limited[:-10], then="close"), saying(limited[:-10], then="hang")
     for play in (cut, silent, saying(broken), saying(limited)):
         async with Stage(play).open() as stage:
-            error = await failing(stage.url, QUICK)
+            error = await failing(stage.url)
         assert (error.failure.code, error.retry_after, error.failure.correlation_id) == ("http_429", 30.0, TRACE)
 
 
@@ -137,7 +151,9 @@ def full() -> Iterator[int]:
 
 
 async def test_a_server_that_cannot_be_connected_to(full: int) -> None:
-    late = await described(f"http://127.0.0.1:{full}", QUICK)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("connectors.source.client.TIMEOUT", ClientTimeout(sock_connect=0.1))
+        late = await described(f"http://127.0.0.1:{full}")
     assert late == ("timeout", f"{SERVER} did not accept the connection in time")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -163,14 +179,13 @@ async def test_a_refused_certificate_is_reported_with_its_reason(tmp_path: Path)
     assert other[1].endswith("Hostname mismatch, certificate is not valid for 'localhost'")
 
 
-def test_the_public_certificates_are_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_public_certificates_are_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # The environment replaces them only by way of `Network`.
     (tmp_path / "evil.pem").touch()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "evil.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    transport = open_transport(Network(), 1)
-    assert isinstance(transport, AiohttpTransport)
-    context = transport.ssl_context
+    async with client("https://api.example.com") as one:
+        context = one._session.connector._ssl  # type: ignore[union-attr]  # noqa: SLF001
     assert context.cert_store_stats()["x509_ca"] > 0
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 

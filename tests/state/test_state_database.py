@@ -38,7 +38,7 @@ def test_there_is_nothing_to_read_before_the_first_command(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE identity SET schema_number = 99", "newer gramhouse (schema 99; .* Fix: upgrade gramhouse"),
+        ("UPDATE identity SET schema_number = 99", "newer gramhouse wrote it (schema 99; .* Fix: upgrade gramhouse"),
         ("DROP TABLE identity", "not a state file of gramhouse. Fix: move it away"),
     ],
 )

@@ -9,11 +9,17 @@ from typing import Any
 import pytest
 
 from connectors.state.database import State, open_state, open_state_read_only
-from connectors.state.identity import read_identity, read_service
-from connectors.state.inbox import count_landings, delete_landings, land, read_landings
-from connectors.state.progress import read_checkpoints, read_cooldowns
+from connectors.state.identity import read_identity
+from connectors.state.inbox import (
+    count_landings,
+    delete_landings,
+    land,
+    read_checkpoints,
+    read_cooldowns,
+    read_landings,
+)
 from connectors.state.runs import begin_run
-from models.checkpoint import Checkpoint, Landing, PageCommit, ReceivedPage, ScanState, ScopeCooldown
+from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown
 from models.feeds import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind
 
@@ -36,15 +42,14 @@ def landings(state: State, after: int) -> list[Landing]:
 BODY = b'{"items": [], "n": %d, "\xc3\xa9": "\\u00e9"}'
 
 
-def commit(number: int = 1, partition: Partition = POSTS, scan: str = "scan", **checkpoint: Any) -> PageCommit:  # noqa: ANN401
-    page = ReceivedPage(partition, "run", scan, number, NOW, "c-1", BODY % number)
+def commit(number: int = 1, partition: Partition = POSTS, scan: str = "scan", **checkpoint: Any) -> Landing:  # noqa: ANN401
     at = Checkpoint(partition, scan, "run", NOW, NOW, f"cursor {number}", number, 50 * number)
-    return PageCommit(page, replace(at, **checkpoint))
+    return Landing(partition, "run", scan, number, NOW, "c-1", BODY % number, replace(at, **checkpoint))
 
 
 def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
     outcome = Outcome(POSTS, "run", OutcomeKind.COMPLETE, NOW, NOW, 1, 2, detail="x")
-    assert state.write(land, [commit(1), commit(2), PageCommit(outcomes=(outcome,))]) == 3
+    assert state.write(land, [commit(1), commit(2), Landing(POSTS, "run", outcomes=(outcome,))]) == 3
     assert state.write(land, [commit(3)]) == 4
     first, second, third, fourth = landings(state, 0)
     assert [first.seq, second.seq, third.seq, fourth.seq] == [1, 2, 3, 4]
@@ -86,7 +91,7 @@ def test_each_kind_of_run_has_its_own_checkpoints(state: State) -> None:
 def test_a_cooldown_lands_without_a_number(state: State) -> None:
     until = NOW + timedelta(hours=1)
     for hours in (0.5, 1, 0.2):
-        state.write(land, [PageCommit(cooldown=ScopeCooldown("media:a", NOW + timedelta(hours=hours), NOW))])
+        state.write(land, [ScopeCooldown("media:a", NOW + timedelta(hours=hours), NOW)])
     assert state.read(read_cooldowns, now=NOW) == {"media:a": until}
     assert state.read(read_cooldowns, now=until) == {}
     assert state.read(read_identity).seq == 0
@@ -101,16 +106,14 @@ def test_the_last_number_never_falls(state: State) -> None:
 
 def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) -> None:
     state.write(begin_run, "later", "sync", pid=1, now=NOW, within=DAY, version="2", base_url="https://later")
-    assert state.read(read_service) is None
+    assert state.read(read_identity).base_url is None
     state.write(land, [commit(1)])
-    assert state.read(read_service) == "https://run"
+    assert state.read(read_identity).base_url == "https://run"
 
 
 def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
-    broken = commit(2)
-    assert broken.page is not None
     with pytest.raises(UnicodeEncodeError):
-        state.write(land, [commit(1), replace(broken, page=replace(broken.page, correlation_id="\ud800"))])
+        state.write(land, [commit(1), replace(commit(2), correlation_id="\ud800")])
     assert landings(state, 0) == []
     assert state.read(read_identity).seq == 0
     assert state.read(read_checkpoints, ["a"]) == {}

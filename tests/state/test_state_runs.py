@@ -14,20 +14,17 @@ from connectors.state.identity import (
     move_times,
     read_identity,
     read_operations,
-    read_service,
 )
-from connectors.state.inbox import land
-from connectors.state.progress import read_cooldowns
+from connectors.state.inbox import land, read_cooldowns
 from connectors.state.runs import (
     add_failed_start,
     begin_command,
     begin_run,
-    end_command,
     end_run,
     last_command,
     read_runs,
 )
-from models.checkpoint import PageCommit, ScopeCooldown
+from models.checkpoint import ScopeCooldown
 from models.files import Ahead, Identity, find_mismatch
 from models.runs import RunState
 
@@ -89,9 +86,9 @@ def test_a_run_resumes_the_chain_of_unfinished_runs(state: State, earlier: str, 
 
 def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> None:
     assert last(state) is None
-    number = state.write(begin_command, "publish", pid=1, now=NOW)
+    state.write(begin_command, "publish", pid=1, now=NOW)
     assert last(state) == ("publish", None, "running")
-    state.write(end_command, number, RunState.COMPLETE, now=NOW)
+    state.write(end_run, None, RunState.COMPLETE, now=NOW)
     state.write(add_failed_start, "sync", pid=2, since=NOW, now=NOW, detail="no key")
     state.write(add_failed_start, "sync", pid=3, since=NOW, now=NOW, detail="still none")
     assert last(state) == ("sync", None, "failed")
@@ -116,18 +113,18 @@ def test_an_operation_is_a_row_until_it_is_done(state: State) -> None:
 
 def test_another_service_gets_no_cursor_and_no_wait_of_the_one_before(state: State) -> None:
     wait = ScopeCooldown("media:a", NOW + DAY, NOW)
-    state.write(land, [PageCommit(cooldown=wait)])
+    state.write(land, [wait])
     for address in ("https://a", "https://a", "https://b"):
         assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + DAY}
         state.write(bind_service, address)
-    assert state.read(read_service) == "https://b"
+    assert state.read(read_identity).base_url == "https://b"
     assert state.read(read_cooldowns, now=NOW) == {}
 
 
 def test_times_of_a_clock_that_was_ahead_are_moved_to_now(state: State) -> None:
     ahead = NOW + 400 * DAY
     begin(state, "1", at=ahead)
-    state.write(land, [PageCommit(cooldown=ScopeCooldown("media:a", ahead + timedelta(hours=1), ahead))])
+    state.write(land, [ScopeCooldown("media:a", ahead + timedelta(hours=1), ahead)])
     assert state.write(move_times, now=NOW) == Ahead(2, ahead)
     assert state.read(read_runs)[0]["started_at"] == NOW
     assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + timedelta(hours=1)}

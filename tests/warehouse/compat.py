@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,7 +10,7 @@ import duckdb
 from connectors.warehouse.queries.export import export
 from models.views import views
 from tests.warehouse.days import opened_days
-from tests.warehouse.export_fixture import AGES, Rows, make_snapshot, plain, snapshot_rows
+from tests.warehouse.export_fixture import make_snapshot, rows_of, snapshot_rows
 
 
 def make(folder: Path) -> None:
@@ -30,22 +29,13 @@ def check(folder: Path) -> None:
     truth = json.loads((folder / "truth.json").read_text())
     assert truth["duckdb"] != duckdb.__version__, "both are the same DuckDB"
     assert views().keys() < truth["rows"].keys()
-    for rows in (snapshot_rows(folder / "analytics.duckdb"), exported_rows(folder / "export", truth["rows"])):
+    with duckdb.connect(config={"TimeZone": "UTC"}) as db:
+        files = {table: str(folder / "export" / f"{table}.parquet") for table in truth["rows"]}
+        exported = {
+            table: rows_of(db.execute("FROM read_parquet(?)", [file]).to_arrow_table()) for table, file in files.items()
+        }
+    for rows in (snapshot_rows(folder / "analytics.duckdb"), exported):
         assert json.loads(json.dumps(rows, default=str)) == truth["rows"]
-
-
-def exported_rows(folder: Path, tables: Iterable[str]) -> dict[str, Rows]:
-    """Return the rows of each table of an export."""
-    found = {}
-    with duckdb.connect() as db:
-        db.execute("SET TimeZone = 'UTC'")
-        for table in tables:
-            files = [str(path) for path in (*folder.glob(f"{table}.parquet"), *folder.glob(f"{table}/**/*.parquet"))]
-            answer = db.execute("SELECT * FROM read_parquet(?)", [files])
-            names = [str(column[0]) for column in answer.description or ()]
-            rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
-            found[table] = plain([{name: row[name] for name in row if name not in AGES} for row in rows])
-    return found
 
 
 if __name__ == "__main__":

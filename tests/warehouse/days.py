@@ -43,11 +43,6 @@ def minute(hour: float, number: int = 1) -> datetime:
     return at(hour + number / 60)
 
 
-def posts(*numbers: int) -> list[Item]:
-    """Return items with these ids."""
-    return [{"id": str(number)} for number in numbers]
-
-
 def account(account_id: str = ANNA, *, name: str = "anna", status: str = "active", **more: object) -> Item:
     """Return a record of the catalogue."""
     return {"id": account_id, "ig_username": name, "public_id": "k3Xw9QbT5mZa", "status": status, **more}
@@ -60,42 +55,23 @@ class Days:
     rig: Rig
     runs: list[Item] = field(default_factory=list)
     warnings: list[Item] = field(default_factory=list)
-    checkpoints: list[Item] = field(default_factory=list)
 
-    def scan(self, partition: Partition, hour: float, *pages: Sequence[object], last: bool = True) -> None:
-        """Merge a scan with one page a minute; it is complete unless `last` is false."""
+    def scan(self, partition: Partition, hour: float, *pages: Sequence[object]) -> None:
+        """Merge a complete scan with one page a minute, in a run of its own."""
         scan = self.rig.scan(partition, at(hour))
         for number, items in enumerate(pages, 1):
             self.rig.now = minute(hour, number)
-            scan.page(*items, state="complete" if last and number == len(pages) else None)
-        if not last and partition.account_id:
-            self.checkpoints.append(
-                {
-                    "account_id": partition.account_id, "surface": partition.surface,
-                    "scan_id": f"scan-{scan.began_seq}", "run_id": self.rig.run_id, "started_at": at(hour),
-                    "cursor": "more", "pages": len(pages), "began_seq": scan.began_seq,
-                }
-            )  # fmt: skip
-        self.end_run()
+            scan.page(*items, state="complete" if number == len(pages) else None)
+        self.rig.end_run()
 
     def scan_twice(self, partition: Partition, hour: float, *pages: Sequence[object]) -> None:
         """Scan twice, 13 hours apart: what both miss is removed."""
         for n in range(2):
             self.scan(partition, hour + 13 * n, *pages)
 
-    def catalogue(self, hour: float, *pages: Sequence[object], last: bool = True) -> None:
+    def catalogue(self, hour: float, *pages: Sequence[object]) -> None:
         """Merge a scan of the catalogue."""
-        self.scan(CATALOGUE, hour, *pages, last=last)
-
-    def days(self, *items: Item) -> None:
-        """Scan the posts once a day, and find one item, which is this on each day."""
-        for item in items:
-            self.scan(POSTS, 24 * self.rig.seq, [{"id": "1", **item}])
-
-    def land(self, partition: Partition, hour: float, items: Sequence[object], **more: Any) -> None:  # noqa: ANN401
-        """Land a scan of one page, received at this hour, in the run that is open."""
-        self.rig.now = at(hour)
-        self.rig.scan(partition, at(hour - 1 / 60)).close(*items, **more)
+        self.scan(CATALOGUE, hour, *pages)
 
     def run(
         self,
@@ -126,8 +102,9 @@ class Days:
             }
         )  # fmt: skip
         rig.run_id = run_id
-        for partition, of_scan, items in scans:
-            self.land(partition, of_scan, items)
+        for partition, received, items in scans:
+            rig.now = at(received)
+            rig.scan(partition, at(received - 1 / 60)).close(*items)
         end = at(hour + 1)
         found = tuple(
             replace(how, run_id=run_id) if isinstance(how, Outcome) else Outcome(of, run_id, how, at(hour), end)
@@ -135,18 +112,14 @@ class Days:
         )
         if found:
             rig.seq += 1
-            rig.inbox.append(Landing(rig.seq, rig.run, run_id, CATALOGUE, "", 0, 0, end, None, b"", None, found))
-        self.end_run()
-
-    def end_run(self) -> None:
-        """Merge, and decide the removals of the run."""
-        self.rig.end_run()
+            rig.inbox.append(Landing(CATALOGUE, run_id, outcomes=found, seq=rig.seq, run_seq=rig.run))
+        rig.end_run()
 
     def publish(self, snapshot: Path | None = None, hour: float = 500, **given: Any) -> Path:  # noqa: ANN401
         """Publish a snapshot; return its path."""
         rig = self.rig
         path = snapshot or rig.folder / "analytics.duckdb"
-        rows = self.runs, self.warnings, self.checkpoints
+        rows: Sequence[list[Item]] = (self.runs, self.warnings, [])
         state = [pa.Table.from_pylist(*each) for each in zip(rows, state_schemas(), strict=True)]
         day = timedelta(days=1)
         publication = Publication(

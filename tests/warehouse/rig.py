@@ -59,12 +59,12 @@ class Scan:
         self.items += len(records)
         of = self.partition, f"scan-{self.began_seq}"
         end |= {"pages": self.pages, "items": self.items, "state": ScanState(state or "scanning")}
-        close = Checkpoint(*of, rig.run_id, self.started_at, rig.now, **end)
+        after = Checkpoint(*of, rig.run_id, self.started_at, rig.now, began_seq=self.began_seq, **end)
         body = json.dumps({"items": records, "next_cursor": None if state else "more"}).encode()
         rig.inbox.append(
             Landing(
-                rig.seq, rig.run, rig.run_id, *of, self.began_seq, self.pages, rig.now, f"correlation-{rig.seq}", body,
-                close if state else None,
+                self.partition, rig.run_id, of[1], self.pages, rig.now, f"correlation-{rig.seq}", body, after,
+                seq=rig.seq, run_seq=rig.run,
             )
         )  # fmt: skip
         return rig.inbox[-1]

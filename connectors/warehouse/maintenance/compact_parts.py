@@ -5,7 +5,6 @@ a snapshot may be reading them. Readers skip these, as their rows are in the par
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
 from pathlib import Path
@@ -16,7 +15,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.raw.parts import SCHEMA, find_parts, number_of, part_numbers, part_path, read_part, write_part
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 
 _SQL = statements(__name__)
 
@@ -27,25 +26,14 @@ LARGE = 32 * 1024 * 1024
 GRACE = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class CompactedParts:
-    """Numbers and bytes of the parts before and after a compaction, and the number of deleted rows."""
-
-    parts_before: int
-    parts_after: int
-    bytes_before: int
-    bytes_after: int
-    rows_deleted: int
-
-
 def compact_parts(
     db: DuckDBPyConnection, raw: Path, *, now: datetime, before: datetime | None, small: int = SMALL, large: int = LARGE
-) -> CompactedParts:
+) -> dict[str, int]:
     """Combine small parts, without superseded rows that were received `before` that time, outside of a transaction.
 
     The rows of items, the last ones of their versions, and the last one of a new part are kept. After a kill at any
-    time, every row is in the store once or, in parts that readers skip, twice. Raises WarehouseUnusable if a part is
-    damaged, and OSError.
+    time, every row is in the store once or, in parts that readers skip, twice. Returns numbers and bytes of the parts
+    before and after, and the number of deleted rows. Raises WarehouseUnusable if a part is damaged, and OSError.
     """
     merged_seq = read_warehouse(db).merged_seq
     delete_superseded_parts(raw, merged_seq=merged_seq, until=(now - GRACE).timestamp())
@@ -62,7 +50,10 @@ def compact_parts(
     after = _sizes(raw, merged_seq)
     with transaction(db):
         db.execute("UPDATE core.warehouse SET raw_seq = ?", [max(after, default=0)])
-    return CompactedParts(len(sizes), len(after), sum(sizes.values()), sum(after.values()), deleted)
+    numbers = {"parts_before": len(sizes), "parts_after": len(after)}
+    return numbers | {
+        "bytes_before": sum(sizes.values()), "bytes_after": sum(after.values()), "rows_deleted": deleted,
+    }  # fmt: skip
 
 
 def find_places(db: DuckDBPyConnection) -> int:

@@ -16,8 +16,7 @@ from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
-from connectors.warehouse.storage.quoting import literal, quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import literal, quoted, statements
 from models.erasure import Account, Erasure, Forgotten
 from models.runs import one_line
 from models.selection import SelectionError

@@ -4,8 +4,8 @@ Columns, versions and current counts are what the mapping says. Sightings, event
 Rejected accounts are not read again, because every sync lists all accounts.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,7 @@ from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
-from connectors.warehouse.storage.quoting import quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import quoted, statements
 from models.checkpoint import PROOFS, Landing, cut_batch
 from models.feeds import media
 from models.item import CONTENT_RULE, Items, read_items
@@ -44,63 +43,52 @@ _SQL = statements(__name__)
 _AT_ONCE = 20_000
 
 
-@dataclass(slots=True)
-class PathCounts:
-    """How many of the `items` have a value at each path of a mapped column; an object is no value."""
-
-    counts: dict[str, int]
-    items: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What a rebuild did: the paths of items, the columns that these fill, and records of the quarantine.
-
-    `imported` became rows, `outdated` were deleted because their item was seen later, and `quarantined` remain.
-    """
-
-    paths: PathCounts
-    columns: int
-    imported: int
-    outdated: int
-    quarantined: int
-
-
 def rebuild(
     db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, take: Callable[[int], int], force: bool
-) -> Rebuilt:
+) -> dict[str, Any]:
     """Read everything again with this mapping, in the open transaction. All that landed must be merged before.
 
+    Returns what `count_paths` does, the number of `columns` that items fill, and how many records of the quarantine
+    became rows (`imported`), were deleted because their item was seen later (`outdated`), and remain (`quarantined`).
     `take` takes that many landing numbers, and returns the number before the first of them. Raises WarehouseUnusable if
     a part of the raw store is damaged or lacks an item, if an item has no id now, or, unless `force`, if a mapped
     column would become empty. Then the caller rolls back.
     """
     before = read_warehouse(db).mapping or mapping
-    paths = read_again(db, raw, mapping, force=force)
+    counts = read_again(db, raw, mapping, force=force)
     if order_of(before) != order_of(mapping):
         db.execute(_SQL["order"], [PROOFS])
     imported, outdated = _import_quarantine(db, raw, mapping, take)
     [(left,)] = db.execute("SELECT count(*) FROM core.quarantine").fetchall()
-    return Rebuilt(paths, len(item_columns(mapping, read_registry(db))), imported, outdated, left)
+    columns = len(item_columns(mapping, read_registry(db)))
+    return {**counts, "columns": columns, "imported": imported, "outdated": outdated, "quarantined": left}
 
 
-def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> PathCounts:
-    """Return how many items have a value at each path of the mapping, without a change. Raises as `rebuild` does."""
-    paths = _no_paths(mapping)
-    for _ in _read_stored(db, raw, mapping, paths):
+def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> dict[str, Any]:
+    """Return the number of `items`, and how many have a value at each of the mapping's `paths`; an object is none.
+
+    Changes nothing. Raises as `rebuild` does.
+    """
+    found = Counter[str]()
+    for _ in _read_stored(db, raw, mapping, found):
         pass
-    return paths
+    return _counts(db, mapping, found)
 
 
-def explain_paths(mapping: MediaMapping, paths: PathCounts) -> Sequence[str]:
+def _counts(db: DuckDBPyConnection, mapping: MediaMapping, found: Counter[str]) -> dict[str, Any]:
+    [(items,)] = db.execute("SELECT count(*) FROM core.media").fetchall()
+    return {"items": items, "paths": {path: found[path] for column in mapping.columns for path in column.paths}}
+
+
+def explain_paths(mapping: MediaMapping, counts: Mapping[str, Any]) -> Sequence[str]:
     """Return a line for each path of a person, and for each path that any item has."""
     built_in = {path for column in BUILT_IN.columns for path in column.paths}
-    items = f"{paths.items:,} item{'' if paths.items == 1 else 's'}"
+    items, paths = f"{counts['items']:,} item{'' if counts['items'] == 1 else 's'}", counts["paths"]
     return [
-        f"{column.column}: {paths.counts[path]:,} of {items} have {'.'.join(('$', *to_keys(path)))}"
+        f"{column.column}: {paths[path]:,} of {items} have {'.'.join(('$', *to_keys(path)))}"
         for column in mapping.columns
         for path in column.paths
-        if paths.counts[path] or path not in built_in
+        if paths[path] or path not in built_in
     ]
 
 
@@ -109,25 +97,21 @@ def order_of(mapping: MediaMapping) -> tuple[object, ...]:
     return mapping.media_id, *(column for column in mapping.columns if column.column == "published_at")
 
 
-def _no_paths(mapping: MediaMapping) -> PathCounts:
-    return PathCounts({path: 0 for column in mapping.columns for path in column.paths})
-
-
 def _read_stored(
-    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, paths: PathCounts
+    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, found: Counter[str]
 ) -> Iterator[tuple[pa.Table, Items]]:
     """Yield rows of the raw store with `is_item` and `is_version`, some at a time in order, and the items they are now.
 
-    Counts the paths of items, but not of versions. Raises WarehouseUnusable if a part of the raw store is damaged or
-    lacks a row, or if one cannot be read.
+    Adds to how many items, without their versions, were `found` with a value at each path. Raises WarehouseUnusable if
+    a part of the raw store is damaged or lacks a row, or if one cannot be read.
     """
     missing = find_places(db)
     for part in read_parts(raw, merged_seq=read_warehouse(db).merged_seq):
         db.register("part", part)
-        found = db.execute(_SQL["found"]).to_arrow_table()
-        missing -= found.num_rows
-        for begin in range(0, found.num_rows, _AT_ONCE):
-            rows = found.slice(begin, _AT_ONCE)
+        needed = db.execute(_SQL["found"]).to_arrow_table()
+        missing -= needed.num_rows
+        for begin in range(0, needed.num_rows, _AT_ONCE):
+            rows = needed.slice(begin, _AT_ONCE)
             payloads = rows["payload"].to_pylist()
             items = read_items(enumerate(payloads), mapping)
             if items.rejected:
@@ -137,11 +121,9 @@ def _read_stored(
                     f" as {payloads[first][:80].decode(errors='replace')}: {reason} Nothing was changed."
                     " Fix: correct [mapping] in gramhouse.toml."
                 )
-            numbers = pc.indices_nonzero(rows["is_item"]).to_pylist()
-            paths.items += len(numbers)
-            for item in map(items.read.__getitem__, numbers):
-                for path in paths.counts.keys() & {*item.taken, *item.values, *item.counts}:
-                    paths.counts[path] += 1
+            for number in pc.indices_nonzero(rows["is_item"]).to_pylist():
+                item = items.read[number]
+                found.update({*item.taken, *item.values, *item.counts})
             yield rows, items
     if missing:
         raise WarehouseUnusable(
@@ -150,15 +132,14 @@ def _read_stored(
         )
 
 
-def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, force: bool) -> PathCounts:
+def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, force: bool) -> dict[str, Any]:
     """Write columns, versions, hashes and current counts as the mapping reads them, in the open transaction.
 
-    The columns of what can be read of the quarantine now are there, too. Raises WarehouseUnusable as `rebuild` does.
+    The columns of what can be read of the quarantine now are there, too. Returns what `count_paths` does. Raises
+    WarehouseUnusable as `rebuild` does.
     """
     before, known = read_warehouse(db).mapping or mapping, read_registry(db)
-    present = {name: (kind, is_own) for name, kind, is_own in db.execute(_SQL["present"]).fetchall()}
-    own = own_columns(MEDIA) | {name for name, (_, is_own) in present.items() if is_own}
-    own |= {column.column for column in mapping.columns}
+    own = own_columns(MEDIA) | {column.column for column in mapping.columns}
     mapped = {path for column in mapping.columns for path in column.paths}
     # A field keeps its column, unless its path or its column is mapped now. What lists have is found again.
     registry: Registry = {
@@ -166,24 +147,23 @@ def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, forc
         for key, one in known.items()
         if not one.kinds or (one.resource == MEDIA and one.path not in mapped and one.column_name not in own)
     }
-    paths = _no_paths(mapping)
+    found = Counter[str]()
     db.execute(_SQL["items"])
-    for rows, items in _read_stored(db, raw, mapping, paths):
+    for rows, items in _read_stored(db, raw, mapping, found):
         registry = register(registry, fields_of(items, rows["seen_at"].to_pylist().__getitem__, registry, mapping), own)
         _stage(db, rows, items, item_columns(mapping, registry))
     rejected, readable = _read_quarantine(db, mapping)
     registry = register(registry, fields_of(readable, lambda n: rejected[n]["seen_at"], registry, mapping), own)
     columns = item_columns(mapping, registry)
     _add_columns(db, "temp.items", columns)
+    counts = _counts(db, mapping, found)
     if not force:
-        _refuse_empty(db, mapping, present, paths)
+        _refuse_empty(db, before, mapping, counts)
     changed_counts = list_changed_counts(columns, item_columns(before, known))
     db.execute(_SQL["recounted"].format(changed_counts=changed_counts))
     # All columns are there before the first row is written: DuckDB can replay only that after a kill.
-    wanted = {column.name: column.type for column in columns}
-    for name, (kind, is_own) in present.items():
-        if not is_own and wanted.get(name) != kind:
-            db.execute(f"ALTER TABLE core.media DROP COLUMN {quoted(name)}")
+    for (name,) in db.execute(_SQL["inferred"]).fetchall():
+        db.execute(f"ALTER TABLE core.media DROP COLUMN {quoted(name)}")
     _add_columns(db, "core.media", columns)
     [(last,)] = db.execute("SELECT coalesce(max(rowid), -1) FROM core.media").fetchall()
     db.execute(_SQL["counts"])
@@ -194,7 +174,7 @@ def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, forc
     write_fields(db, {}, registry)
     db.execute(_SQL["versions"])
     db.execute(_SQL["in_force"], [mapping.to_json(), CONTENT_RULE])
-    return paths
+    return counts
 
 
 def _stage(db: DuckDBPyConnection, rows: pa.Table, items: Items, columns: Sequence[Column]) -> None:
@@ -215,14 +195,14 @@ def _stage(db: DuckDBPyConnection, rows: pa.Table, items: Items, columns: Sequen
 
 
 def _refuse_empty(
-    db: DuckDBPyConnection, mapping: MediaMapping, present: Mapping[str, object], paths: PathCounts
+    db: DuckDBPyConnection, before: MediaMapping, mapping: MediaMapping, counts: Mapping[str, Any]
 ) -> None:
     """Raise WarehouseUnusable if a mapped column that has values would have none."""
-    columns = [column.column for column in mapping.columns if column.column in present]
+    columns = [one.column for one in mapping.columns if one.column in {other.column for other in before.columns}]
     are_emptied = [f"count(m.{name}) > 0 AND count(i.{name}) = 0" for name in map(quoted, columns)]
     [found] = db.execute(_SQL["emptied"].format(are_emptied=", ".join(are_emptied))).fetchall()
     for column in compress(columns, found):
-        have = [line for line in explain_paths(mapping, paths) if line.startswith(f"{column}:")]
+        have = [line for line in explain_paths(mapping, counts) if line.startswith(f"{column}:")]
         raise WarehouseUnusable(
             f"With this mapping a column would become empty: {'; '.join(have)}. Nothing was changed."
             " Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
@@ -264,8 +244,9 @@ def _import_quarantine(
         # A page with only this record, which no scan asked for.
         row = imported[n]
         body = b'{"items":[' + row["payload"] + b'],"next_cursor":null}'
-        run, of = (row["run_seq"], row["run_id"]), media(row["account_id"], row["surface"])
-        inbox.append(Landing(seq, *run, of, "", seq, row["page"], at, row["correlation_id"], body))
+        of = media(row["account_id"], row["surface"]), row["run_id"]
+        page = row["page"], at, row["correlation_id"], body
+        inbox.append(Landing(*of, "", *page, seq=seq, run_seq=row["run_seq"]))
     while batch := cut_batch(inbox):
         merge_batch(db, batch, mapping, raw)
         del inbox[: len(batch)]

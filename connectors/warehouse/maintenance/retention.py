@@ -4,7 +4,7 @@ from datetime import datetime
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 
 _SQL = statements(__name__)
 

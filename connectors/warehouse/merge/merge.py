@@ -18,7 +18,7 @@ from connectors.warehouse.merge.items import merge_items
 from connectors.warehouse.merge.reading import read_records
 from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
 from connectors.warehouse.merge.run_counts import Counted, add_counts
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from models.checkpoint import PROOFS, PROOFS_AGAIN, Checkpoint, Landing, ScanState
 from models.feeds import CATALOGUE, LIFETIMES
 from models.item import CONTENT_RULE

@@ -11,7 +11,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.run_counts import Counted, add_counts
 from connectors.warehouse.storage.connection import transaction
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 
 _SQL = statements(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 
 _SQL = statements(__name__)
 

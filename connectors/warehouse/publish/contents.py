@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from connectors.warehouse.merge.columns import item_columns
-from connectors.warehouse.storage.quoting import literal, quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.publish.hide import OF_ACCOUNTS
+from connectors.warehouse.storage.sql import literal, quoted, statements
 from models.mapping import READING_TYPES, Field, FieldType, Registry, to_pointer
 from models.mapping import Mapping as MediaMapping
 from models.views import CHILDREN, KIND_PATHS, MEDIA, View, kind_of, macros, views
@@ -15,55 +14,45 @@ from models.views import CHILDREN, KIND_PATHS, MEDIA, View, kind_of, macros, vie
 _SQL = statements(__name__)
 
 _PART = re.compile(r"\{(\w+)\}")
-
-_MAPPED = "Mapped in gramhouse.toml."
 _CONTENT = ("media_type", "caption", "permalink", "published_at")
 
 
-class Inferred(NamedTuple):
-    """A column that a view has because a field has one: its name, the expression for its value, and a comment."""
+def fill_views(mapping: MediaMapping, registry: Registry, hidden: Mapping[str, bool]) -> Sequence[View]:
+    """Return the views of a warehouse in the order in which they can be created, with the parts in braces filled.
 
-    name: str
-    value: str
-    comment: str
-
-
-def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
-    """Return the views of a warehouse in the order in which they can be created, with the parts in braces filled."""
+    Of columns that are `hidden`, by their names, the comments say so, and whether a hash replaces their values.
+    """
     declared = {**views(), **macros()}
-    columns = item_columns(mapping, registry)
     fields = [field for field in registry.values() if field.resource == MEDIA and field.column_name is not None]
     comments = {str(field.column_name): _origin(field) for field in fields}
-    new = [
-        Inferred(one.name, f"gh_row.{quoted(one.name)}", comments.get(one.name, _MAPPED))
-        for one in columns
-        if one.name not in declared[MEDIA].columns
-    ]
+    columns = item_columns(mapping, registry)
     # A column that also has other values than counts is content, too.
     content = [one for one in columns if not (one.is_count and one.type == "BIGINT")]
+    paths = ", ".join(literal(to_pointer((one.key,))) for one in content)
     # By place: the names of a structure, which DuckDB would read in one go too, have no case.
     values = {one.name: f"TRY_CAST(gh_row.content[{n}] AS {one.type})" for n, one in enumerate(content, 1)}
-    paths = ", ".join(literal(to_pointer((one.key,))) for one in content)
-    of_content = [one for one in new if one.name in values]
-    of_versions = [one._replace(value=values[one.name]) for one in of_content]
-    counts = [one._replace(value=f"gh_count.counts[{literal(one.name)}]") for one in new if one.name not in values]
+    more = {one.name: f"gh_row.{quoted(one.name)}" for one in columns if one.name not in declared[MEDIA].columns}
+    of_content = {name: value for name, value in more.items() if name in values}
+    of_versions = {name: values[name] for name in of_content}
+    counts = {name: f"gh_count.counts[{literal(name)}]" for name in more if name not in values}
     of_kind = *KIND_PATHS, *next(column.paths for column in mapping.columns if column.column == "media_type")
     naming = [one.name for one in columns if one.name == "media_type" or one.key in of_kind]
-    kind = kind_of([f"gh_row.{quoted(name)}" for name in naming])
+    # No table has it, so it is hidden here.
+    kind = "NULL::VARCHAR" if "kind" in hidden else kind_of([f"gh_row.{quoted(name)}" for name in naming])
     superseded = {name: values[name] for name in _CONTENT}
     filled = [
-        _fill(declared[MEDIA], new, kind=kind),
-        _fill(declared["media_superseded"], of_versions, paths=f"[{paths}]", **superseded),
-        _fill(declared["media_history"], of_content),
-        _fill(declared["fields"], mapped=_mapped_paths(mapping), counts=_counts(mapping, fields)),
-        _fill(declared["media_at"], [*of_content, *counts], kind=kind),
+        _fill(declared[MEDIA], more, comments, kind=kind),
+        _fill(declared["media_superseded"], of_versions, comments, paths=f"[{paths}]", **superseded),
+        _fill(declared["media_history"], of_content, comments),
+        _fill(declared["fields"], {}, {}, mapped=_mapped_paths(mapping), counts=_counts(mapping, fields)),
+        _fill(declared["media_at"], {**of_content, **counts}, comments, kind=kind),
     ]
     lists: dict[str, list[Field]] = {CHILDREN: []}
     for field in fields:
         if FieldType.LIST in field.kinds:
             lists.setdefault(mapping.child_table(field.path), []).append(field)
     filled += [_of_list(name, found, mapping, registry) for name, found in lists.items()]
-    return [*(declared | {view.name: view for view in filled}).values()]
+    return [_tell_hidden(view, hidden) for view in {**declared, **{view.name: view for view in filled}}.values()]
 
 
 def create_view(view: View) -> Iterator[str]:
@@ -79,42 +68,47 @@ def create_view(view: View) -> Iterator[str]:
         yield f"COMMENT ON COLUMN {name}.{quoted(column)} IS {literal(comment)}"
 
 
-def _fill(view: View, inferred: Sequence[Inferred] = (), **parts: str) -> View:
-    """Return a view with its parts in braces, and with columns in the place of {inferred}."""
-    parts["inferred"] = "".join(f", {one.value} AS {quoted(one.name)}" for one in inferred)
-    columns = {**view.columns, **{one.name: one.comment for one in inferred}}
-    return replace(view, select=_fill_parts(view.select, parts), columns=columns)
-
-
-def _fill_parts(query: str, parts: Mapping[str, str]) -> str:
+def _fill(view: View, more: Mapping[str, str], comments: Mapping[str, str], **parts: str) -> View:
+    """Return a view with its parts in braces, and with `more` columns, by name, in the place of {inferred}."""
+    parts["inferred"] = "".join(f", {value} AS {quoted(name)}" for name, value in more.items())
+    columns = {**view.columns, **{name: comments.get(name, "Mapped in gramhouse.toml.") for name in more}}
     # All at once: names and paths may have braces too.
-    return _PART.sub(lambda part: parts[part[1]], query)
+    return replace(view, select=_PART.sub(lambda part: parts[part[1]], view.select), columns=columns)
 
 
 def _origin(field: Field) -> str:
     return f"Inferred from {field.path} ({', '.join(sorted(field.kinds))})."
 
 
+def _tell_hidden(view: View, hidden: Mapping[str, bool]) -> View:
+    """Return a view whose comments say what is hidden."""
+    # Other views have columns with the names of items' columns, such as the kind of a run.
+    names = hidden.keys() if "media_id" in view.columns else hidden.keys() & OF_ACCOUNTS
+    notes = {name: " Hidden: a salted hash." if hidden[name] else " Hidden." for name in names}
+    return replace(view, columns={name: about + notes.get(name, "") for name, about in view.columns.items()})
+
+
 def _of_list(name: str, lists: Sequence[Field], mapping: MediaMapping, registry: Registry) -> View:
     """Return the view of the elements of a list; of the first of several that an item has."""
-    declared = views()[CHILDREN]
+    view, is_children = views()[CHILDREN], name == CHILDREN
     columns = ", ".join(quoted(str(field.column_name)) for field in lists)
-    elements = _fill_parts(_SQL["elements"], {"list": f"coalesce({columns})" if columns else "NULL::VARCHAR"})
-    is_children = name == CHILDREN
+    elements = _SQL["elements"].replace("{list}", f"coalesce({columns})" if columns else "NULL::VARCHAR")
     mapped = mapping.child_columns if is_children else ()
     values = {one.column: _member(one.paths, READING_TYPES[one.reading]) for one in mapped}
     read = {path for one in mapped for path in one.paths}
-    members = [Inferred(one, value, _MAPPED) for one, value in values.items() if one not in declared.columns]
-    members += [
-        Inferred(str(field.column_name), _member([field.path], field.type), _origin(field))
+    fields = {
+        str(field.column_name): field
         for field in registry.values()
         if field.resource == name and field.column_name is not None and field.path not in read
-    ]
+    }
+    more = {column: value for column, value in values.items() if column not in view.columns}
+    more |= {column: _member([field.path], field.type) for column, field in fields.items()}
     if not is_children:
         comment = f"Inferred from the list at {lists[0].path}, one row each."
-        kept = {column: declared.columns[column] for column in (*declared.relation.key, "run_seq")}
-        declared = View(name, declared.relation, comment, kept, _SQL["list"])
-    return _fill(declared, members, elements=elements, **values)
+        kept = {column: view.columns[column] for column in (*view.relation.key, "run_seq")}
+        view = View(name, view.relation, comment, kept, _SQL["list"])
+    comments = {column: _origin(field) for column, field in fields.items()}
+    return _fill(view, more, comments, elements=elements, **values)
 
 
 def _member(paths: Iterable[str], kind: str) -> str:
@@ -140,4 +134,4 @@ def _counts(mapping: MediaMapping, fields: Iterable[Field]) -> str:
         f"struct_pack(k := [{literal(MEDIA)}, {literal(path)}], v := count({quoted(column)}))"
         for path, column in columns.items()
     )
-    return _fill_parts(_SQL["counts"], {"entries": entries})
+    return _SQL["counts"].replace("{entries}", entries)

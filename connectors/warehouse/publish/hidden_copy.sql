@@ -1,6 +1,9 @@
 -- The rows of tables without what is hidden; other tables are copied. Texts that may quote any value, as it came or as a
 -- person typed it, are masked.
 
+-- name: tables
+SELECT table_name, list(column_name) FROM duckdb_columns() WHERE schema_name = 'core' AND NOT internal GROUP BY 1
+
 -- name: media
 SELECT * REPLACE (if(false, overflow, NULL) AS overflow, 0 AS content_hash, 0 AS payload_hash{replaced})
 FROM core.media

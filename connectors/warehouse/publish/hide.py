@@ -1,16 +1,21 @@
 """GRAMHOUSE_HIDE: the columns of which a snapshot has no values, or salted hashes instead. No IO."""
 
-import difflib
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
+import msgspec
+
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.sql import literal, quoted
 from models.mapping import READING_TYPES, Field, FieldType, Registry, safe_name, to_keys
 from models.mapping import Mapping as MediaMapping
-from models.views import MEDIA, own_columns
+from models.runs import nearest
+from models.views import MEDIA
 
 HASH = ":hash"
 
@@ -34,30 +39,67 @@ _NEEDED = "published_at"
 class Hiding:
     """What a snapshot hides.
 
-    `hidden` are the names of columns and the paths of fields, each with whether a hash replaces its values. `key` is
-    the pattern of the keys within JSON, as `squeeze` returns them. `setting` is what the snapshot records.
+    `hidden` are the names of columns and the paths of fields, each with whether a hash with the salt replaces its
+    values. `key` is the pattern of the keys within JSON, as `squeeze` returns them. `setting` is what the snapshot
+    records.
     """
 
     hidden: Mapping[str, bool]
     key: re.Pattern[str]
     setting: str
+    salt: str
 
     @property
     def gone(self) -> list[str]:
         """Return the columns and fields without values."""
         return [name for name, is_hashed in self.hidden.items() if not is_hashed]
 
-    def without_keys(self, value: Any) -> Any:  # noqa: ANN401 - JSON
-        """Return a value without the hidden keys in it."""
+    def value(self, name: str, column: str) -> str:
+        """Return the expression for the values of a column that are hidden with this name."""
+        if name not in self.hidden:
+            return quoted(column)
+        # NULL of the column's type.
+        return hash_expression(column, self.salt) if self.hidden[name] else f"if(false, {quoted(column)}, NULL)"
+
+    def in_text(self, text: str) -> str:
+        """Return JSON text without the hidden keys; text that is not JSON as it is."""
+        try:
+            return msgspec.json.encode(self._without_keys(msgspec.json.decode(text))).decode()
+        except msgspec.DecodeError:
+            return text
+
+    def in_version(self, text: str) -> str:
+        """Return the content of a version without its hidden columns and fields, or with their hashes."""
+        kept = {}
+        for name, value in msgspec.json.decode(text).items():
+            if name not in self.hidden:
+                kept[name] = self._without_keys(value)
+            elif self.hidden[name] and isinstance(value, str):
+                kept[name] = hash_text(value, self.salt)
+        return msgspec.json.encode(kept).decode()
+
+    def _without_keys(self, value: Any) -> Any:  # noqa: ANN401 - JSON
         if isinstance(value, list):
-            return [self.without_keys(one) for one in value]
+            return [self._without_keys(one) for one in value]
         if isinstance(value, dict):
             shown = {key: one for key, one in value.items() if self.key.fullmatch(squeeze(key)) is None}
-            return {key: self.without_keys(one) for key, one in shown.items()}
+            return {key: self._without_keys(one) for key, one in shown.items()}
         return value
 
 
-def find_hidden(hide: Sequence[str], mapping: MediaMapping, registry: Registry) -> Hiding:
+def hash_expression(column: str, salt: str) -> str:
+    """Return the expression for the salted hash of a column; in Python it is `hash_text`."""
+    # DuckDB's function for Unicode's composed form ends at a NUL.
+    parts = f"list_transform(string_split({quoted(column)}, chr(0)), lambda part: nfc_normalize(part))"
+    return f"left(sha256({literal(salt)} || array_to_string({parts}, chr(0))), 32)"
+
+
+def hash_text(text: str, salt: str) -> str:
+    """Return the salted hash of a text, as `hash_expression` computes it."""
+    return sha256((salt + unicodedata.normalize("NFC", text)).encode()).hexdigest()[:32]
+
+
+def find_hidden(hide: Sequence[str], salt: str, mapping: MediaMapping, registry: Registry) -> Hiding:
     """Return what the names of the setting hide: every column, field and key that is tied to one of them.
 
     Each is a column of a snapshot's tables, followed by `:hash` if a salted hash replaces its values. Raises
@@ -70,7 +112,8 @@ def find_hidden(hide: Sequence[str], mapping: MediaMapping, registry: Registry) 
     for name, is_hashed in names.items():
         _check(name, types, is_hashed=is_hashed)
         pattern = _WITH.get(name, re.escape(squeeze(name)))
-        mapped = [column for column in mapping.columns if re.fullmatch(pattern, squeeze(column.column))]
+        mapped = [one for one in mapping.columns if re.fullmatch(pattern, squeeze(one.column))]
+        of_children = [one for one in mapping.child_columns if re.fullmatch(pattern, squeeze(one.column))]
         named = [field for field in fields if field.column_name == name or _has_key(field.path, pattern)]
         paths = [path for column in mapped for path in column.paths] + [field.path for field in named]
         for column in mapped:
@@ -78,14 +121,12 @@ def find_hidden(hide: Sequence[str], mapping: MediaMapping, registry: Registry) 
         for field in fields:
             if any(_is_related(field.path, path) for path in paths):
                 is_text = types.get(str(field.column_name)) == "VARCHAR" and FieldType.LIST not in field.kinds
-                hidden[field.path] = is_hashed and field in named and is_text
-                if field.column_name is not None:
-                    hidden[field.column_name] = hidden[field.path]
-        of_children = [one for one in mapping.child_columns if re.fullmatch(pattern, squeeze(one.column))]
+                is_text_of_it = is_hashed and field in named and is_text
+                hidden |= dict.fromkeys(filter(None, (field.path, field.column_name)), is_text_of_it)
         paths += [path for column in of_children for path in column.paths]
-        keys += [pattern, *(re.escape(squeeze(*to_keys(path)[-1:])) for path in paths)]
+        keys += [pattern, *(re.escape(squeeze(to_keys(path)[-1])) for path in paths)]
     setting = ",".join(sorted(f"{name}{HASH}" if is_hashed else name for name, is_hashed in names.items()))
-    return Hiding(hidden, re.compile("|".join(dict.fromkeys(keys))), setting)
+    return Hiding(hidden, re.compile("|".join(dict.fromkeys(keys))), setting, salt)
 
 
 def _types_of(mapping: MediaMapping, fields: Iterable[Field]) -> Mapping[str, str]:
@@ -98,17 +139,17 @@ def _types_of(mapping: MediaMapping, fields: Iterable[Field]) -> Mapping[str, st
 
 
 def _check(name: str, types: Mapping[str, str], *, is_hashed: bool) -> None:
-    if name in own_columns(MEDIA) and name not in types:
-        why, fix = f"{name} cannot be hidden, because gramhouse needs it", "remove it"
-    elif name not in types:
-        near = difflib.get_close_matches(name, types, n=1, cutoff=0.5)
-        why = f"no table has a column {name!r} that can be hidden"
-        fix = f"use {near[0]}" if near else "remove it; docs/data-dictionary.md lists what can be hidden"
+    if name not in types:
+        why = f"no table has a column {name!r} that can be hidden. {nearest(name, types)}"
+        fix = "Fix: remove it, or write one that docs/data-dictionary.md lists."
     elif is_hashed and types[name] != "VARCHAR":
-        why, fix = f"{name} cannot be hashed, because it is {types[name]}, not text", f"write {name} without {HASH}"
+        why, fix = (
+            f"{name} cannot be hashed, because it is {types[name]}, not text. ",
+            f"Fix: write {name} without {HASH}.",
+        )
     else:
         return
-    raise WarehouseUnusable(f"GRAMHOUSE_HIDE: {why}. Fix: {fix}.")
+    raise WarehouseUnusable(f"GRAMHOUSE_HIDE: {why}{fix}")
 
 
 def _has_key(path: str, pattern: str) -> bool:

@@ -21,15 +21,13 @@ from connectors.warehouse.publish.hide import Hiding, find_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
 from connectors.warehouse.queries.progress import read_dues
 from connectors.warehouse.storage.connection import transaction
-from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.files import discard, logs, sync
 from connectors.warehouse.storage.identity import read_warehouse
-from connectors.warehouse.storage.quoting import quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import quoted, statements
 from models.mapping import BUILT_IN, Registry
 from models.mapping import Mapping as MediaMapping
 from models.selection import Goals
-from models.views import View
 
 _SQL = statements(__name__)
 
@@ -79,17 +77,18 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
         snapshot.parent.mkdir(parents=True, exist_ok=True)
         discard(draft)
         with transaction(db):
-            owner, mapping, registry, hiding = prepare(db, snapshot, publication)
-            views = fill_views(mapping, registry)
+            mapping, registry, hiding = prepare(db, snapshot, publication)
+            views = fill_views(mapping, registry, hiding.hidden if hiding else {})
+            statements = [statement for view in views for statement in create_view(view)]
             bring_state(db, state)
             _write_dues(db, publication)
-            _record(db, owner, publication, hiding, views)
+            _record(db, publication, hiding, statements)
         db.execute("CHECKPOINT")
         try:
             if hiding is None:
                 copy_file(warehouse, draft)
             else:
-                write_hidden(db, draft, hiding, views, registry, publication.salt)
+                write_hidden(db, draft, hiding, registry, statements)
             size = draft.stat().st_size
             _put_in_place(draft, snapshot, at=publication.at)
         finally:
@@ -104,26 +103,23 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
 
 def prepare(
     db: DuckDBPyConnection, snapshot: Path, publication: Publication
-) -> tuple[str, MediaMapping, Registry, Hiding | None]:
-    """Return the warehouse's id, the mapping in force, the registry, and what is hidden; in the open transaction.
+) -> tuple[MediaMapping, Registry, Hiding | None]:
+    """Return the mapping in force, the registry, and what is hidden; in the open transaction.
 
     Raises WarehouseUnusable, as `publish` would, if the snapshot must not be published.
     """
     row, registry = read_warehouse(db), read_registry(db)
-    mapping = row.mapping or BUILT_IN
-    hiding = find_hidden(publication.hide, mapping, registry) if publication.hide else None
+    mapping, hide = row.mapping or BUILT_IN, publication.hide
+    hiding = find_hidden(hide, publication.salt, mapping, registry) if hide else None
     check_replaceable(snapshot, row.id, hiding.setting if hiding else None, may_show=publication.may_show)
-    return row.id, mapping, registry, hiding
+    return mapping, registry, hiding
 
 
 def bring_state(db: DuckDBPyConnection, state: StateRows) -> None:
     """Replace the rows of the state that the warehouse has, in the open transaction. Raises duckdb.Error."""
-    tables = dict(zip(("state_runs", "state_warnings", "state_checkpoints"), state, strict=True))
-    for name, table in tables.items():
+    for name, table in zip(("state_runs", "state_warnings", "state_checkpoints"), state, strict=True):
         db.register(name, table)
     db.execute(_SQL["bring"])
-    for name in tables:
-        db.unregister(name)
 
 
 def _write_dues(db: DuckDBPyConnection, publication: Publication) -> None:
@@ -136,31 +132,26 @@ def _write_dues(db: DuckDBPyConnection, publication: Publication) -> None:
     ]
     db.register("dues", pa.Table.from_pylist(rows, _DUES))
     db.execute(_SQL["due_scans"])
-    db.unregister("dues")
 
 
 def _record(
-    db: DuckDBPyConnection, owner: str, publication: Publication, hiding: Hiding | None, views: Sequence[View]
+    db: DuckDBPyConnection, publication: Publication, hiding: Hiding | None, create_views: Sequence[str]
 ) -> None:
     """Write core.published, and create the views again if they are not these."""
-    statements = [statement for view in views for statement in create_view(view)]
     # With DuckDB's version and the types, because a view stores the types of its columns when it is created.
-    types = db.execute(
-        "SELECT list((table_name, column_name, data_type)) FROM duckdb_columns() WHERE schema_name = 'core'"
-    )
-    known = sha256(repr((duckdb.__version__, statements, types.fetchall())).encode()).hexdigest()
+    types = db.execute(_SQL["types"]).fetchall()
+    known = sha256(repr((duckdb.__version__, create_views, types)).encode()).hexdigest()
     if db.execute("SELECT views FROM core.published").fetchall() != [(known,)]:
-        present = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
-        dropped = [f"DROP VIEW IF EXISTS main.{quoted(name)}" for (name,) in db.execute(present).fetchall()]
+        dropped = [f"DROP VIEW main.{quoted(name)}" for (name,) in db.execute(_SQL["views"]).fetchall()]
         # In one call: hundreds of small statements took twice as long one by one.
-        db.execute(";\n".join([*dropped, *statements]))
+        db.execute(";\n".join([*dropped, *create_views]))
     row = [
-        *(publication.at, publication.version, publication.stale_after.total_seconds(), owner),
+        *(publication.at, publication.version, publication.stale_after.total_seconds()),
         *(publication.full_refresh_every.total_seconds(), hiding.setting if hiding else None),
         *(str(publication.raw_folder), known),
     ]
     db.execute("DELETE FROM core.published")
-    db.execute("INSERT INTO core.published VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    db.execute(_SQL["published"], row)
 
 
 def copy_file(source: Path, target: Path) -> None:

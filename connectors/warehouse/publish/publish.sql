@@ -40,3 +40,19 @@ QUALIFY row_number() OVER (PARTITION BY c.account_id, c.surface ORDER BY c.began
 DELETE FROM core.due_scans;
 
 INSERT INTO core.due_scans BY NAME FROM dues;
+
+-- name: types
+-- The columns of all tables. Writes nothing.
+SELECT list((table_name, column_name, data_type)) FROM duckdb_columns() WHERE schema_name = 'core'
+
+-- name: views
+-- The views that are there. Writes nothing.
+SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal
+
+-- name: published
+-- Writes core.published.
+INSERT INTO core.published BY NAME
+SELECT
+    ? AS snapshot_at, ? AS version, ? AS stale_after, id AS warehouse_id, ? AS full_refresh_every, ? AS hidden,
+    ? AS raw_folder, ? AS views
+FROM core.warehouse

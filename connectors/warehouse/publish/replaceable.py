@@ -6,10 +6,8 @@ from pathlib import Path
 import duckdb
 
 from connectors.warehouse.publish.hide import HASH
-from connectors.warehouse.storage.durable import is_duckdb
 from connectors.warehouse.storage.errors import SnapshotHides, WarehouseUnusable, first_line
-
-_FIX = "Fix: check GRAMHOUSE_SNAPSHOT; if it is correct, move that file away."
+from connectors.warehouse.storage.files import is_duckdb
 
 
 def check_file(snapshot: Path) -> None:
@@ -17,7 +15,10 @@ def check_file(snapshot: Path) -> None:
     # Of files, so that it waits for no pipe; and a link may lead elsewhere.
     is_file = snapshot.is_file() and not snapshot.is_symlink() and os.access(snapshot, os.R_OK)
     if os.path.lexists(snapshot) and not (is_file and is_duckdb(snapshot)):
-        raise WarehouseUnusable(f"{snapshot} is not a DuckDB file that can be read, and is not replaced. {_FIX}")
+        raise WarehouseUnusable(
+            f"{snapshot} is not a DuckDB file that can be read, and is not replaced."
+            " Fix: check GRAMHOUSE_SNAPSHOT; if it is correct, move that file away."
+        )
 
 
 def check_snapshot(snapshot: Path) -> tuple[str, str | None] | None:
@@ -31,11 +32,9 @@ def check_snapshot(snapshot: Path) -> tuple[str, str | None] | None:
     try:
         with duckdb.connect(str(snapshot), read_only=True) as reader:
             [(owner, hidden)] = reader.execute("SELECT warehouse_id, hidden FROM core.published").fetchall()
-    except (duckdb.ProgrammingError, ValueError):
-        raise WarehouseUnusable(f"{snapshot} is not a gramhouse snapshot and is not replaced. {_FIX}") from None
-    except duckdb.Error as error:
+    except (duckdb.Error, ValueError) as error:
         raise WarehouseUnusable(
-            f"{snapshot} cannot be read ({first_line(error)}) and is not replaced."
+            f"{snapshot} cannot be read as a snapshot ({first_line(error)}) and is not replaced."
             " Fix: close the program that has it open for writing, or move it away."
         ) from error
     return owner, hidden

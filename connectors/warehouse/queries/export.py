@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
-from connectors.warehouse.storage.durable import sync
 from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseUnusable, first_line
-from connectors.warehouse.storage.paths import real
-from connectors.warehouse.storage.quoting import literal, quoted
+from connectors.warehouse.storage.files import real, sync
+from connectors.warehouse.storage.sql import literal, quoted
 
 # Every file of an export has this key in its metadata.
 _MARK = "gramhouse"

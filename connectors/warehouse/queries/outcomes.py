@@ -8,8 +8,7 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.run_counts import read_counts
-from connectors.warehouse.storage.quoting import literal, quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import literal, quoted, statements
 from models.mapping import Mapping as MediaMapping
 from models.runs import (
     ACCOUNTS_REJECTED,

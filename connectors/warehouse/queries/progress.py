@@ -2,19 +2,18 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from models.checkpoint import Checkpoint, ClosedScan
-from models.feeds import Partition, media
-from models.runs import OutcomeKind
-from models.selection import Due, DueReason, Dues, Goals, History, decide_due, window
+from models.feeds import LIFETIMES, Partition, media
+from models.selection import DAY, Due, Dues, Goals
 
 _SQL = statements(__name__)
 
-# The most items that a scan remembers (connectors/source/memory.py).
+# The most items that a scan remembers (connectors/source/messages.py).
 _MOST_SEEN = 100_000
 
 # The most known items of a feed that a scan receives: enough to recognize where they begin.
@@ -90,15 +89,16 @@ def find_known_items(
 
 def read_dues(db: DuckDBPyConnection, goals: Goals, *, scan_expired: bool) -> Dues:
     """Return when the catalogue is due, and each feed of the listed accounts, as far as merged."""
-    seconds = [window(surface, goals).total_seconds() for surface in goals]
-    found = db.execute(_SQL["histories"], {"surfaces": [*goals], "windows": seconds})
-    dues = dict[Partition, Due]()
+    microseconds = timedelta(microseconds=1)
+    about = {
+        "surfaces": [*goals],
+        "goals": [goal // microseconds for goal in goals.values()],
+        "expires": [surface in LIFETIMES for surface in goals],
+        "day": DAY // microseconds,
+        "scan_expired": scan_expired,
+    }
+    found, dues = db.execute(_SQL["dues"], about), dict[Partition, Due]()
     while row := found.fetchone():
-        resource, account_id, surface, is_expired, new, outcome, code, *moments = row
-        first_seen_at, closed_at, tried_at, after = (at and at.replace(tzinfo=UTC) for at in moments)
-        kind = outcome and OutcomeKind(outcome)
-        history = History(first_seen_at, closed_at, new, kind, code, tried_at, after)
-        is_never = is_expired and not scan_expired
-        due = Due(None, DueReason.TOKEN_EXPIRED) if is_never else decide_due(surface, history, goals)
-        dues[Partition(resource, account_id, surface)] = due
+        *partition, at, reason = row
+        dues[Partition(*partition)] = Due(at and at.replace(tzinfo=UTC), reason)
     return dues

@@ -13,7 +13,6 @@ import msgspec
 from duckdb import DuckDBPyConnection, DuckDBPyRelation, StatementType, token_type, tokenize
 from duckdb.sqltypes import DuckDBPyType
 
-from connectors.warehouse.storage.durable import logs
 from connectors.warehouse.storage.errors import (
     QueryError,
     SnapshotMissing,
@@ -21,8 +20,8 @@ from connectors.warehouse.storage.errors import (
     WarehouseUnusable,
     first_line,
 )
-from connectors.warehouse.storage.quoting import quoted
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.files import logs
+from connectors.warehouse.storage.sql import quoted, statements
 from models.views import macros
 
 Record = dict[str, Any]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from models.feeds import SURFACES
 from models.runs import nearest, one_line
 from models.selection import ChosenAccount, Selection, SelectionError

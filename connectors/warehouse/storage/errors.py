@@ -1,27 +1,21 @@
 """Errors of the files, each with a message of one line that names the file and the fix."""
 
-import re
 from pathlib import Path
 
 # Callers import those that the state raises, too, from here.
 from models.files import WarehouseError as WarehouseError  # noqa: PLC0414
 from models.files import WarehouseUnusable as WarehouseUnusable  # noqa: PLC0414
 
-_CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
-
 # What DuckDB or the system says, and what a person can do about it. The first that occurs in the text counts.
 _FIXES = {
-    "No space left on device": "free space on the disk and retry; landed pages are kept",
-    "Disk quota exceeded": "free space in the quota and retry; landed pages are kept",
-    "Out of Memory Error": "free memory and retry; landed pages are kept",
-    "Cannot allocate memory": "free memory and retry; landed pages are kept",
-    "Resource temporarily unavailable": "allow this user more processes (ulimit -u) and retry; landed pages are kept",
-    "can't start new thread": "allow this user more processes (ulimit -u) and retry; landed pages are kept",
+    "Could not set lock": "close that program, or read the snapshot instead",
+    "Resource temporarily unavailable": "allow this user more processes (ulimit -u) and retry",
+    "can't start new thread": "allow this user more processes (ulimit -u) and retry",
     "Permission denied": "make the file and its folder writable for this user",
     "not a valid DuckDB database": "set the path to another file, or restore a backup",
     "Corrupt": "restore a backup of the warehouse, the state and the raw store together",
+    "": "check the path, free space or memory, then retry; landed pages are kept",
 }
-_OTHERWISE = "Fix: check the path and the disk, then retry; landed pages are kept."
 
 
 class WarehouseBusy(WarehouseError):  # noqa: N818 - a state of the file, not a bug
@@ -58,16 +52,8 @@ def first_line(error: Exception | str) -> str:
     return (text.splitlines()[0] if text else type(error).__name__).rstrip(".!")
 
 
-def hint_for(error: Exception, otherwise: str) -> str:
-    """Return the fix of an error of a file: by its text, such as that of a full disk, or another one."""
-    return next((f"Fix: {fix}." for sign, fix in _FIXES.items() if sign in str(error)), otherwise)
-
-
 def explain(path: Path, error: Exception) -> WarehouseError:
     """Convert an error of DuckDB or of the system about a file into one whose message is a line with the fix."""
-    text = str(error)
-    if "Could not set lock" in text:
-        found = _CONFLICT.search(text)
-        holder = f"{Path(found['program']).name} (process {found['pid']})" if found else "another process"
-        return WarehouseBusy(f"{path} is held by {holder}. Fix: close that program, or read the snapshot instead.")
-    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}. {hint_for(error, _OTHERWISE)}")
+    sign = next(sign for sign in _FIXES if sign in str(error))
+    kind = WarehouseBusy if sign == "Could not set lock" else WarehouseUnusable
+    return kind(f"{path} cannot be used: {first_line(error)}. Fix: {_FIXES[sign]}.")

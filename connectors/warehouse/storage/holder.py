@@ -7,12 +7,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line, hint_for
-from connectors.warehouse.storage.paths import real
+from connectors.warehouse.storage.errors import WarehouseBusy, explain, first_line
+from connectors.warehouse.storage.files import real
 
 _TRIES = 5
 _PAUSE = 0.05
-
 
 UNKNOWN = "another gramhouse"
 """The holder, while it has not written yet which it is."""
@@ -22,11 +21,6 @@ def lock_path(warehouse: Path) -> Path:
     """Return the lock file's path, which is the same for a warehouse and a symbolic link to it."""
     path = real(warehouse)
     return path.with_name(path.name + ".lock")
-
-
-def _open_without_links(path: str, flags: int) -> int:
-    """Open a file that is truncated; fail on a symbolic link, which another user could point elsewhere."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _read(file: IO[str]) -> str:
@@ -55,7 +49,9 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
     with ExitStack() as opened:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = opened.enter_context(open(path, "a+", encoding="utf-8", opener=_open_without_links))
+            # No symbolic link, which another user could point elsewhere: the file is truncated.
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            file = opened.enter_context(os.fdopen(handle, "r+", encoding="utf-8"))
             tries = _TRIES
             while not (is_ours := _try_lock(file, fcntl.LOCK_EX)) and (tries := tries - 1):
                 pause(_PAUSE)
@@ -64,8 +60,7 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
                 file.write(f"{activity} (process {os.getpid()}, since {since})")
                 file.flush()
         except OSError as error:
-            hint = hint_for(error, "Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder.")
-            raise WarehouseUnusable(f"cannot write in {path.parent}: {error.strerror}. {hint}") from error
+            raise explain(path, error) from error
         if not is_ours:
             fix = "Fix: wait until it has finished, or read the snapshot meanwhile."
             raise WarehouseBusy(f"{warehouse} is held by {_read(file)}. {fix}")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.quoting import quoted
+from connectors.warehouse.storage.sql import quoted
 from models.files import Identity
 from models.item import CONTENT_RULE
 from models.mapping import READING_TYPES, Mapping

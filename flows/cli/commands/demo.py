@@ -12,9 +12,8 @@ from cyclopts import Parameter
 
 from connectors.sandbox.http.access import DEMO_KEY
 from connectors.warehouse.queries.reader import open_snapshot
-from connectors.warehouse.storage.durable import replace_file
-from connectors.warehouse.storage.paths import database
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.files import database, replace_file
+from connectors.warehouse.storage.sql import statements
 from flows.cli.options import number, to_path
 from flows.cli.run import describe_report
 from flows.cli.signals import run_until_signalled

@@ -11,7 +11,7 @@ from humanize import naturalsize
 from rich.table import Table
 
 from connectors.buckets import BucketError
-from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
+from connectors.source.messages import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.clock import find_ahead
 from connectors.warehouse.publish.publish import prepare
 from connectors.warehouse.publish.replaceable import another_warehouse
@@ -69,7 +69,7 @@ def _key(settings: Settings, _: datetime) -> _Results:
 
 
 def _api(settings: Settings, now: datetime) -> _Results:
-    from connectors.state.progress import read_cooldowns
+    from connectors.state.inbox import read_cooldowns
 
     if current(settings).problem is not None:
         yield "note", "not checked: cooldowns are in the state, which is missing or cannot be read"
@@ -93,8 +93,8 @@ def _api(settings: Settings, now: datetime) -> _Results:
 
 async def _request_pages(settings: Settings, cooldowns: Mapping[str, datetime]) -> _Results:
     """Request a page of accounts and one of media, once each; store the wait that a refusal asks for."""
-    from connectors.source.endpoints import accounts_request, feed_request
     from connectors.source.errors import ApiError, Disposition
+    from connectors.source.messages import accounts_request, feed_request
     from flows.engine.upkeep import keep_cooldown
 
     found, request = list[tuple[str, str]](), accounts_request(None, 50)
@@ -145,7 +145,7 @@ def _configuration(settings: Settings, _: datetime) -> _Results:
 
 def _warehouse(settings: Settings, now: datetime) -> _Results:
     """Open the files as a run does, which merges pages that a killed run left; read every byte of the raw store."""
-    from connectors.state.identity import read_operations, read_service
+    from connectors.state.identity import read_identity, read_operations
     from connectors.warehouse.raw.parts import find_parts, read_part
 
     file = settings.warehouse
@@ -167,7 +167,7 @@ def _warehouse(settings: Settings, now: datetime) -> _Results:
             text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
             fix = "check this machine's clock, then run `gramhouse doctor --repair`, which moves them to now"
             yield "bad", f"{text}. Fix: {fix}."
-        service = state.read(read_service)
+        service = state.read(read_identity).base_url
         if settings.base_url and (refusal := service_refusal(service, settings.base_url)):
             yield "bad", refusal
         prepare(db, settings.snapshot_file(), publication(settings, at=now))

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import NAMES, as_name, find_accounts
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from flows.cli.options import AccountNames, Reading, current_snapshot, number, since_time
 from flows.cli.table import listing
 from flows.cli.terminal import Answer, clean, row

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from humanize import naturalsize
@@ -14,9 +13,6 @@ from flows.cli.terminal import DONE, Answer, clean, row
 from flows.config.errors import ExitCode, SettingsError
 from flows.config.settings import Settings
 from flows.reporting.words import count
-
-if TYPE_CHECKING:
-    from connectors.warehouse.maintenance.rebuild import PathCounts
 
 
 def publish(
@@ -52,10 +48,12 @@ def compact(*, files: Files = Files(), log_format: LogFormat = "text") -> Answer
     settings = files.settings()
     before, after, raw = asyncio.run(compact_now(settings))
     lines = [f"Compacted {clean(settings.warehouse)}: {naturalsize(before)} before, {naturalsize(after)} now."]
-    parts = f"{count(raw.parts_before, 'part')} before, {raw.parts_after:,} now ({naturalsize(raw.bytes_after)})"
-    lines.append(f"Raw store: {parts}; {count(raw.rows_deleted, 'row')} deleted.")
+    parts = (
+        f"{count(raw['parts_before'], 'part')} before, {raw['parts_after']:,} now ({naturalsize(raw['bytes_after'])})"
+    )
+    lines.append(f"Raw store: {parts}; {count(raw['rows_deleted'], 'row')} deleted.")
     document = {"warehouse": str(settings.warehouse), "bytes_before": before, "bytes_after": after}
-    return Answer({**document, "raw": asdict(raw)}, lines)
+    return Answer({**document, "raw": raw}, lines)
 
 
 def rebuild(
@@ -74,25 +72,23 @@ def rebuild(
     from flows.engine.upkeep import count_paths_now, rebuild_now
 
     if dry_run:
-        paths = asyncio.run(count_paths_now(settings))
-        return Answer({"items": paths.items, "paths": paths.counts}, _list_paths(settings, paths))
+        counts = asyncio.run(count_paths_now(settings))
+        return Answer(counts, _list_paths(settings, counts))
     done, size = asyncio.run(rebuild_now(settings, force=force))
-    records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
-    items, columns = count(done.paths.items, "item"), count(done.columns, "column")
+    items, columns = count(done["items"], "item"), count(done["columns"], "column")
+    imported, outdated, left = (f"{done[name]:,}" for name in ("imported", "outdated", "quarantined"))
     lines = [
         f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).",
-        *_list_paths(settings, done.paths),
-        f"Quarantine: {done.imported:,} imported, {done.outdated:,} deleted as outdated, {done.quarantined:,} left.",
+        *_list_paths(settings, done),
+        f"Quarantine: {imported} imported, {outdated} deleted as outdated, {left} left.",
     ]
-    document = {"items": done.paths.items, "columns": done.columns, "paths": done.paths.counts, **records}
-    document |= {"snapshot": settings.snapshot, "snapshot_bytes": size}
-    return Answer(document, lines)
+    return Answer({**done, "snapshot": settings.snapshot, "snapshot_bytes": size}, lines)
 
 
-def _list_paths(settings: Settings, paths: "PathCounts") -> Iterator[str]:
+def _list_paths(settings: Settings, counts: Mapping[str, Any]) -> Iterator[str]:
     from connectors.warehouse.maintenance.rebuild import explain_paths
 
-    return map(clean, explain_paths(settings.media_mapping(), paths))
+    return map(clean, explain_paths(settings.media_mapping(), counts))
 
 
 def forget(

@@ -11,8 +11,8 @@ from humanize import naturalsize
 from rich.console import RenderableType
 
 from connectors.warehouse.queries.reader import Record, mentions_raw_media, open_snapshot
-from connectors.warehouse.storage.paths import local
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.files import local
+from connectors.warehouse.storage.sql import statements
 from flows.cli.options import (
     AccountNames,
     Files,

@@ -20,7 +20,7 @@ from connectors.buckets import BucketError
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from flows.cli.options import Files, current, current_snapshot
 from flows.cli.terminal import DONE, Answer, finding_line, without_control_characters
 from flows.clock import SystemClock

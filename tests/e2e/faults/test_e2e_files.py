@@ -36,7 +36,10 @@ def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
     operator: Operator, service: Api, small: Path
 ) -> None:
     operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}
-    assert "free space on the disk and retry; landed pages are kept." in _refused(operator)
+    assert (
+        "No space left on device. Fix: check the path, free space or memory, then retry; landed pages are kept."
+        in _refused(operator)
+    )
     subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
     assert operator.sync()["resumed_runs"]
     assert_matches_api(operator.ask, service)

@@ -72,7 +72,7 @@ def test_a_scheduled_run_lands_pages_and_can_be_read(up: Up, nightly: str) -> No
     assert up.operator.ask("SELECT count(*) > 0 FROM media") == [(True,)]
     run = up.run(nightly)
     assert run["name"].startswith("nightly ")
-    assert "4 accounts listed" in run["state"]["message"]
+    assert "listed 4 accounts" in run["state"]["message"]
     steps = up.ask("/task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
     batch = "stories and posts, accounts 1 to 4"
     assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
@@ -171,7 +171,7 @@ def test_a_sync_from_the_command_line_is_tracked_and_lands_the_same(up: Up, tmp_
     [run] = up.ask("flow_runs/filter", from_here)
     assert run["state_type"] == "COMPLETED"
     assert run["state"]["name"] == "Completed"
-    assert f"{len(up.service.list_accounts())} accounts listed" in run["state"]["message"]
+    assert f"listed {len(up.service.list_accounts())} accounts" in run["state"]["message"]
     assert re.fullmatch(r"sync \d{4}-\d\d-\d\d \d\d:\d\d", run["name"])
     batch = f"stories and posts, accounts 1 to {len(up.service.list_accounts())}"
     steps = up.ask("task_runs/filter", from_here)

@@ -16,10 +16,9 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from connectors.state.database import open_state, open_state_read_only, state_path
-from connectors.state.inbox import land
-from connectors.state.progress import read_cooldowns
+from connectors.state.inbox import land, read_cooldowns
 from connectors.warehouse.storage.holder import hold
-from models.checkpoint import PageCommit, ScopeCooldown
+from models.checkpoint import ScopeCooldown
 from tests.api.faults import Action, Rule, change_page
 from tests.api.server import Api
 from tests.operator import Cli
@@ -102,7 +101,7 @@ def test_a_full_disk_and_a_running_up_are_found(doctor: Doctor, monkeypatch: pyt
 
 def _hold(scope: str, until: datetime) -> None:
     with open_state(state_path(Path("data/warehouse.duckdb"))) as state:
-        state.write(land, [PageCommit(cooldown=ScopeCooldown(scope, until))])
+        state.write(land, [ScopeCooldown(scope, until)])
 
 
 def test_no_request_is_sent_before_a_cooldown_ends_or_while_another_process_writes(doctor: Doctor) -> None:

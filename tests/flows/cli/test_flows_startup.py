@@ -52,7 +52,7 @@ def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
     with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
         environment = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
         sync = imported("sync", **environment)
-    assert {"httpx", "duckdb", "sqlalchemy"} <= sync
+    assert {"aiohttp", "duckdb", "sqlalchemy"} <= sync
     assert sync.isdisjoint({"click", "pandas", "prefect", "pygments", "rich.markdown"})
     publish = imported("publish")
     assert "duckdb" in publish

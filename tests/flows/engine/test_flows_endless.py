@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ACCOUNTS
 from connectors.source.errors import SKIP, ApiError
-from connectors.source.memory import Memory
-from connectors.source.responses import Response
+from connectors.source.messages import ACCOUNTS, Memory, Response
 from connectors.source.waits import Attempts, RateLimitBudget
 from flows.engine.scan import MOST_EMPTY, MOST_REPEATED, Scan
 from models.api import Page

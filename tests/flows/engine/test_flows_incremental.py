@@ -41,7 +41,7 @@ async def test_a_run_requests_new_posts_and_the_window(tmp_path: Path) -> None:
     # The catalogue, the stories, and the pages of posts.
     asked = [2 + 20, 2 + RECENT_PAGES]
     assert [number for (number,) in runs.ask("SELECT requests FROM runs ORDER BY seq")] == asked
-    assert (second.requests, f"requests: {asked[1]}." in to_message(second)) == (asked[1], True)
+    assert (second.requests, f"requests {asked[1]};" in to_message(second)) == (asked[1], True)
 
 
 async def test_a_broken_order_loses_no_rows_and_must_be_proved_twice(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest, account_scope
 from connectors.source.errors import ApiError
-from connectors.source.request_rate import AT_FIRST, RequestRate
-from connectors.source.responses import Response
+from connectors.source.messages import ApiRequest, Response, account_scope
+from connectors.source.request_rate import RequestRate
 from connectors.source.waits import Attempts, RateLimitBudget
 from flows.engine.requests import Requests
 from flows.engine.scan import Scan
@@ -22,7 +21,7 @@ from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
 from flows.reporting.progress import Progress
 from models.api import Page
-from models.checkpoint import Checkpoint, PageCommit
+from models.checkpoint import Checkpoint, ScopeCooldown
 from models.feeds import media
 from models.runs import RunState, Severity
 from models.selection import ChosenAccount
@@ -78,7 +77,7 @@ class Run:
     limited: range = range(10_000)
     own: Callable[[], Limit] | None = None
     lands: bool = True
-    rate: RequestRate = field(default_factory=lambda: RequestRate(at_first=AT_FIRST))
+    rate: RequestRate = field(default_factory=RequestRate)
     refused: int = 0
     seconds: float = 0.0
 
@@ -135,7 +134,7 @@ class Run:
             raise REFUSED
         return Response(request.operation, PAGE, None)
 
-    async def _land(self, _: PageCommit) -> None:
+    async def _land(self, _: ScopeCooldown) -> None:
         pass
 
 
@@ -147,7 +146,7 @@ def bucket() -> Bucket:
     ("limits", "options", "least", "refused", "slower"),
     [
         ((bucket(),), {"pages": 30, "latency": 0.1}, 1790 / 60, 0.05, 1.1),
-        ((Bucket(1, 3),), {"accounts": 20, "pages": 5}, 97, 0.3, 1.1),
+        ((Bucket(1, 3),), {"accounts": 20, "pages": 5}, 97, 0.45, 1.1),
         ((Window(100, 10),), {"pages": 20}, 110, 0.11, 1.5),
         ((Window(8, 0.1),), {"pages": 30, "latency": 0.1}, 1800 / 80, 0.05, 1.7),
     ],
@@ -174,7 +173,7 @@ def test_few_requests_are_refused_by_a_limit_of_the_key(
 def test_limits_of_accounts_do_not_slow_the_others(
     limited: range, own: Callable[[], Limit] | None, latency: float
 ) -> None:
-    run = Run((), pages=20, limited=limited, own=own, latency=latency, rate=RequestRate())
+    run = Run((), pages=20, limited=limited, own=own, latency=latency)
     assert (run.rate.base, run.rate.allowed, run.rate.per_second(run.seconds)) == (None, None, None)
 
 

@@ -10,10 +10,6 @@ from models.runs import OutcomeKind, RunState
 from tests.flows.reports import HOSTILE, failure, fields, hostile, report, stale, tokens
 
 
-def _heads(text: str) -> list[str]:
-    return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
-
-
 def test_external_values_on_a_page_are_text() -> None:
     page = to_markdown(hostile())
     blocks = MarkdownIt("commonmark", {"html": True}).parse(page)
@@ -25,7 +21,8 @@ def test_external_values_on_a_page_are_text() -> None:
     spans = [part.content for part in parts if part.type == "code_inline"]
     assert sum("<script>alert(1)</script>" in span for span in spans) >= 6
     assert all(char.isprintable() for char in page.replace("\n", "").replace("\N{NO-BREAK SPACE}", ""))
-    assert _heads(page) == ["Partial", "Action required", "Warnings", "Information"]
+    heads = [line.lstrip("# ") for line in page.splitlines() if line.startswith("#")]
+    assert heads == ["Partial", "Action required", "Warnings", "Information"]
 
 
 def test_events_are_small_and_name_what_they_are_about() -> None:
@@ -33,24 +30,19 @@ def test_events_are_small_and_name_what_they_are_about() -> None:
     run, token, drift = list_events(report(found))
     assert (token["event"], token["resource"]["gramhouse.newly_expired"]) == ("gramhouse.tokens", "yes")
     assert "user_19 and 40 more)." in token["payload"]["sentence"]
-    assert [len(each["accounts"]) for each in (*token["payload"]["findings"], run["payload"]["findings"][0])] == [
-        50,
-        50,
-    ]
+    listed = (token["payload"]["findings"][0], run["payload"]["findings"][0])
+    assert [len(each["accounts"]) for each in listed] == [50, 50]
     assert (drift["event"], drift["payload"]["sentence"]) == ("gramhouse.drift", "1 new field: /mood (VARCHAR).")
 
 
 def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
     data = {"expired": tokens("anna"), **stale("ben")}
     failed = report(data, state=RunState.FAILED, failure_groups=(failure(OutcomeKind.FAILED, "timeout"),))
-    message = list_events(failed, "Retry 1 of 3 in 5 min (timeout)")
-    assert [each["event"] for each in message] == ["gramhouse.retry", "gramhouse.tokens"]
-    assert message[0]["payload"]["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 scan failed (timeout")
-    assert [each["event"] for each in list_events(failed)] == [
-        "gramhouse.run.failed",
-        "gramhouse.tokens",
-        "gramhouse.stale",
-    ]
+    events = list_events(failed, "Retry 1 of 3 in 5 min (timeout)")
+    assert [each["event"] for each in events] == ["gramhouse.retry", "gramhouse.tokens"]
+    assert events[0]["payload"]["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 scan failed (timeout")
+    of_the_last = [f"gramhouse.{name}" for name in ("run.failed", "tokens", "stale")]
+    assert [each["event"] for each in list_events(failed)] == of_the_last
 
 
 def test_external_values_contain_no_mentions_links_or_templates() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import Record
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.storage.sql import statements
 from flows.reporting.run_report import Data, RunReport, read_data
 from models.runs import OutcomeKind
 from tests.api.asked import Asked

@@ -43,25 +43,6 @@ def test_each_item_has_a_row_for_each_run_that_found_something_new(days: Days, t
     assert published(days, tmp_path, CHANGES) == [rows]
 
 
-def test_a_count_of_a_child_has_no_history(days: Days, tmp_path: Path) -> None:
-    items = [{"id": "1", "children": [{"id": "a", "like_count": likes}]} for likes in (1, 5)]
-    scans(days, *((POSTS, 24 * day, f"run-{day}", [item]) for day, item in enumerate(items)))
-    assert published(
-        days, tmp_path, CHANGES, "FROM media_metrics", "SELECT changed FROM runs ORDER BY seq",
-        "SELECT changed_at FROM media", "SELECT like_count FROM media_children",
-    ) == [[("run-0", "1", "new", None)], [], [(0,), (0,)], [(at(0),)], [(5,)]]  # fmt: skip
-
-
-def test_values_that_are_spelled_differently_are_no_change_of_their_columns(days: Days, tmp_path: Path) -> None:
-    first = {"id": "1", "caption": "\u00e9", "alt": "a", "web": "https://x.example/p?Signature=1&Expires=2"}
-    then = {"caption": "e\u0301", "alt": "b", "web": "https://x.example/p?Signature=3&Expires=4"}
-    scans(days, (POSTS, 0, "run-0", [first]), (POSTS, 24, "run-1", [first | then]))
-    found = [[("run-1", "1", "changed", ["alt"])], [(0,)]]
-    for hide in ([], ["ig_username:hash", "caption:hash"]):
-        queries = (f"FROM ({CHANGES}) WHERE change = 'changed'", "SELECT count(*) FROM caption_edits")
-        assert published(days, tmp_path, *queries, hide=hide) == found
-
-
 def test_removals_are_kept_when_an_item_returns(days: Days, tmp_path: Path) -> None:
     story = {"id": "s", "published_at": at(-20).isoformat()}
     scans(

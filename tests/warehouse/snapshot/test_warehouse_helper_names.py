@@ -1,7 +1,6 @@
 """Fields of items that have the names by which our own SQL calls its tables, columns and windows."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,10 @@ import pytest
 
 from connectors.warehouse.queries.export import export
 from flows.reporting.page import write_page
-from models.feeds import media
 from models.mapping import BUILT_IN, to_keys
 from models.views import MEDIA, own_columns, views
-from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, account, ask, opened_days
+from tests.warehouse.days import Item, ask, opened_days
+from tests.warehouse.snapshot.test_warehouse_as_of import scan_nights
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("models", "connectors/warehouse", "flows")
@@ -39,29 +38,10 @@ def helper_names() -> list[str]:
     return sorted(found - READ)
 
 
-def fill(days: Days, more: Sequence[Item]) -> None:
-    """Two versions of each item, one of which is removed, and listed again; `more` are the fields of each version."""
-
-    def post(number: int, version: int) -> Item:
-        counts = {"like_count": 90 + 10 * number + version, "comments_count": version}
-        children = [{"id": "a", **more[version]}, {"id": "b"}]
-        of_item = {"caption": f"caption {version}", "timestamp": f"2026-03-0{number}T02:00:00Z", "children": children}
-        return {"id": str(number), **counts, **of_item, **more[version]}
-
-    days.run("run-1", 0)
-    days.catalogue(0, [account(), account(BEN, name="ben")])
-    days.scan(POSTS, 0, [post(n, 0) for n in range(1, 6)])
-    days.scan(STORIES, 0, [post(1, 0)])
-    days.scan(media(BEN, "posts"), 0, [post(7, 0)])
-    days.scan(POSTS, 240, [post(n, 1) for n in range(1, 6)])
-    days.scan_twice(POSTS, 264, [post(n, 1) for n in range(1, 5)])
-    days.scan(POSTS, 312, [post(5, 1), *(post(n, 1) for n in range(1, 4)), {"id": "4", **more[1]}])
-
-
-def made(folder: Path, *more: Item) -> dict[str, Any]:
+def made(folder: Path, first: Item, then: Item) -> dict[str, Any]:
     """Make a warehouse whose items have these fields, and a snapshot; return what it shows besides them."""
     with opened_days(folder) as days:
-        fill(days, more)
+        scan_nights(days, folder, first, then)
         hidden = days.publish(hide=("caption", "ig_username:hash"))
         found = {"hidden": ask(hidden, "SELECT media_id, metric, value FROM media_metrics ORDER BY ALL")}
         snapshot = days.publish(may_show=True)

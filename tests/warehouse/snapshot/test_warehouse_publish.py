@@ -128,7 +128,7 @@ OTHER_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "pipe": (os.mkfifo, NO_FILE),
     "link to nothing": (lambda path: path.symlink_to("nowhere"), NO_FILE),
     "link to a snapshot": (lambda path: path.symlink_to(path.with_name("own.duckdb")), NO_FILE),
-    "other database": (lambda path: duckdb.connect(path).close(), "is not a gramhouse snapshot"),
+    "other database": (lambda path: duckdb.connect(path).close(), "cannot be read as a snapshot"),
     "other snapshot": (another_snapshot, "is the snapshot of another warehouse"),
     "damaged": (damaged_snapshot, "cannot be read"),
     "open for writing": (opened_for_writing, "cannot be read"),

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
-from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.sql import literal
 
 
 @pytest.fixture(scope="module")

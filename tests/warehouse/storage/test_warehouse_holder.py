@@ -109,18 +109,17 @@ def test_a_lock_is_no_text_and_needs_none(path: Path, monkeypatch: pytest.Monkey
     assert "No locks available. Fix: " in refused(path, WarehouseUnusable)
 
 
-SPACE = "No space left on device. Fix: free space on the disk and retry; landed pages are kept."
 CONFLICT = 'IO Error: Could not set lock on file "x"'
 
 
 @pytest.mark.parametrize(
     ("output", "kind", "message"),
     [
-        (f"{CONFLICT}: Conflicting lock is held in /usr/bin/duckdb (PID 7). See", WarehouseBusy, "duckdb (process 7)"),
-        (f"{CONFLICT}: Resource temporarily unavailable", WarehouseBusy, "is held by another process."),
-        ("Odd\n[SQL: x]", WarehouseUnusable, "cannot be used: Odd. Fix: check the path and the disk, then retry"),
+        (f"{CONFLICT}: Conflicting lock is held in /duckdb (PID 7)", WarehouseBusy, "/duckdb (PID 7). Fix: close that"),
+        (f"{CONFLICT}: Resource temporarily unavailable", WarehouseBusy, "Fix: close that program"),
+        ("Odd\n[SQL: x]", WarehouseUnusable, "cannot be used: Odd. Fix: check the path"),
         (" \n", WarehouseUnusable, "cannot be used: OSError. Fix: check the path"),
-        ("No space left on device", WarehouseUnusable, SPACE),
+        ("No space left on device", WarehouseUnusable, "No space left on device. Fix: check the path, free space"),
     ],
 )
 def test_errors_of_duckdb_and_the_system_are_one_line(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.storage.paths import database, local
+from connectors.warehouse.storage.files import database, local
 
 FINE = ("a b/c.duckdb", "~/w", "a:b", "/x/s3:/y", "ü", "a'b", 'a"b', "a#b", "a%41b", "main", "memory", "snapshot")
 REFUSED = {

@@ -1,0 +1,180 @@
+"""Compacting: the same rows in a small, sorted file and in few parts, or what was there unchanged."""
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.warehouse.maintenance import compact_file, compact_parts
+from connectors.warehouse.maintenance.compact_file import rewrite_file
+from connectors.warehouse.maintenance.compact_parts import group_parts
+from connectors.warehouse.raw.parts import find_parts, find_unmerged_parts, part_numbers, read_parts, write_part
+from connectors.warehouse.storage.connection import open_warehouse
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from tests.warehouse.rig import Rig, contents, item
+
+OPENS = """
+import sys, duckdb
+try:
+    duckdb.connect(sys.argv[1]).close()
+except duckdb.IOException:
+    print("refused")
+"""
+
+# An item per hour of four accounts, unordered; every tenth has no time.
+MEDIA = """
+ALTER TABLE core.media ADD COLUMN "order" VARCHAR;
+COMMENT ON COLUMN core.media."order" IS 'Discovered: it''s /order.';
+CREATE VIEW core.mine AS SELECT count(*) AS items FROM core.media;
+INSERT INTO core.media BY NAME
+SELECT
+    'account-' || (n % 4) AS account_id, CASE WHEN n % 3 = 0 THEN 'stories' ELSE 'posts' END AS surface,
+    lpad(n::VARCHAR, 6, '0') AS media_id, repeat(md5(n::VARCHAR), 10) AS caption, 'a "name"' AS "order",
+    CASE WHEN n % 10 != 0 THEN TIMESTAMPTZ '2026-01-01' + INTERVAL (n * 7919 % 4000) HOUR END AS published_at,
+    n AS content_hash, n AS payload_hash, n AS raw_landed, 0 AS raw_position, n AS seen_seq, n AS present_seq,
+    now() AS first_seen_at, now() AS last_seen_at, now() AS changed_at, now() AS content_changed_at
+FROM range(10000) AS t(n);
+INSERT INTO core.media_counts
+SELECT account_id, surface, media_id, 'like_count', hash(media_id) % 100, changed_at, 1 FROM core.media;
+CHECKPOINT;
+DELETE FROM core.media WHERE media_id >= '001000'
+"""
+
+COLUMNS = (
+    "SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, comment"
+    " FROM duckdb_columns() WHERE NOT internal ORDER BY schema_name, table_name, column_index"
+)
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A warehouse with a column of a field, a user's view, and much free space."""
+    path = tmp_path / "full" / "warehouse.duckdb"
+    path.parent.mkdir()
+    with open_warehouse(path) as db:
+        db.execute(MEDIA)
+    return path
+
+
+def everything(path: Path) -> tuple[object, ...]:
+    with duckdb.connect(str(path), read_only=True) as db:
+        return contents(db), db.execute(COLUMNS).fetchall(), db.execute("FROM core.mine").fetchall()
+
+
+def test_all_data_and_permissions_are_kept_in_a_smaller_file_sorted_as_it_is_queried(
+    full: Path, tmp_path: Path
+) -> None:
+    before, size, inode = everything(full), full.stat().st_size, full.stat().st_ino
+    full.chmod(0o640)
+    link = tmp_path / "link.duckdb"
+    link.symlink_to(full)
+    rewrite_file(link)
+    assert everything(full) == before
+    assert full.stat().st_size < size
+    with duckdb.connect(str(full), read_only=True) as db:
+        for table, keys in (("media", "published_at DESC, media_id"), ("media_counts", "media_id, metric")):
+            stored = db.execute(f"FROM core.{table}").fetchall()
+            assert stored == db.execute(f"FROM core.{table} ORDER BY account_id, surface, {keys}").fetchall()
+    assert link.is_symlink()
+    assert full.stat().st_ino != inode
+    assert stat.S_IMODE(full.stat().st_mode) == 0o640
+    assert [beside.name for beside in full.parent.iterdir()] == [full.name]
+
+
+def test_if_it_fails_the_file_is_unchanged_and_no_other_program_can_write_meanwhile(
+    full: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output: list[str] = []
+
+    def full_disk(_: Path) -> None:
+        done = subprocess.run([sys.executable, "-c", OPENS, str(full)], capture_output=True, text=True, check=True)
+        output.append(done.stdout)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = full.read_bytes(), full.stat().st_ino
+    monkeypatch.setattr(compact_file, "sync", full_disk)
+    with pytest.raises(WarehouseUnusable, match="No space left on device"):
+        rewrite_file(full)
+    assert output == ["refused\n"]
+    assert (full.read_bytes(), full.stat().st_ino) == before
+    assert [beside.name for beside in full.parent.iterdir()] == [full.name]
+
+
+def stored(rig: Rig) -> list[tuple[int, int, bytes]]:
+    tables = read_parts(rig.folder / "raw", merged_seq=rig.seq)
+    return [(row["landed"], row["position"], row["payload"]) for table in tables for row in table.to_pylist()]
+
+
+def compact(rig: Rig, before: datetime | None = None, *, hours: float = 0, large: int = 2**25) -> dict[str, int]:
+    """Compact the parts, some hours from now: the age of a part is that of its file."""
+    now = datetime.now(UTC) + timedelta(hours=hours)
+    return compact_parts.compact_parts(rig.db, rig.folder / "raw", now=now, before=before, large=large)
+
+
+@pytest.fixture
+def days(rig: Rig) -> Rig:
+    """Six days, each with a part; an item changes its caption every second day, and its likes daily."""
+    for day in range(6):
+        rig.full_scan(item("1", caption=f"{day // 2}", like_count=day), item(f"new-{day}"))
+        rig.wait(24)
+    return rig
+
+
+def test_all_rows_are_in_one_part_and_the_others_stay_for_a_day(days: Rig) -> None:
+    raw, before = days.folder / "raw", stored(days)
+    done = compact(days)
+    assert (done["parts_before"], done["parts_after"], done["rows_deleted"]) == (6, 1, 0)
+    assert stored(days) == before
+    assert part_numbers(raw) == [1, 2, 3, 4, 5, 6]
+    assert [path.name for path in find_parts(raw, merged_seq=6)] == ["raw-000000000000001.parquet"]
+    days.full_scan(item("1", caption="new"))
+    assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=days.values("raw_seq", "warehouse")[0], inbox=set())
+    compact(days, hours=23)
+    assert part_numbers(raw) == [1, 2, 3, 4, 5, 6, 7]
+    compact(days, hours=25)
+    assert part_numbers(raw) == [1]
+    assert stored(days)[:-1] == before
+    assert days.values("raw_seq", "warehouse") == [1]
+    assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=1, inbox=set())
+
+
+def test_old_rows_go_but_not_those_of_items_and_versions(days: Rig) -> None:
+    before, at = stored(days), days.now - timedelta(days=2)
+    # Of the first two captions, the days before the last one.
+    assert compact(days, at)["rows_deleted"] == 2
+    assert [row[:2] for row in before if row not in stored(days)] == [(1, 0), (3, 0)]
+    places = "raw_landed, raw_position"
+    assert {*days.rows(places), *days.rows(places, "media_versions")} <= {row[:2] for row in stored(days)}
+    assert compact(days, at)["rows_deleted"] == 0
+    assert compact(days, days.now)["rows_deleted"] == 1
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_compaction_that_broke_off_is_repeated(days: Rig, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    raw, before, left = days.folder / "raw", stored(days), iter(range(step))
+
+    def fail(*given: object) -> None:
+        if next(left) == step - 1:
+            raise OSError
+        write_part(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compact_parts, "write_part", fail)
+    with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
+        compact(days, large=sum(path.stat().st_size for path in raw.iterdir()) // 2)
+    assert stored(days) == before
+    monkeypatch.undo()
+    compact(days)
+    assert stored(days) == before
+    assert len(find_parts(raw, merged_seq=6)) == 1
+
+
+def test_parts_that_are_large_enough_are_left_out() -> None:
+    sizes = dict(enumerate([5, 5, 50, 5, 60, 5, 5]))
+    assert list(group_parts(sizes, small=10, large=100)) == [[0, 1], [3], [5, 6]]
+    assert list(group_parts({7: 9, 8: 9, 9: 9}, small=10, large=20)) == [[7, 8], [9]]
