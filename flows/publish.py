@@ -13,7 +13,6 @@ from flows.config.options import setting
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.orchestration.flow_run import end_in_state, run_name
-from flows.reporting.recording import record_failed_start
 
 
 class PublishOptions(BaseModel):
@@ -32,8 +31,7 @@ async def publish(options: PublishOptions | None = None) -> State[Any]:
     chosen = (options or PublishOptions()).model_dump()
 
     async def work() -> State[Any]:
-        with record_failed_start("publish", chosen["warehouse"]):
-            settings = load(**chosen)
+        settings = load(**chosen)
         size = await publish_now(settings)
         return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).")
 
