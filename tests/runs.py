@@ -13,7 +13,7 @@ import duckdb
 import pytest
 from pydantic import SecretStr
 
-from connectors.sandbox.http.access import DEMO_KEY
+from connectors.sandbox.http.requests import DEMO_KEY
 from connectors.source.client import ApiClient
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import Settings

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from connectors.sandbox.contract import ACCOUNTS, MEDIA
-from connectors.sandbox.http.replies import PageRequest, Resource
+from connectors.sandbox.http.requests import PageRequest, Resource
 
 JSON = {"Content-Type": "application/json"}
 Headers = Mapping[str, str]

@@ -25,9 +25,8 @@ from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES
 from connectors.sandbox.data.catalogue import Account, Catalogue, owner
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.data.items import Document, Item
-from connectors.sandbox.http.access import Cursors
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.replies import TRACE, PageRequest, Refused, Resource
+from connectors.sandbox.http.requests import TRACE, Cursors, PageRequest, Refused, Resource
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.asked import Asked

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from connectors.sandbox.http.access import DEMO_KEY
 from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.requests import DEMO_KEY
 from tests.api.transport import Header, call
 
 ACCOUNTS = "/api/v1/accounts"

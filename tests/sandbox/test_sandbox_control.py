@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from connectors.sandbox.contract import CATALOG_SCOPE
 from connectors.sandbox.settings import RateLimit
 from tests.clocks import VirtualClock
 from tests.sandbox.asgi_client import Asker
@@ -14,7 +15,8 @@ Build = Callable[..., Asker]
 
 @pytest.mark.parametrize(("elapsed", "wait"), [(0.0, 10), (7.5, 3)])
 def test_waiting_for_the_returned_time_is_enough(build: Build, clock: VirtualClock, elapsed: float, wait: int) -> None:
-    asker = build(account_catalog=RateLimit(3, 10))
+    asker = build()
+    asker.sandbox.limiter.configure({CATALOG_SCOPE: RateLimit(3, 10)})
     assert [asker.get().status for _ in range(3)] == [200, 200, 200]
     clock.passed += elapsed
     refused = asker.get()

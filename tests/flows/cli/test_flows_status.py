@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_format
 from starlette.responses import Response
 
-from connectors.sandbox.http.replies import PageRequest
+from connectors.sandbox.http.requests import PageRequest
 from connectors.state.database import state_path
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
