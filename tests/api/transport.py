@@ -22,12 +22,11 @@ async def call(
     query: bytes,
     headers: Sequence[Header],
     *,
-    body: Sequence[bytes] = (b"",),
+    body: bytes = b"",
     method: str = "GET",
 ) -> tuple[int, dict[str, str], bytes]:
-    """Send a request whose body comes in these pieces; return the status, the headers and the body of the response."""
-    incoming = [{"type": "http.request", "body": one, "more_body": True} for one in body]
-    incoming[-1]["more_body"] = False
+    """Send a request; return the status, the headers and the body of the response."""
+    incoming: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:
