@@ -1,5 +1,6 @@
 """Publishing as a Prefect flow."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ async def publish(options: PublishOptions | None = None) -> State[Any]:
 
     async def work() -> State[Any]:
         settings = load(**chosen)
-        size = await publish_now(settings)
+        size = await asyncio.to_thread(publish_now, settings)
         return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).")
 
     return await end_in_state(work())

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 from connectors.source.messages import ApiRequest, Response, read_response
 from flows.config.settings import Settings
-from flows.engine.run import RunResources
+from flows.engine.resources import RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
