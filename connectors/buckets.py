@@ -18,9 +18,6 @@ from urllib.parse import urlsplit
 
 _CLOUDS = ("s3://", "gs://", "az://")
 
-# The object's attributes. Azure refuses names with a dash, and some proxies those with an underscore.
-_WAREHOUSE, _PUBLISHED = "warehouse", "published"
-
 # Each part is one request, which obstore limits to 30 s: that suffices at 560 kB/s. S3 accepts at most 10,000 parts.
 _PART = 8 * 1024 * 1024
 
@@ -80,9 +77,10 @@ class SnapshotBucket:
                 found = await self._store.get_async(self._key, options={"head": True})
             except FileNotFoundError:
                 return None
-        meta, told = found.meta, found.attributes
+        told = found.attributes
         try:
-            return Published(meta["e_tag"], meta["size"], datetime.fromisoformat(told[_PUBLISHED]), told[_WAREHOUSE])
+            at = datetime.fromisoformat(told["published"])
+            return Published(found.meta["e_tag"], found.meta["size"], at, told["warehouse"])
         except (KeyError, ValueError):
             raise BucketError(f"{self.url} is not a snapshot. Fix: choose another GRAMHOUSE_SNAPSHOT.") from None
 
@@ -101,7 +99,8 @@ class SnapshotBucket:
                 f"{self.url} is not replaced by an older snapshot: it was published at {newest.published_at}. Fix: find"
                 " out which machine publishes there; if none does, delete the object and run `gramhouse publish`."
             )
-        about = {_WAREHOUSE: warehouse_id, _PUBLISHED: at.isoformat()}
+        # Azure refuses names with a dash, and some proxies those with an underscore.
+        about = {"warehouse": warehouse_id, "published": at.isoformat()}
         with self._explained():
             await self._store.put_async(self._key, file, attributes=about, chunk_size=_PART, max_concurrency=2)
 
@@ -120,8 +119,9 @@ class SnapshotBucket:
                     f"There is no snapshot at {self.url}. Fix: run `gramhouse sync` where the warehouse is, or correct"
                     " GRAMHOUSE_SNAPSHOT."
                 )
-            time_of_file = round(newest.published_at.timestamp() * 1_000_000) * 1000
-            if _is_same(file, size=newest.bytes, nanoseconds=time_of_file):
+            changed = round(newest.published_at.timestamp() * 1_000_000) * 1000
+            local = os.stat(file) if file.exists() else None  # noqa: ASYNC240, PTH116 - takes microseconds
+            if local is not None and (local.st_size, local.st_mtime_ns) == (newest.bytes, changed):
                 return
             draft = file.with_name(f".{file.name}.download")
             draft.unlink(missing_ok=True)
@@ -130,23 +130,18 @@ class SnapshotBucket:
                     part = {"range": (start, min(start + _PART, newest.bytes)), "if_match": newest.e_tag}
                     target.write(await (await self._store.get_async(self._key, options=part)).bytes_async())
             draft.chmod(0o444)
-            os.utime(draft, ns=(time_of_file, time_of_file))
+            os.utime(draft, ns=(changed, changed))
             draft.replace(file)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Raise an error of obstore or of the system as BucketError."""
+        """Raise an error of obstore, whose panics have no class that can be imported, as BucketError."""
         try:
             yield
         except ImportError as error:
             fix = "install it as docs/analyst.md says"
             raise BucketError(f"{self.url} needs the extra 'bucket'. Fix: {fix}.") from error
         except Exception as error:
-            from obstore.exceptions import BaseError  # noqa: PLC0415 - an optional dependency
-
-            # The class of obstore's panics cannot be imported.
-            if not isinstance(error, (BaseError, ValueError, OSError)) and type(error).__name__ != "RustPanic":
-                raise
             text = str(error).strip() or type(error).__name__
             # The body of a response begins with "<".
             why = text.splitlines()[0].partition(": <")[0][:300].rstrip(". ")
@@ -156,7 +151,3 @@ class SnapshotBucket:
             if type(error).__name__ == "PreconditionError":
                 why, fix = "its snapshot was replaced while it was read", "run the command again"
             raise BucketError(f"the bucket {self._folder} cannot be used: {why}. Fix: {fix}.") from error
-
-
-def _is_same(file: Path, *, size: int, nanoseconds: int) -> bool:
-    return file.exists() and (file.stat().st_size, file.stat().st_mtime_ns) == (size, nanoseconds)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from flows.engine.accounts import fail_fast_group, list_accounts, scan_batch
-from flows.engine.choosing import Batch
-from flows.engine.closing import close_run, complete_report
+from flows.engine.closing import close_run, report_run
 from flows.engine.publishing import Published, publish_snapshot
-from flows.engine.run import Run, RunResources, open_run
+from flows.engine.resources import RunResources
+from flows.engine.run import Batch, Run, open_run
 from flows.engine.run_request import RunRequest
+from flows.engine.scanning import fail_fast_group, list_accounts, scan_batch
 from flows.reporting.run_report import RunReport
 from models.runs import Outcome
 
@@ -21,13 +21,13 @@ from models.runs import Outcome
 async def merge(run: Run) -> None:
     """Merge all landed pages into the tables."""
     run.progress.ending = "merge"
-    await run.resources.warehouse.merge()
+    await run.warehouse.merge()
 
 
 async def publish(run: Run) -> Published:
     """Publish the snapshot that analysts read, and renew the HTML report if there is one."""
     run.progress.ending = "publish"
-    return await publish_snapshot(run.resources.warehouse, run.request.settings, now=run.clock.now())
+    return await run.warehouse.do(publish_snapshot, run.files, run.request.settings, now=run.clock.now())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +63,6 @@ async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = 
                 scans.create_task(steps.scan_batch(run, batch))
         await run.settle_rest()
         await steps.merge(run)
-        report = await close_run(run)
-        return await complete_report(run, report, await steps.publish(run))
+        await run.warehouse.do(close_run, run)
+        published = await steps.publish(run)
+        return await run.warehouse.do(report_run, run, published)

@@ -1,5 +1,6 @@
 """Publishing as a Prefect flow."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from flows.config.options import setting
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.orchestration.flow_run import end_in_state, run_name
-from flows.reporting.recording import record_failed_start
 
 
 class PublishOptions(BaseModel):
@@ -32,9 +32,8 @@ async def publish(options: PublishOptions | None = None) -> State[Any]:
     chosen = (options or PublishOptions()).model_dump()
 
     async def work() -> State[Any]:
-        with record_failed_start("publish", chosen["warehouse"]):
-            settings = load(**chosen)
-        size = await publish_now(settings)
+        settings = load(**chosen)
+        size = await asyncio.to_thread(publish_now, settings)
         return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).")
 
     return await end_in_state(work())

@@ -14,8 +14,7 @@ from prefect.states import Completed, Failed
 
 from connectors.warehouse.merge.run_counts import read_counts
 from flows.config.options import SyncOptions
-from flows.engine.choosing import Batch
-from flows.engine.run import Run
+from flows.engine.run import Batch, Run
 from flows.orchestration.flow_run import run_in_flow, run_name
 from flows.pipeline import DIRECT, Steps
 from flows.reporting.run_report import RunReport
@@ -49,7 +48,7 @@ async def scan_batch(run: Run, batch: Batch) -> State[Any]:
 async def merge(run: Run) -> State[Any]:
     """Merge what has landed into the tables."""
     await DIRECT.merge(run)
-    counted = await run.resources.warehouse.read(read_counts, run.run_id)
+    counted = await run.warehouse.do(run.files.query, read_counts, run.run_id)
     return Completed(message=changes(counted["media"]), data=counted)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from connectors.state.inbox import land as land_all
 from connectors.state.runs import begin_run
 from flows.config.settings import Settings
-from flows.engine.files import Files, open_files
+from flows.engine.warehouse import Files, open_files
 from models.checkpoint import Checkpoint, Landing
 from models.feeds import Partition
 from tests.warehouse.days import at

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import Settings
-from flows.engine.run import RunResources
+from flows.engine.resources import RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
@@ -68,7 +68,7 @@ async def open_run_resources(
 
 
 async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
-    return await resources.warehouse.write(lambda db: db.execute(sql).fetchall())
+    return await resources.warehouse.do(lambda: resources.warehouse.files.db.execute(sql).fetchall())
 
 
 async def synced(folder: Path, api: ListedApi, **changes: Any) -> RunReport:  # noqa: ANN401 - as `request`

@@ -30,14 +30,14 @@ FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 
 def snapshot_of(
     folder: Path,
-    sandbox: Sandbox,
+    kind: SandboxSettings,
     days: Iterable[int],
     *,
-    before: Callable[[int], None] = lambda _: None,
+    before: Callable[[Sandbox], None] = lambda _: None,
     **settings: object,
 ) -> Path:
-    """Sync a quarter of an hour after each day began, after `before`, with these settings; return the last snapshot."""
-    clock = VirtualClock()
+    """Sync a quarter of an hour after each day of a sandbox began, after `before`; return the last snapshot."""
+    clock, sandbox = VirtualClock(), Sandbox(kind)
 
     async def sync(url: str) -> None:
         files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
@@ -45,11 +45,11 @@ def snapshot_of(
         async with open_resources(chosen, "test") as resources:
             await run_sync(RunRequest(chosen), replace(resources, clock=clock))
 
-    first = datetime.fromtimestamp(sandbox.settings.first_day, UTC)
+    first = datetime.fromtimestamp(kind.first_day, UTC)
     with in_thread(sandbox) as url:
         for day in days:
-            before(day)
             sandbox.day, clock.since = day, first + timedelta(days=day, minutes=15)
+            before(sandbox)
             asyncio.run(sync(url))
     return folder / "analytics.duckdb"
 
@@ -57,14 +57,14 @@ def snapshot_of(
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """12 accounts on three days, the last with two denied scans."""
-    sandbox = Sandbox(SandboxSettings(accounts=12, posts=60, change_every=7, first_day=int(FIRST.timestamp())))
+    kind = SandboxSettings(accounts=12, posts=60, change_every=7, first_day=int(FIRST.timestamp()))
 
-    def deny_two(day: int) -> None:
-        active = [account.id for account in sandbox.catalogue.accounts(day) if account.status == "active"]
-        denied = active[:2] if day == 2 else ()
+    def deny_two(sandbox: Sandbox) -> None:
+        active = [account.id for account in sandbox.catalogue.accounts(sandbox.day) if account.status == "active"]
+        denied = active[:2] if sandbox.day == 2 else ()
         sandbox.faults += [Fault(account_id=one, surface="posts", code="api_forbidden") for one in denied]
 
-    return snapshot_of(tmp_path_factory.mktemp("three-days"), sandbox, range(3), before=deny_two)
+    return snapshot_of(tmp_path_factory.mktemp("three-days"), kind, range(3), before=deny_two)
 
 
 def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyConnection], object]) -> Path:
@@ -88,4 +88,4 @@ def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyCon
 
 
 if __name__ == "__main__":
-    snapshot_of(Path(sys.argv[1]), Sandbox(), range(28))
+    snapshot_of(Path(sys.argv[1]), SandboxSettings(), range(28))

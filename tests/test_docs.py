@@ -8,7 +8,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
 from connectors.warehouse.storage.sql import statements
 from flows.cli.command_table import COMMANDS
@@ -49,7 +48,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rig")
     # A query asks for the posts of the last 30 days. At 02:00 UTC, so that the hours of all posts are always the same.
     first_day = int(time.time()) // 86_400 * 86_400 - 46 * 3_600
-    sandbox = Sandbox(SandboxSettings(accounts=12, posts=60, change_every=12, first_day=first_day))
+    sandbox = SandboxSettings(accounts=12, posts=60, change_every=12, first_day=first_day)
     path = snapshot_of(folder, sandbox, range(2), sync_mode="incremental", page_size=10)
     with duckdb.connect(str(path), read_only=True) as db:
         outcomes = db.execute("SELECT DISTINCT outcome FROM freshness ORDER BY ALL").fetchall()

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from connectors.source.messages import ApiRequest, Response, read_response
 from flows.config.settings import Settings
-from flows.engine.run import RunResources
+from flows.engine.resources import RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
@@ -67,7 +68,7 @@ class DatedApi:
     async def send(self, request: ApiRequest) -> Response:
         """Return the response to a request."""
         self.requests += 1
-        params = dict(request.params)
+        params = dict(parse_qsl(request.target.partition("?")[2]))
         begin, limit = int(params.get("cursor", "0")), int(params["limit"])
         if request.operation == "accounts.list":
             items, total = self._accounts(begin, limit), self.accounts

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
+from urllib.parse import parse_qsl
 
 from benchmarks.api.dated_api import START, ShiftedClock, account_uuid
 from connectors.source.messages import ApiRequest, Response, read_response
@@ -70,7 +71,7 @@ class RatedApi:
     async def send(self, request: ApiRequest) -> Response:
         """Return the response to a request."""
         self.requests += 1
-        params = dict(request.params)
+        params = dict(parse_qsl(request.target.partition("?")[2]))
         begin, limit = int(params.get("cursor", "0")), int(params["limit"])
         if request.operation == "accounts.list":
             numbers = range(len(self.published))

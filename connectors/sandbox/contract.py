@@ -12,10 +12,7 @@ Surface = Literal["posts", "stories"]
 SURFACES: tuple[str, ...] = get_args(Surface)
 POSTS, STORIES = SURFACES
 
-DEFAULT_LIMIT = 25
-MAX_LIMIT = 50
-MAX_CURSOR = 1024
-MAX_ISSUES = 32
+DEFAULT_LIMIT, MAX_LIMIT, MAX_CURSOR, MAX_ISSUES = 25, 50, 1024, 32
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 ACTIVE = "active"
@@ -23,7 +20,6 @@ TOKEN_EXPIRED = "token_expired"  # noqa: S105 - a status of the contract, not a 
 
 _DENIED = "This credential is not authorized for the request."
 _CONFIGURATION = "Configuration fields do not match the public automation contract."
-
 
 # Section 7: the HTTP status and the fixed message of each code.
 ERRORS: Mapping[str, tuple[int, str]] = {

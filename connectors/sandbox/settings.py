@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pydantic import Field
 from pydantic.dataclasses import dataclass as validated
 
-MAX_DAY = 10_000
 FIRST_DAY = 1_740_794_400  # 2025-03-01, 02:00 UTC
 
 
@@ -19,22 +18,11 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
-    """All settings of a sandbox.
+    """All settings of a sandbox. Sandboxes with equal settings serve equal bytes.
 
-    seed
-        the only source of randomness: sandboxes with equal settings serve equal bytes.
-    accounts
-        the number of accounts on day 0.
-    posts, stories
-        the mean number of posts per account on day 0, and of stories per account on each day.
-    day
-        the day at the start, 0 or more.
-    first_day
-        the time of day 0, in epoch seconds: all times of items are relative to it.
-    change_every
-        of this many accounts, on an average day one leaves, one joins and one token expires; 0: never.
-    account_catalog, selected_account
-        rate limits by kind of tenant scope; None: off.
+    ``accounts`` is their number on day 0, ``posts`` the mean number of posts per account on day 0, and ``stories`` that
+    of stories per account on each day. All times of items are relative to ``first_day``, the time of day 0 in epoch
+    seconds. Of ``change_every`` accounts, on an average day one leaves, one joins and one token expires; 0: never.
     """
 
     seed: int = 7
@@ -44,5 +32,3 @@ class SandboxSettings:
     day: int = 0
     first_day: int = FIRST_DAY
     change_every: int = 40
-    account_catalog: RateLimit | None = None
-    selected_account: RateLimit | None = None

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import aiohttp
@@ -78,8 +78,7 @@ class ApiClient:
 
     async def send(self, request: ApiRequest) -> Response:
         """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
-        query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
-        url, status, headers, body = f"{self._base}{request.path}?{query}", None, dict[str, str](), None
+        url, status, headers, body = self._base + request.target, None, dict[str, str](), None
         code, message = "body_too_large_response", f"the response is larger than {MAX_BODY_BYTES} bytes"
         try:
             async with self._session.get(url, headers=self._headers, allow_redirects=False) as answer:
@@ -95,16 +94,8 @@ class ApiClient:
             message, trace = self._hide_text(message), read_correlation_id(headers)
             raise ApiError(request.operation, code, message, status=status, correlation_id=trace)
         # An error response without its body still has a status and Retry-After.
-        body = body or b""
-        response = read_response(
-            request,
-            status,
-            headers,
-            body if status == 200 else self._hide(body),
-            now=self._clock.now(),
-            paths=self._paths,
-            hide=self._hide,
-        )
+        now, paths, hide = self._clock.now(), self._paths, self._hide
+        response = read_response(request, status, headers, body or b"", now=now, paths=paths, hide=hide)
         # A cache repeats the id of the answer that it kept.
         is_repeated = response.correlation_id is not None and not self._answers.remember(response.correlation_id)
         return replace(response, is_cached=True) if is_repeated else response

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode
 
 from xxhash import xxh3_64_intdigest
 
@@ -21,6 +21,8 @@ CATALOGUE_SCOPE: Final = "account_catalog"
 """The rate-limit scope of the account list (API 4.1)."""
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+# The host of a Location, without a user name, and its port.
+_PLACE = re.compile(r"(?:\w+:)?//(?:[^/?#]*@)?(\[[^]]*\]|[^/?#:]+)")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 # A hundred years, which the calendar can hold.
 _LONGEST = 3_155_760_000.0
@@ -28,17 +30,16 @@ _LONGEST = 3_155_760_000.0
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One GET request: the percent-encoded path below the base URL, the parameters and the rate-limit scope."""
+    """One GET request: its percent-encoded path and query below the base URL, and its rate-limit scope."""
 
     operation: str
-    path: str
-    params: tuple[tuple[str, str], ...]
+    target: str
     scope: str
 
 
 def accounts_request(cursor: str | None, limit: int) -> ApiRequest:
     """Build the request for a page of the key's accounts (API 4.1)."""
-    return ApiRequest(ACCOUNTS, "/api/v1/accounts", _paging(cursor, limit), CATALOGUE_SCOPE)
+    return ApiRequest(ACCOUNTS, f"/api/v1/accounts?{_query({}, cursor, limit)}", CATALOGUE_SCOPE)
 
 
 def account_scope(account_id: str) -> str:
@@ -54,13 +55,14 @@ def feed_request(feed: Feed, account_id: str, cursor: str | None, limit: int) ->
     if account_id in {"", ".", ".."}:
         # Dots are never percent-encoded, and servers resolve them: the request would go to another path.
         raise ValueError("an account id is neither empty nor dots")
-    path = feed.path.format(account_id=quote(account_id, safe=""))
-    return ApiRequest(feed.operation, path, (*feed.parameters, *_paging(cursor, limit)), account_scope(account_id))
+    path, query = feed.path.format(account_id=quote(account_id, safe="")), _query(dict(feed.parameters), cursor, limit)
+    return ApiRequest(feed.operation, f"{path}?{query}", account_scope(account_id))
 
 
-def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
+def _query(parameters: Mapping[str, str], cursor: str | None, limit: int) -> str:
     # API 8 rule 2: the cursor is sent unchanged.
-    return (*((("cursor", cursor),) if cursor is not None else ()), ("limit", str(limit)))
+    paging = {"limit": limit} if cursor is None else {"cursor": cursor, "limit": limit}
+    return urlencode({**parameters, **paging}, quote_via=quote, safe="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,11 @@ def read_response(
     """Parse a response into its page. Raises ApiError (API 7).
 
     Header names are lower-case, `now` is timezone-aware. `paths` are the places of the list and the cursor in a media
-    page. The names of a page's unknown fields, and the body of a malformed one, are as `hide` returns them.
+    page. What is shown of a body, and the names of a page's unknown fields, are as `hide` returns them.
     """
     operation, correlation_id = request.operation, read_correlation_id(headers)
     if status != 200:
-        raise _refusal(operation, status, headers, body, correlation_id, now)
+        raise _refusal(operation, status, headers, hide(body), correlation_id, now)
     try:
         page = read_account_page(body, hide) if operation == ACCOUNTS else read_media_page(body, paths, hide)
     except Unreadable as malformed:
@@ -124,11 +126,13 @@ def _refusal(
         message = f"{envelope.message} [{envelope.issues}]" if envelope.issues else envelope.message
     else:
         code, rule = gateway_code(status), None
-        name = one_line(headers.get("server", "") or headers.get("via", ""), 40)
+        name = one_line(headers.get("server") or headers.get("via", ""), 40)
         who = f"a proxy or gateway{f' ({name})' if name else ''}, not the service,"
         message = f"{who} answered with status {status}, {_content_type(headers)}"
         if code == "redirect":
-            message = f"{who} redirects to {_host(headers.get('location', ''))}, which is not followed"
+            place = _PLACE.match(headers.get("location", ""))
+            host = one_line(place[1], 100) if place else "another path of this host"
+            message = f"{who} redirects to {host}, which is not followed"
     return ApiError(operation, code, message, rule, retry_after=wait, status=status, correlation_id=correlation_id)
 
 
@@ -138,14 +142,7 @@ def gateway_code(status: int) -> str:
 
 
 def _content_type(headers: Mapping[str, str]) -> str:
-    return one_line(headers.get("content-type", "") or "no stated type", 80)
-
-
-def _host(location: str) -> str:
-    try:
-        return one_line(urlsplit(location).hostname or "another path of this host", 100)
-    except ValueError:
-        return "an invalid address"
+    return one_line(headers.get("content-type") or "no stated type", 80)
 
 
 def read_correlation_id(headers: Mapping[str, str]) -> str | None:
@@ -176,10 +173,6 @@ def _http_date(text: str) -> datetime | None:
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
-# At least this many texts are remembered, and at most twice as many.
-_REMEMBERED = 50_000
-
-
 @dataclass(slots=True)
 class Memory:
     """Remembers the last 50,000 to 100,000 texts, as hashes in two sets, to notice when answers repeat."""
@@ -192,7 +185,7 @@ class Memory:
         digest = xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
         if digest in self.recent or digest in self.older:
             return False
-        if len(self.recent) >= _REMEMBERED:
+        if len(self.recent) >= 50_000:
             self.older, self.recent = self.recent, set()
         self.recent.add(digest)
         return True

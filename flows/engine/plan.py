@@ -1,31 +1,86 @@
-"""What a run would ask for, and why: from the snapshot, without a request, by the functions that begin scans."""
+"""Who is scanned, why and in which order: what a run chooses, and what it would ask for, by the same functions."""
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import ceil, inf
 
+from connectors.source.errors import UNKNOWN_STATUS
 from connectors.state.identity import read_forgotten
-from connectors.state.runs import count_requests
-from connectors.warehouse.queries.progress import (
-    Cost,
-    find_costs,
-    read_catalogue_pages,
-    read_closed_scans,
-)
+from connectors.state.runs import count_requests, read_runs
+from connectors.warehouse.queries.progress import Cost, find_costs, read_catalogue_pages, read_closed_scans, read_dues
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
-from flows.engine.accounts import why_skipped
-from flows.engine.choosing import choose
-from flows.engine.files import open_existing_state
+from connectors.warehouse.storage.connection import Database
 from flows.engine.run_request import RunRequest
-from flows.reporting.words import count, join
+from flows.engine.warehouse import Files, open_existing_state
+from flows.reporting.words import count, join, moment
 from models.checkpoint import KNOWN_RUN, PINS, ClosedScan, why_full
-from models.feeds import FEEDS, media
-from models.selection import DAY, ChosenAccount, Due, Dues, sort_overdue
+from models.feeds import CATALOGUE, FEEDS, media
+from models.runs import OutcomeKind
+from models.selection import DAY, ChosenAccount, Due, Dues, NothingChosen, keep_due, sort_overdue
 
-COOLDOWN, LEFT_OUT, NOT_DUE = "cooldown", "max_requests", "not_due"
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a run scans: known `accounts`, or if it `lists_catalogue` those that it lists.
+
+    `dues` say when each feed is due. `limit` is the most requests that it makes; None without one.
+    """
+
+    accounts: Sequence[ChosenAccount] = ()
+    dues: Dues = field(default_factory=dict)
+    lists_catalogue: bool = True
+    limit: int | None = None
+
+
+def choose(db: Database, request: RunRequest, *, made: int, now: datetime) -> Choice:
+    """Return what a run would scan now, due or not, by the warehouse or a snapshot. Raises SelectionError.
+
+    `made` is the number of requests of the last 24 hours.
+    """
+    dues = read_dues(db, request.settings.goals(), scan_expired=request.settings.scan_expired)
+    lists_catalogue = request.options.kind == "sync" and (not request.options.due or dues[CATALOGUE].is_due(now))
+    return Choice(choose_accounts(db, request.selection), dues, lists_catalogue, request.limit(made))
+
+
+def choose_scans(files: Files, request: RunRequest, *, now: datetime) -> Choice:
+    """Return what a run scans: of a sync of what is due, only that. Raises SelectionError and NothingChosen."""
+    options = request.options
+    if options.kind == "sync" and not options.due and request.limit() is None:
+        # Nothing need be known of the accounts.
+        return Choice()
+    choice = files.query(choose, request, made=files.state.read(count_requests, since=now - DAY), now=now)
+    if options.kind == "backfill":
+        if not choice.accounts:
+            raise NothingChosen(f"Nothing to backfill: no scan matches {request.selection}.")
+        return choice
+    if options.due:
+        due = keep_due(choice.accounts, choice.dues, now=now, scan_expired=request.settings.scan_expired)
+        choice = replace(choice, accounts=tuple(due))
+    if any(row["published_at"] is None for row in files.state.read(read_runs, limit=1)):
+        # The last run was killed, or its snapshot was not published: this one makes up for that.
+        return choice
+    if choice.limit == 0:
+        raise NothingChosen("Nothing is scanned: no request is left of GRAMHOUSE_REQUESTS_PER_DAY.")
+    if not choice.lists_catalogue and not choice.accounts:
+        wanted = (due.at for one, due in choice.dues.items() if one.surface in ("", *request.surfaces))
+        first = moment(min(filter(None, wanted)))
+        raise NothingChosen(f"Nothing is due before {first} UTC. To sync now, run `gramhouse sync`.")
+    return choice
+
+
+def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
+    """Return outcome, error code and detail of an account that is not scanned, or None."""
+    if not account.is_expired and account.status != "active":
+        # Without the status itself: it is data, which may be anything, such as the API key.
+        detail = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
+        return OutcomeKind.FAILED, UNKNOWN_STATUS, detail
+    if account.is_expired and not scan_expired:
+        detail = "Its access token must be renewed; the next sync after that scans it again."
+        return OutcomeKind.SKIPPED, "token_expired", detail
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +95,8 @@ class PlannedScan:
     account_id: str
     ig_username: str | None
     surface: str
-    scan: str
-    reason: str
+    scan: str = "none"
+    reason: str = ""
     requests: int = 0
     resume_after: datetime | None = None
     wait: float = 0.0
@@ -56,14 +111,14 @@ class Plan:
     Forgotten accounts are only counted.
     """
 
-    scans: tuple[PlannedScan, ...]
+    scans: Sequence[PlannedScan]
     catalogue: int = 0
     forgotten: int = 0
 
     @property
     def is_due(self) -> bool:
         """Whether scans are left out because they are not due."""
-        return any(scan.reason == NOT_DUE for scan in self.scans)
+        return any(scan.reason == "not_due" for scan in self.scans)
 
     @property
     def longest_wait(self) -> float:
@@ -77,15 +132,14 @@ class Plan:
 
     def groups(self) -> list[Record]:
         """Return the number of scans and of requests by depth and reason, those with most requests first."""
-        found = defaultdict[tuple[str, str, str], list[int]](list)
-        for each in self.scans:
-            found[each.scan, each.reason, each.surface].append(each.requests)
-        if self.catalogue:
-            found["full", "always", "catalogue"].append(self.catalogue)
-        return [
-            {"surface": surface, "scan": scan, "reason": reason, "scans": len(requests), "requests": sum(requests)}
-            for (scan, reason, surface), requests in sorted(found.items(), key=lambda each: (-sum(each[1]), each[0]))
-        ]
+        scans, requests = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
+        of_catalogue = [PlannedScan("", None, "catalogue", "full", "always", self.catalogue)] if self.catalogue else []
+        for each in (*self.scans, *of_catalogue):
+            scans[key := (each.surface, each.scan, each.reason)] += 1
+            requests[key] += each.requests
+        ordered = sorted(scans, key=lambda key: (-requests[key], *key[1:], key[0]))
+        names = "surface", "scan", "reason", "scans", "requests"
+        return [dict(zip(names, (*key, scans[key], requests[key]), strict=True)) for key in ordered]
 
     def document(self) -> Record:
         """Return the plan as one JSON object."""
@@ -98,6 +152,17 @@ class Plan:
             "scans": [asdict(scan) for scan in self.scans],
         }
 
+    def __str__(self) -> str:
+        made = sum(scan.scan != "none" for scan in self.scans)
+        why_not = sorted({scan.reason for scan in self.scans if scan.scan == "none"})
+        parts = (
+            f"{count(made, 'scan')} would run, about {count(self.requests, 'request')}",
+            why_not and f"{len(self.scans) - made:,} would not ({', '.join(why_not)})",
+            self.longest_wait and f"the longest known wait takes {self.longest_wait:,.0f} s",
+            self.forgotten and f"{count(self.forgotten, 'forgotten account')} would be left out",
+        )
+        return f"{join('; ', parts)}."
+
 
 def make_plan(request: RunRequest, *, now: datetime) -> Plan:
     """Return what a run would do now. Raises SelectionError, SnapshotMissing and WarehouseUnusable."""
@@ -109,55 +174,47 @@ def make_plan(request: RunRequest, *, now: datetime) -> Plan:
     with open_snapshot(request.settings.snapshot_file()) as snapshot:
         choice = choose(snapshot.db, request, made=made, now=now)
         catalogue = read_catalogue_pages(snapshot.db) if choice.lists_catalogue and choice.limit != 0 else 0
-        left = inf if choice.limit is None else choice.limit - catalogue
-        scans = plan_scans(request, snapshot, choice.accounts, choice.dues, now=now, left=left)
-    return Plan(tuple(scans), catalogue, forgotten)
+        if choice.limit is not None:
+            ordered = sort_overdue(choice.accounts, choice.dues)
+            choice = replace(choice, accounts=ordered, limit=choice.limit - catalogue)
+        return Plan([*_plan_scans(request, snapshot, choice, now=now)], catalogue, forgotten)
 
 
 def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, now: datetime) -> list[PlannedScan]:
     """Return the next scans of one account; none if it is not listed."""
     listed = choose_accounts(snapshot.db, request.selection)
-    accounts = [account for account in listed if account.account_id == account_id]
-    return plan_scans(request, snapshot, accounts, {}, now=now, left=inf)
+    choice = Choice([account for account in listed if account.account_id == account_id])
+    return [*_plan_scans(request, snapshot, choice, now=now)]
 
 
-def plan_scans(
-    request: RunRequest,
-    snapshot: Snapshot,
-    accounts: Sequence[ChosenAccount],
-    dues: Dues,
-    *,
-    now: datetime,
-    left: float,
-) -> list[PlannedScan]:
-    """Return the scans of these accounts in the order in which a run makes them; so many requests are left."""
-    db, ids = snapshot.db, [account.account_id for account in accounts]
-    closed, costs = read_closed_scans(db, ids), find_costs(db, ids, older_than=now - request.lookback)
-    planned = list[PlannedScan]()
-    for account in sort_overdue(accounts, dues) if request.is_limited else accounts:
-        for surface in account.surfaces:
-            partition = media(account.account_id, surface)
-            cost, last = costs.get(partition, Cost()), closed.get(partition)
-            due = dues.get(partition, Due(None, "first"))
-            until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
-            scan = PlannedScan(account.account_id, account.username, surface, "none", "", 0, until, 0.0, *due)
-            wait = (until - now).total_seconds() if until else 0.0
-            if (skipped := why_skipped(account, scan_expired=request.settings.scan_expired)) is not None:
-                planned.append(replace(scan, reason=skipped[1]))
-            elif request.options.due and not due.is_due(now):
-                planned.append(replace(scan, reason=NOT_DUE))
-            elif wait > request.settings.max_wait:
-                planned.append(replace(scan, reason=COOLDOWN))
-            elif left <= 0:
-                planned.append(replace(scan, reason=LEFT_OUT))
-            else:
-                every = request.full_refresh_every if FEEDS[surface].may_be_ordered else None
-                why = why_full(last, every, at=now)
-                takes = _requests(cost, last, request.settings.page_size, is_full=why is not None)
-                depth = "full" if why else "recent"
-                planned.append(replace(scan, scan=depth, reason=why or "new_posts", requests=takes, wait=wait))
-                left -= takes
-    return planned
+def _plan_scans(request: RunRequest, snapshot: Snapshot, choice: Choice, *, now: datetime) -> Iterator[PlannedScan]:
+    """Yield the scans of a choice; its limit is that of the requests for media."""
+    settings, ids = request.settings, [account.account_id for account in choice.accounts]
+    closed = read_closed_scans(snapshot.db, ids)
+    costs = find_costs(snapshot.db, ids, older_than=now - request.lookback)
+    left = inf if choice.limit is None else choice.limit
+    feeds = ((account, surface) for account in choice.accounts for surface in account.surfaces)
+    for account, surface in feeds:
+        partition = media(account.account_id, surface)
+        cost, last = costs.get(partition, Cost()), closed.get(partition)
+        due = choice.dues.get(partition, Due(None, "first"))
+        until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
+        wait, depth, takes = (until - now).total_seconds() if until else 0.0, "none", 0
+        if (skipped := why_skipped(account, scan_expired=settings.scan_expired)) is not None:
+            reason = skipped[1]
+        elif request.options.due and not due.is_due(now):
+            reason = "not_due"
+        elif wait > settings.max_wait:
+            reason = "cooldown"
+        elif left <= 0:
+            reason = "max_requests"
+        else:
+            why = why_full(last, request.full_refresh_every if FEEDS[surface].may_be_ordered else None, at=now)
+            depth, reason = ("recent", "new_posts") if why is None else ("full", why)
+            takes = _requests(cost, last, settings.page_size, is_full=why is not None)
+            left -= takes
+        wait = wait if takes else 0.0
+        yield PlannedScan(account.account_id, account.username, surface, depth, reason, takes, until, wait, *due)
 
 
 def _requests(cost: Cost, closed: ClosedScan | None, page_size: int, *, is_full: bool) -> int:
@@ -167,16 +224,3 @@ def _requests(cost: Cost, closed: ClosedScan | None, page_size: int, *, is_full:
         # It ends with a page on which enough known posts are older than the lookback window.
         whole = cost.recent_pages or min(whole, ceil((cost.young + KNOWN_RUN + PINS) / page_size))
     return max(1, whole - cost.landed_pages)
-
-
-def describe_plan(plan: Plan) -> str:
-    """Return what a run would do, in one line."""
-    made = sum(scan.scan != "none" for scan in plan.scans)
-    why_not = sorted({scan.reason for scan in plan.scans if scan.scan == "none"})
-    parts = (
-        f"{count(made, 'scan')} would run, about {count(plan.requests, 'request')}",
-        why_not and f"{len(plan.scans) - made:,} would not ({', '.join(why_not)})",
-        plan.longest_wait and f"the longest known wait takes {plan.longest_wait:,.0f} s",
-        plan.forgotten and f"{count(plan.forgotten, 'forgotten account')} would be left out",
-    )
-    return f"{join('; ', parts)}."

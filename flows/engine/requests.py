@@ -3,22 +3,18 @@
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 from connectors.source.errors import ApiError, Disposition, Failure
 from connectors.source.messages import Response
-from connectors.source.request_rate import RequestRate
-from connectors.source.waits import Outage, RateLimitBudget, Send
-from flows.engine.run_request import RunRequest
+from connectors.source.waits import Outage, RateLimitBudget
+from flows.config.settings import Settings
+from flows.engine.resources import RunResources
 from flows.engine.scan import Scan
-from flows.reporting.progress import Progress, notices
+from flows.reporting.progress import notices
 from models.checkpoint import ScopeCooldown
-from models.files import Clock
-
-Land = Callable[[ScopeCooldown], Awaitable[None]]
-"""Returns when a cooldown is durable."""
 
 _log = logging.getLogger(__name__)
 
@@ -42,41 +38,24 @@ class Requests:
     """Sends the requests of scans: as many at once, and in all, as the run may, at the `rate` of the service.
 
     In an outage one at a time asks; after the longest wait of the settings the run stops. `stopped_by` is the error
-    that ended all scans. `pages_ahead` is held for a page from its request until it has landed, and `open_accounts` for
-    each account that is scanned. If the number of requests is limited, the latter are as many as requests in flight, so
-    that those that come first are asked first, however long landing takes.
+    that ended all scans. `open_accounts` is held for each account that is scanned. If the number of requests is
+    limited, to `most`, these are as many as requests in flight, so that those that come first are asked first, however
+    long landing takes.
     """
 
-    def __init__(
-        self,
-        request: RunRequest,
-        ask: Send,
-        rate: RequestRate,
-        clock: Clock,
-        random: Callable[[], float],
-        land: Land,
-        progress: Progress,
-        most: int | None = None,
-    ) -> None:
-        """Let `ask` make a request, at most so many in all; `random` returns 0 to 1."""
-        self.rate = rate
-        self.clock = clock
-        self.progress = progress
-        self._ask = ask
-        self._random = random
-        self._land = land
-        self._most, concurrency = most, request.settings.concurrency
-        self._max_wait = request.settings.max_wait
-        self._host = (request.settings.base_url or "").partition("://")[2]
-        self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if self._most is None else concurrency)
-        self._in_flight = asyncio.Semaphore(concurrency)
-        self.pages_ahead = asyncio.Semaphore(_PAGES_AHEAD * concurrency)
-        self._outage = Outage(clock.monotonic())
-        self._probing = asyncio.Lock()
+    def __init__(self, settings: Settings, resources: RunResources, most: int | None = None) -> None:
+        self.rate, self.clock, self.progress = resources.rate, resources.clock, resources.progress
+        self._ask, self._random, self._most = resources.send, resources.random, most
+        self._land = resources.warehouse.land
+        self._settings = settings
+        self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if most is None else settings.concurrency)
+        self._in_flight = asyncio.Semaphore(settings.concurrency)
+        self._pages_ahead = asyncio.Semaphore(_PAGES_AHEAD * settings.concurrency)
+        self._outage = Outage(self.clock.monotonic())
+        self._probing, self._pacing = asyncio.Lock(), asyncio.Lock()
         self._sent_at = -math.inf
-        self._pacing = asyncio.Lock()
-        self.stopped_by: Failure | None = None
         self._asleep: set[asyncio.Future[None]] = set()
+        self.stopped_by: Failure | None = None
 
     @property
     def are_spent(self) -> bool:
@@ -88,7 +67,7 @@ class Requests:
         """Whether no request of media may be sent any more."""
         return self.stopped_by is not None or self.are_spent
 
-    def check(self, scan: Scan) -> None:
+    def _check(self, scan: Scan) -> None:
         """Raise RequestsEnded if no request of a scan may be sent any more. The catalogue needs no grant of media."""
         of_media_alone = self.stopped_by is not None and self.stopped_by.code == SCOPE_DENIED
         if self.are_spent or (self.are_over and not (of_media_alone and scan.account is None)):
@@ -105,7 +84,7 @@ class Requests:
 
     async def sleep(self, scan: Scan, seconds: float) -> None:
         """Let a scan sleep before its next request; if none is left for it, it is woken. Raises RequestsEnded."""
-        self.check(scan)
+        self._check(scan)
         sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
         self._asleep.add(sleeping)
         self.progress.waiting = len(self._asleep)
@@ -115,22 +94,34 @@ class Requests:
             sleeping.cancel()
             self._asleep.discard(sleeping)
             self.progress.waiting = len(self._asleep)
-        self.check(scan)
+        self._check(scan)
 
-    async def wait_for_scope(self, scan: Scan) -> None:
-        """Wait for the cooldown of a scan's scope. Raises Deferred if that takes too long, and RequestsEnded."""
-        await scan.budget.wait(self.clock, partial(self.sleep, scan))
+    @asynccontextmanager
+    async def page(self, scan: Scan) -> AsyncIterator[Response]:
+        """Yield the page of a scan that is due, once it comes; it waits to land until the block ends.
 
-    async def send(self, scan: Scan) -> Response:
-        """Request the page of a scan that is due, once. Raises ApiError and RequestsEnded.
-
-        The caller must not request other pages of the scope meanwhile.
+        The caller must not request other pages of the scope meanwhile. Raises ApiError if one is final, Deferred if the
+        scope's cooldown takes too long, and RequestsEnded.
         """
+        while True:
+            await scan.budget.wait(self.clock, partial(self.sleep, scan))
+            async with self._pages_ahead:
+                try:
+                    response = await self._send(scan)
+                except ApiError as error:
+                    failed = error
+                else:
+                    yield response
+                    return
+            await self._wait_after(failed, scan)
+
+    async def _send(self, scan: Scan) -> Response:
+        """Request a page once. Raises ApiError and RequestsEnded."""
         async with self._in_flight, self._probing if self._outage.is_on else nullcontext():
             if (wait := self._outage.next_at - self.clock.monotonic()) > 0:
                 await self.sleep(scan, wait)
             await self._keep_pace()
-            self.check(scan)
+            self._check(scan)
             self.progress.requests += 1
             self.progress.retries += bool(scan.attempts.failures)
             if self.are_spent:
@@ -139,27 +130,13 @@ class Requests:
                 response = await self._ask(scan.request)
             except ApiError as error:
                 self._observe(scan.budget, error)
-                if self._outage.is_on and self.clock.monotonic() - self._outage.answered_at > self._max_wait:
+                is_away = self.clock.monotonic() - self._outage.answered_at > self._settings.max_wait
+                if self._outage.is_on and is_away:
                     self.stop(error.failure)
                 raise
         self._observe(scan.budget, None)
         scan.attempts.failures.clear()
         return response
-
-    async def wait_after(self, error: ApiError, scan: Scan) -> None:
-        """Return when the page of a scan may be requested again; raise the error if it is final."""
-        failure = error.failure
-        if self._outage.is_on and failure.disposition is Disposition.RETRY:
-            # It says nothing about its account, so it is no try. The next one waits for its turn to ask.
-            return
-        verdict = scan.attempts.decide(error, self._random, of_key=error.is_limit and self._is_limited())
-        if verdict.whole_scope:
-            await self._start_cooldown(scan.budget, verdict.delay, failure)
-        if not verdict.retries:
-            raise error
-        self._log_retry(scan, failure, verdict.delay)
-        if not verdict.whole_scope:
-            await self.sleep(scan, verdict.delay)
 
     async def _keep_pace(self) -> None:
         """Wait until the rate allows a request."""
@@ -186,9 +163,25 @@ class Requests:
             self.progress.refused += limited
             self.progress.allowed = self.rate.allowed if self.rate.is_limited(now) else None
 
-    def _is_limited(self) -> bool:
-        """Return whether a limit that refused a request is probably one of the whole key, which refuses others, too."""
-        return self.rate.is_limited(self.clock.monotonic()) or len(self._outage.failed) > 1
+    async def _wait_after(self, error: ApiError, scan: Scan) -> None:
+        """Return when the page of a scan may be requested again; raise the error if it is final."""
+        failure = error.failure
+        if self._outage.is_on and failure.disposition is Disposition.RETRY:
+            # It says nothing about its account, so it is no try. The next one waits for its turn to ask.
+            return
+        # A limit that refuses several scopes is probably one of the whole key.
+        is_limited = self.rate.is_limited(self.clock.monotonic()) or len(self._outage.failed) > 1
+        verdict = scan.attempts.decide(error, self._random, of_key=error.is_limit and is_limited)
+        if verdict.whole_scope:
+            await self._start_cooldown(scan.budget, verdict.delay, failure)
+        if not verdict.retries:
+            raise error
+        facts = {**scan.about, **failure.facts, "retry_in": round(verdict.delay, 1)}
+        who = f"{scan.partition} ({facts['username']})" if facts["username"] else scan.partition
+        at = (self._settings.base_url or "").partition("://")[2]
+        _log.info("%s at %s: %s; retry in %.1f s", who, at, failure, verdict.delay, extra=facts)
+        if not verdict.whole_scope:
+            await self.sleep(scan, verdict.delay)
 
     async def _start_cooldown(self, budget: RateLimitBudget, seconds: float, cause: Failure) -> None:
         """Begin a cooldown; it lands before it is waited for, so that it survives a kill."""
@@ -197,9 +190,3 @@ class Requests:
         resume_after = budget.resume_after(now, self.clock.monotonic())
         self.progress.cooldowns[budget.scope] = resume_after
         await self._land(ScopeCooldown(budget.scope, resume_after, now))
-
-    def _log_retry(self, scan: Scan, failure: Failure, seconds: float) -> None:
-        facts = {**scan.about, **failure.facts, "retry_in": round(seconds, 1)}
-        name = f" ({facts['username']})" if facts["username"] else ""
-        at = f" at {self._host}" if self._host else ""
-        _log.info("%s%s%s: %s; retry in %.1f s", scan.partition, name, at, failure, seconds, extra=facts)

@@ -3,14 +3,16 @@
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from connectors.buckets import SnapshotBucket
 from connectors.source.request_rate import RequestRate
+from connectors.source.waits import Send
 from connectors.state.database import SqlConnection
 from connectors.state.identity import newest_time
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -19,13 +21,28 @@ from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.environment import PREFIX
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings
-from flows.engine.warehouse import Warehouse, open_warehouse
+from flows.engine.warehouse import Files, Warehouse, open_warehouse
 from flows.reporting.progress import Progress
 from models.files import CLOCK_STEP, Clock
 
 if TYPE_CHECKING:
     from connectors.source.client import ApiClient
-    from flows.engine.run import RunResources
+
+
+@dataclass(frozen=True, slots=True)
+class RunResources:
+    """The resources of a run, including time, randomness and ids.
+
+    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it.
+    """
+
+    send: Send
+    warehouse: Warehouse
+    clock: Clock
+    random: Callable[[], float]
+    new_id: Callable[[], str]
+    rate: RequestRate = field(default_factory=RequestRate)
+    progress: Progress = field(default_factory=Progress)
 
 
 def check_writable(settings: Settings) -> None:
@@ -37,7 +54,7 @@ def check_writable(settings: Settings) -> None:
     # Imported here, because they import DuckDB, and most runs do not write a report.
     from connectors.warehouse.publish.replaceable import check_file  # noqa: PLC0415
 
-    snapshot, warehouse, raw = settings.snapshot_file(), settings.warehouse, settings.raw_folder()
+    snapshot, warehouse = settings.snapshot_file(), settings.warehouse
     if real(snapshot) == real(warehouse):
         raise SettingsError(f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path.")
     try:
@@ -48,16 +65,17 @@ def check_writable(settings: Settings) -> None:
         from flows.reporting.page import check_place  # noqa: PLC0415
 
         check_place(settings.report)
-    for setting, what, wanted in (
-        ("WAREHOUSE", f"warehouse {warehouse}", real(warehouse).parent),
-        ("SNAPSHOT", f"snapshot {snapshot}", real(snapshot).parent),
-        ("RAW", f"raw store {raw}", real(raw)),
-    ):
+    folders = {
+        "warehouse": real(warehouse).parent,
+        "snapshot": real(snapshot).parent,
+        "raw": real(settings.raw_folder()),
+    }
+    for name, wanted in folders.items():
         folder = next(there for there in (wanted, *wanted.parents) if os.path.exists(there))  # noqa: PTH110 - no errors
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             why = "not writable" if folder.is_dir() else "not a folder"
-            fix = f"set {PREFIX}{setting} to a path in a writable folder"
-            raise WarehouseUnusable(f"cannot write the {what}: {folder} is {why}. Fix: {fix}.")
+            fix = f"set {PREFIX}{name.upper()} to a path in a writable folder"
+            raise WarehouseUnusable(f"cannot write the {name}: {folder} is {why}. Fix: {fix}.")
 
 
 def check_clock(state: SqlConnection, *, now: datetime) -> datetime | None:
@@ -72,13 +90,10 @@ def check_clock(state: SqlConnection, *, now: datetime) -> datetime | None:
     return newest
 
 
-async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:
-    """Return a clock that continues after the times that were stored.
-
-    Raises WarehouseUnusable if the clock is behind.
-    """
+def steady_clock(files: Files, clock: Clock) -> SteadyClock:
+    """Return a clock that continues after the times that were stored. Raises WarehouseUnusable if it is behind them."""
     now = clock.now()
-    newest = await warehouse.read_state(check_clock, now=now)
+    newest = files.state.read(check_clock, now=now)
     return SteadyClock(clock, now if newest is None or newest < now else newest + timedelta(microseconds=1))
 
 
@@ -100,14 +115,11 @@ def make_client(settings: Settings, clock: Clock) -> "ApiClient":
 @asynccontextmanager
 async def open_resources(
     settings: Settings, activity: str, progress: Progress | None = None
-) -> AsyncIterator["RunResources"]:
+) -> AsyncIterator[RunResources]:
     """Open the resources of a run; they are closed when the block ends.
 
     Raises SettingsError, WarehouseBusy, WarehouseUnusable and BucketError, before the first request to the API.
     """
-    # Not for commands that scan nothing.
-    from flows.engine.run import RunResources  # noqa: PLC0415
-
     clock = SystemClock()
     check_writable(settings)
     settings.address(), settings.key(), settings.network()

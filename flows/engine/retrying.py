@@ -34,15 +34,17 @@ def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], fl
     A run is retried if no error stopped it, and the account catalogue, or more than half of the scans, failed for a
     passing reason. `random` returns a number from 0 to 1.
     """
-    failed = [each for each in report.failure_groups if each.outcome is OutcomeKind.FAILED]
-    failed = [each for each in failed if rule_of(each.error_code).is_transient]
+    failed = [
+        each for each in report.failure_groups
+        if each.outcome is OutcomeKind.FAILED and rule_of(each.error_code).is_transient
+    ]  # fmt: skip
     scans = report.outcomes.total - report.outcomes[OutcomeKind.SKIPPED]
-    of_catalogue = [each for each in failed if each.is_catalogue]
-    causes = of_catalogue or (failed if 2 * sum(each.scans for each in failed) > scans else [])
-    if made >= limit or report.stopped_by is not None or not causes:
+    if 2 * sum(each.scans for each in failed) <= scans:
+        failed = [each for each in failed if each.is_catalogue]
+    if made >= limit or report.stopped_by is not None or not failed:
         return None
     delay = DELAYS[min(made, len(DELAYS) - 1)]
-    return Retry(made + 1, limit, delay * (1 + _JITTER * random()), plain(causes[0].error_code))
+    return Retry(made + 1, limit, delay * (1 + _JITTER * random()), plain(failed[0].error_code))
 
 
 async def repeat(
@@ -65,4 +67,4 @@ async def repeat(
         if retry is None:
             return report
         await sleep(retry.seconds)
-        made = retry.number
+        made += 1

@@ -2,107 +2,141 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from connectors.source.errors import ApiError
+from connectors.source.errors import ApiError, Disposition, Failure
 from connectors.source.messages import ApiRequest, Response
-from connectors.source.request_rate import RequestRate
 from connectors.source.waits import RateLimitBudget, Send
 from connectors.state.identity import bind_service, read_forgotten, read_identity
 from connectors.state.inbox import read_cooldowns
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
-from flows.engine.choosing import AccountBatcher, Batch, Choice, choose_scans
+from flows.engine.plan import Choice, choose_scans
 from flows.engine.requests import Requests
-from flows.engine.resources import steady_clock
+from flows.engine.resources import RunResources, steady_clock
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import describe_failure
-from flows.engine.warehouse import Warehouse
-from flows.reporting.progress import Progress, notices
+from flows.engine.warehouse import Files
+from flows.reporting.progress import notices
 from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
 from models import release
 from models.checkpoint import Landing
 from models.erasure import Forgotten, without_forgotten
-from models.feeds import CATALOGUE, Partition
-from models.files import Clock, service_refusal
+from models.feeds import CATALOGUE, SURFACES, Partition, media
+from models.files import service_refusal
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
+from models.selection import ChosenAccount, keep_due, sort_overdue
 
-# The most scans that are made once more: if nothing can be read, pausing for each account would take hours.
-_MOST_REPEATED = 1_000
+# A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
+# 530 batches, or 900 if each page has a single account: below the thousand task runs that a Prefect server records
+# without loss.
+_SHARE = 80
+
+# The size of a batch if more accounts are known at once, as in a backfill.
+_FULL_BATCH = 250
 
 # The partitions that settle together.
 _SETTLED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class RunResources:
-    """The resources of a run, including time, randomness and ids.
+class Batch:
+    """Accounts of a run, of which the first has the number `first`, from 1."""
 
-    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it.
-    """
+    first: int
+    accounts: tuple[ChosenAccount, ...]
 
-    send: Send
-    warehouse: Warehouse
-    clock: Clock
-    random: Callable[[], float]
-    new_id: Callable[[], str]
-    rate: RequestRate = field(default_factory=RequestRate)
-    progress: Progress = field(default_factory=Progress)
+    def __str__(self) -> str:
+        due = {surface for account in self.accounts for surface in account.surfaces}
+        what = " and ".join(surface for surface in SURFACES if surface in due)
+        return f"{what}, accounts {self.first} to {self.first + len(self.accounts) - 1}"
 
 
 class Run:
-    """A run in progress: what was asked for, what its scans share, and its accounts.
+    """A run in progress: what was asked for, what its scans share, and its accounts, each once.
 
-    `repeats_left` are the scans that may be made once more. Not a dataclass: Prefect would copy the fields of one for
-    each task.
+    `resources` have a clock that never goes back. `state` is the one with which it ends, unless it is closed. Not a
+    dataclass: Prefect would copy the fields of one for each task.
     """
 
     def __init__(
         self,
         request: RunRequest,
         resources: RunResources,
-        clock: Clock,
         run_id: str,
         resumed: tuple[str, ...],
         *,
-        cooldowns: Map[str, datetime],
-        forgotten: Forgotten,
         choice: Choice,
+        cooldowns: Map[str, datetime],
     ) -> None:
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
-        ask = _leave_out(forgotten, resources.send) if forgotten.marks else resources.send
-        progress, random = resources.progress, resources.random
-        self.requests = Requests(
-            request, ask, resources.rate, clock, random, resources.warehouse.land, progress, choice.limit
-        )
-        self.request = request
-        self.resources = resources
-        self.run_id = run_id
-        self.resumed = resumed
-        self.clock = clock
-        self.progress = progress
-        self.mapping = resources.warehouse.files.mapping
-        self.began_at = clock.now()
-        self.choice = choice
-        self.repeats_left = _MOST_REPEATED
-        self.batcher = AccountBatcher(request, choice, progress, now=self.began_at)
-        # The one with which it ends, unless it is closed.
+        self.request, self.resources, self.run_id, self.resumed = request, resources, run_id, resumed
+        self.warehouse, self.files = resources.warehouse, resources.warehouse.files
+        self.clock, self.progress = resources.clock, resources.progress
+        self.began_at, self.choice, self._cooldowns = self.clock.now(), choice, cooldowns
+        self.requests = Requests(request.settings, resources, choice.limit)
         self.state = RunState.INTERRUPTED
-        self._cooldowns = cooldowns
+        self._batches = asyncio.Queue[Batch | None]()
+        self._waiting: list[ChosenAccount] = []
+        # The surfaces of each account that have no outcome; the catalogue's account and surface are "".
+        self._unsettled: dict[str, tuple[str, ...]] = {"": ("",)} if choice.lists_catalogue else {}
+
+    def add(self, accounts: Iterable[ChosenAccount]) -> None:
+        """Add accounts, which were listed or chosen, to those that are scanned; with --due only what is due of them.
+
+        They are divided into batches; if the number of requests is limited, all are one, the most overdue first.
+        """
+        if self.request.options.due:
+            scan_expired = self.request.settings.scan_expired
+            accounts = keep_due(accounts, self.choice.dues, now=self.began_at, scan_expired=scan_expired)
+        for account in accounts:
+            if account.account_id not in self._unsettled:
+                self._unsettled[account.account_id] = account.surfaces
+                self._waiting.append(account)
+                self.progress.accounts += 1
+        share = self.progress.accounts // _SHARE
+        if self.choice.limit is None and len(self._waiting) >= share:
+            self._form_batches(max(_FULL_BATCH, share))
+
+    def end_list(self) -> None:
+        """Let the accounts that are left be a batch, however small: there are no others."""
+        self.progress.catalogue_complete = True
+        if self.choice.limit is not None:
+            self._waiting = sort_overdue(self._waiting, self.choice.dues)
+        self._form_batches(max(1, len(self._waiting)))
+        self._batches.put_nowait(None)
+
+    def _form_batches(self, most: int) -> None:
+        before = self.progress.accounts - len(self._waiting)
+        for first in range(0, len(self._waiting), most):
+            self._batches.put_nowait(Batch(before + first + 1, tuple(self._waiting[first : first + most])))
+        self._waiting.clear()
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Yield the accounts while they are being listed, until something ends all scans."""
+        while (batch := await self._batches.get()) is not None and not self.requests.are_over:
+            yield batch
+
+    @property
+    def stopped_by(self) -> Failure | None:
+        """Return the error that makes the run a failed one. An outage ends the scans, but what they landed counts."""
+        failure = self.requests.stopped_by
+        return failure if failure is not None and failure.disposition is Disposition.STOP else None
 
     async def land(self, landing: Landing) -> None:
         """Return when it is durable."""
         # Before it is: a scan that is cancelled meanwhile has this outcome, and no other.
-        for outcome in landing.outcomes:
-            self.batcher.settle(outcome.partition)
-        await self.resources.warehouse.land(landing)
+        for settled in (outcome.partition for outcome in landing.outcomes):
+            left = self._unsettled[settled.account_id]
+            self._unsettled[settled.account_id] = tuple(each for each in left if each != settled.surface)
+        await self.warehouse.land(landing)
 
     def budget(self, scope: str) -> RateLimitBudget:
         """Return this run's wait budget for a rate-limit scope, including a cooldown of an earlier run."""
@@ -111,11 +145,6 @@ class Run:
             self.progress.cooldowns[scope] = resume_after
             budget.start_cooldown((resume_after - self.clock.now()).total_seconds(), self.clock.monotonic())
         return budget
-
-    async def batches(self) -> AsyncIterator[Batch]:
-        """Yield the accounts while they are being listed, until something ends all scans."""
-        while (batch := await self.batcher.batches.get()) is not None and not self.requests.are_over:
-            yield batch
 
     async def settle(self, partitions: Iterable[Partition], **about: Any) -> None:  # noqa: ANN401 - fields of an outcome
         """Give partitions that are not scanned this outcome."""
@@ -131,18 +160,20 @@ class Run:
             most = count(self.choice.limit or 0, "request")
             detail = f"The limit of the run was reached: {most}, by --max-requests or GRAMHOUSE_REQUESTS_PER_DAY."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
-        rest = iter(self.batcher.unsettled())
+        rest = (
+            media(account_id, surface) if account_id else CATALOGUE
+            for account_id, surfaces in [*self._unsettled.items()] for surface in surfaces
+        )  # fmt: skip
         while some := tuple(islice(rest, _SETTLED_AT_ONCE)):
             if not self.requests.are_over:
                 raise AssertionError(f"{some[0]} has no outcome")
             await self.settle(some, **about)
 
-    async def end(self, state: RunState, **columns: object) -> None:
+    def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""
         self.state = state
         done = {name: getattr(self.progress, name) for name in ("accounts", "requests", "pages", "items")}
-        warehouse, now = self.resources.warehouse, self.clock.now()
-        await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
+        self.files.state.write(end_run, self.run_id, state, now=self.clock.now(), **done, **columns)
 
 
 @asynccontextmanager
@@ -151,15 +182,34 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
 
     Raises WarehouseUnusable, also if the clock is behind, OtherService, SelectionError and NothingChosen.
     """
-    warehouse, progress, options = resources.warehouse, resources.progress, request.options
+    run = await resources.warehouse.do(_begin, request, resources)
+    try:
+        if run.resumed:
+            notices.warning(f"Resuming run {run.resumed[0]}: what it has saved will not be fetched again.")
+        if not run.choice.lists_catalogue:
+            run.add(run.choice.accounts)
+            run.end_list()
+        yield run
+    except (asyncio.CancelledError, Exception) as error:
+        # Interrupted, not failed, so that the next run resumes it. One that is closed keeps its state: it only lacks a
+        # snapshot. If the disk itself failed, this write fails as well, and the next run finds this one still running.
+        detail = STOPPED if isinstance(error, asyncio.CancelledError) else short(error)
+        with suppress(WarehouseUnusable):
+            await run.warehouse.do(run.end, run.state, error_code=None, detail=detail)
+        raise
+
+
+def _begin(request: RunRequest, resources: RunResources) -> Run:
+    """Add the row of a run; return it with all that it needs to know."""
+    files, options, progress = resources.warehouse.files, request.options, resources.progress
     # A retry in a flow run, and each day of the demo, has the same one.
     progress.clear()
-    clock = await steady_clock(warehouse, resources.clock)
-    await _check_service(request, warehouse)
+    clock = steady_clock(files, resources.clock)
+    _check_service(request, files)
     now = clock.now()
-    choice = await choose_scans(request, warehouse, now)
+    choice = choose_scans(files, request, now=now)
     progress.run_id = resources.new_id()
-    resumed = await warehouse.write_state(
+    resumed = files.state.write(
         begin_run,
         progress.run_id,
         options.kind,
@@ -172,39 +222,19 @@ async def open_run(request: RunRequest, resources: RunResources) -> AsyncIterato
         base_url=request.settings.base_url,
         accept_removals=options.accept_removals,
     )
-    run = Run(
-        request,
-        resources,
-        clock,
-        progress.run_id,
-        resumed,
-        cooldowns=await warehouse.read_state(read_cooldowns, now=now),
-        forgotten=await warehouse.read_state(read_forgotten),
-        choice=choice,
-    )
-    try:
-        if resumed:
-            notices.warning(f"Resuming run {resumed[0]}: what it has saved will not be fetched again.")
-        if not choice.lists_catalogue:
-            run.batcher.add(choice.accounts)
-            run.batcher.close()
-        yield run
-    except (asyncio.CancelledError, Exception) as error:
-        # Interrupted, not failed, so that the next run resumes it. One that is closed keeps its state: it only lacks a
-        # snapshot. If the disk itself failed, this write fails as well, and the next run finds this one still running.
-        detail = STOPPED if isinstance(error, asyncio.CancelledError) else short(error)
-        with suppress(WarehouseUnusable):
-            await run.end(run.state, error_code=None, detail=detail)
-        raise
+    send = _leave_out(files.state.read(read_forgotten), resources.send)
+    cooldowns = files.state.read(read_cooldowns, now=now)
+    resources = replace(resources, clock=clock, send=send)
+    return Run(request, resources, progress.run_id, resumed, choice=choice, cooldowns=cooldowns)
 
 
-async def _check_service(request: RunRequest, warehouse: Warehouse) -> None:
+def _check_service(request: RunRequest, files: Files) -> None:
     """Raise OtherService, which names both addresses, if the data came from another service, or accept this one."""
     if (base_url := request.settings.base_url) is None:
         return
     if request.options.rebind:
-        await warehouse.write_state(bind_service, base_url)
-    elif (refusal := service_refusal((await warehouse.read_state(read_identity)).base_url, base_url)) is not None:
+        files.state.write(bind_service, base_url)
+    elif (refusal := service_refusal(files.state.read(read_identity).base_url, base_url)) is not None:
         raise OtherService(refusal)
 
 
@@ -222,4 +252,4 @@ def _leave_out(forgotten: Forgotten, send: Send) -> Send:
             raise
         return replace(response, page=without_forgotten(response.page, forgotten))
 
-    return filtered
+    return filtered if forgotten.marks else send

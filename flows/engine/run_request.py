@@ -34,12 +34,7 @@ class RunRequest:
         """Return which known accounts are scanned; a sync scans all. Raises SelectionError as `selected` does."""
         return self.options.selection() or Selection(everything=True, surfaces=self.surfaces)
 
-    @property
-    def is_limited(self) -> bool:
-        """Whether the number of requests is limited."""
-        return self.limit(0) is not None
-
-    def limit(self, made: int) -> int | None:
+    def limit(self, made: int = 0) -> int | None:
         """Return the most requests of a run, after so many in the last 24 hours; None without a limit.
 
         Those of a backfill are counted for the syncs of that time, but not limited.
@@ -61,6 +56,5 @@ class RunRequest:
     @property
     def full_refresh_every(self) -> timedelta | None:
         """Return how often a scan of posts is full, if it might stop at known ones; None: all are full."""
-        if (self.options.mode or self.settings.sync_mode) == "full_refresh":
-            return None
-        return timedelta(days=self.settings.full_refresh_every)
+        is_full = (self.options.mode or self.settings.sync_mode) == "full_refresh"
+        return None if is_full else timedelta(days=self.settings.full_refresh_every)

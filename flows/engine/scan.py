@@ -1,6 +1,6 @@
-"""A scan between two pages: where it continues, and its outcome. flows/engine/pages.py requests and lands the pages."""
+"""A scan between two pages: where it continues, and its outcome. Its pages are requested and land in scanning.py."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,10 +11,9 @@ from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.messages import ApiRequest, Memory, Response, accounts_request, feed_request
 from connectors.source.waits import Attempts, RateLimitBudget
 from flows.reporting.words import join
-from models.api import Page
 from models.checkpoint import Checkpoint, Post, ScanState
 from models.feeds import FEEDS, Partition
-from models.runs import CACHED_ANSWER, Outcome, OutcomeKind
+from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, Outcome, OutcomeKind
 from models.selection import ChosenAccount
 
 _DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeKind.RECENT}
@@ -33,8 +32,7 @@ class Scan:
     `had_cursor`: the list had more than one page when it was last scanned. `seen` remembers the items, and `cursors`
     has digests of the cursors that it has followed. `pages` and `items` count what this run landed. `note` becomes the
     detail of its outcome. `refused_after` counts the items up to the last cursor that the API refused. One that
-    `may_repeat` has no outcome yet if it fails for a passing reason: it is scanned once more. `on_page` is called with
-    each page that has landed.
+    `may_repeat` has no outcome yet if it fails for a passing reason: it is scanned once more.
     """
 
     account: ChosenAccount | None
@@ -51,7 +49,6 @@ class Scan:
     items: int = 0
     note: str | None = None
     refused_after: int | None = None
-    on_page: Callable[[Page], None] | None = None
 
     @property
     def partition(self) -> Partition:
@@ -87,13 +84,13 @@ class Scan:
         Raises ApiError if the page does not show how the scan continues, or what the service has now. Such a page must
         land without a checkpoint: otherwise the scan would continue at its cursor, and might never end.
         """
-        page = response.page
+        page, checkpoint = response.page, self.checkpoint
         if response.is_cached:
             why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
             raise response.error(CACHED_ANSWER, why)
         if self.account is not None:
             # The list may end with a page without a cursor if no page of it had one, now or last time.
-            may_end = not self.had_cursor and not self.checkpoint.had_cursor
+            may_end = not self.had_cursor and not checkpoint.had_cursor
             if (fault := page.cursor_fault) is not None and not (fault.may_end and may_end):
                 raise response.error(fault.code, fault.message)
             records = [post.media_id or raw.decode() for post, raw in zip(posts, page.records, strict=True)]
@@ -102,7 +99,6 @@ class Scan:
             records = [*(one.id for one in page.accounts), *(one.payload for one in page.rejected)]
             rejected = len(page.rejected)
         are_new = [self.seen.remember(record) for record in records]
-        checkpoint = self.checkpoint
         feed = FEEDS.get(self.partition.surface)
         if feed is not None and feed.may_be_ordered:
             listed = zip(posts, are_new, strict=True)
@@ -124,6 +120,14 @@ class Scan:
             repeated = f"{after.repeated_pages} pages of items already seen in this scan"
             why = f"{repeated} and {after.empty_pages} empty ones came in a row: the listing does not end"
             raise response.error("cursor_no_progress", why)
+
+    def check_rejected(self, response: Response) -> None:
+        """Raise ApiError if the scan ended, and has rejected most records."""
+        if self.checkpoint.state is ScanState.ABANDONED:
+            code, what = ITEMS_REJECTED, "items have no id that gramhouse knows, or are not JSON"
+            if self.account is None:
+                code, what = ACCOUNTS_REJECTED, "accounts are malformed"
+            raise response.error(code, f"{self.checkpoint.rejected:,} of {self.checkpoint.items:,} {what}")
 
     def outcome(self, run_id: str, at: datetime, error: ApiError | Deferred | None = None) -> Outcome:
         """Return the outcome of a scan that is closed at its checkpoint, or that an error ended (API 7)."""

@@ -1,27 +1,41 @@
-"""The single writer: lands everything that has arrived in one transaction of the state, and merges concurrently."""
+"""The files that belong together, opened for writing under one lock: the state, the warehouse and the raw store.
+
+Of a run, one thread lands all that has arrived in one transaction of the state, and another one merges meanwhile.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, closing
-from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+from uuid import uuid4
 
-from connectors.state.database import SqlConnection
-from connectors.state.inbox import land
-from connectors.warehouse.storage.connection import Database, explained, transaction
-from connectors.warehouse.storage.errors import WarehouseBusy
+from connectors.state.database import State, open_state, open_state_read_only, state_path
+from connectors.state.identity import end_operation, read_identity, read_operations, read_unmerged, write_token
+from connectors.state.inbox import delete_landings, forget_order, land, last_landing, read_landings
+from connectors.state.runs import mark_interrupted
+from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
+from connectors.warehouse.storage import identity as of_warehouse
+from connectors.warehouse.storage.connection import Database, explained, release_memory, transaction
+from connectors.warehouse.storage.connection import open_warehouse as open_file
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.files import real
+from connectors.warehouse.storage.holder import hold
 from flows.config.settings import Settings
-from flows.engine.files import Files, open_files
 from flows.reporting.progress import notices
 from flows.reporting.words import span
-from models.checkpoint import BATCH_BYTES, Landing, ScopeCooldown
-from models.files import Clock
+from models.checkpoint import BATCH_BYTES, Landing, ScopeCooldown, cut_batch
+from models.erasure import ACTIVITY, OPERATION, UNFINISHED
+from models.files import NEW, Clock, Identity, find_mismatch
+from models.item import CONTENT_RULE
+from models.mapping import Mapping
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_OnState: TypeAlias = Callable[Concatenate[SqlConnection, P], T]
-_OnWarehouse: TypeAlias = Callable[Concatenate[Database, P], T]
 
 # The size of DuckDB's WAL, in bytes, that triggers a checkpoint: until then DuckDB keeps its contents in memory too.
 _LOG_BYTES = 96 * 1024 * 1024
@@ -30,33 +44,140 @@ _LOG_BYTES = 96 * 1024 * 1024
 _LOOK_EVERY = 1.0
 
 
-class Warehouse:
-    """The warehouse with its state, open for writing by two threads: one lands pages, the other merges them meanwhile.
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The state and the warehouse, open for writing, and the folder of its raw store.
 
-    All other operations run on the landing thread, in the order of the calls. Every method raises WarehouseUnusable
-    when the disk or DuckDB fails; committed data is kept.
+    Items are read with `mapping`.
+    """
+
+    state: State
+    db: Database
+    path: Path
+    raw: Path
+    mapping: Mapping
+
+    def query(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(db, ...)` in a transaction of the warehouse, on what is merged. Raises as `work`."""
+        with transaction(self.db):
+            return work(self.db, *args, **kwargs)
+
+    def merge(self, db: Database) -> None:
+        """Merge what has landed, a batch at a time, with this connection.
+
+        What lands meanwhile waits for the next merge. Raises duckdb.Error and OSError; earlier batches are merged then.
+        """
+        # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
+        # commands that merge nothing do not need it.
+        from connectors.warehouse.merge.merge import merge_batch  # noqa: PLC0415
+
+        last = self.state.read(last_landing)
+        while (merged := of_warehouse.read_warehouse(db).merged_seq) < last:
+            with self.state.reading() as connection:
+                batch = cut_batch(read_landings(connection, merged, last))
+            with transaction(db):
+                merge_batch(db, batch, self.mapping, self.raw)
+            self.state.write(delete_landings, batch[-1].seq)
+            release_memory(db)
+
+
+def open_existing_state(warehouse: Path) -> AbstractContextManager[State | None]:
+    """Open the state for reading, also while another process writes; None if there is none."""
+    return open_state_read_only(state_path(real(warehouse)))
+
+
+@contextmanager
+def open_files(settings: Settings, activity: str, *, now: datetime, rewrites: bool = False) -> Iterator[Files]:
+    """Lock and open the files for writing, finish what a killed process left, and merge its pages.
+
+    Media are read with the mapping of the settings, unless stored rows were read differently. If the block `rewrites`
+    the warehouse's file, it is written again, compactly, after the block and before the lock is released.
+
+    Raises WarehouseBusy, which names the holder, and WarehouseUnusable, also if the files do not belong together; then
+    nothing is changed.
+    """
+    path, since = settings.warehouse, now.isoformat(timespec="seconds")
+    with hold(path, activity, since=since, pause=time.sleep), open_state(state_path(real(path))) as state:
+        if not path.exists():
+            _check_pair(state, path, Identity(NEW, 0))
+        state.write(mark_interrupted)
+        if activity != ACTIVITY and OPERATION in state.read(read_operations):
+            notices.warning(UNFINISHED)
+        with explained(path):
+            remove_left_over(real(path))
+        with open_file(path) as db:
+            yield _finish(state, db, settings)
+        if rewrites:
+            rewrite_file(path)
+
+
+def _check_pair(state: State, warehouse: Path, identity: Identity) -> str:
+    """Return the token of the state; raise WarehouseUnusable, with the fix, if the two files do not belong together."""
+    of_state = state.read(read_identity)
+    if (wrong := find_mismatch(of_state, identity)) is not None:
+        raise WarehouseUnusable(wrong.format(state=state.path, warehouse=warehouse))
+    return of_state.token
+
+
+def _finish(state: State, db: Database, settings: Settings) -> Files:
+    """Finish what a killed process left, and merge its pages."""
+    # Imported here, because it imports pyarrow, and commands that only read the state import this module.
+    from connectors.warehouse.raw.parts import find_unmerged_parts  # noqa: PLC0415
+
+    theirs = of_warehouse.read_warehouse(db)
+    before = _check_pair(state, settings.warehouse, theirs.identity)
+    raw, unmerged = settings.raw_folder() / theirs.id, state.read(read_unmerged)
+    for part in find_unmerged_parts(raw, merged_seq=theirs.merged_seq, raw_seq=theirs.raw_seq, inbox=unmerged):
+        part.unlink()
+    # A kill in between leaves the state with the token that the warehouse knows as the one before.
+    token = uuid4().hex
+    of_warehouse.write_token(db, token, before=before)
+    state.write(write_token, token)
+    of_warehouse.write_token(db, token, before=None)
+    state.write(end_operation, "rebuild")
+    state.write(delete_landings, theirs.merged_seq)
+    mapping = settings.media_mapping()
+    with transaction(db):
+        if of_warehouse.adopt_mapping(db, mapping):
+            state.write(forget_order)
+        in_force = of_warehouse.read_warehouse(db).mapping or mapping
+        if theirs.content_rule not in (None, CONTENT_RULE):
+            # Imported here, because a release rarely has another rule.
+            from connectors.warehouse.maintenance.rebuild import read_again  # noqa: PLC0415
+
+            read_again(db, raw, in_force, force=True)
+    files = Files(state, db, settings.warehouse, raw, in_force)
+    files.merge(db)
+    return files
+
+
+class Warehouse:
+    """The files of a run, on two threads: one lands pages, the other merges them meanwhile.
+
+    All else runs on the landing thread, in the order of the calls. Every method raises WarehouseUnusable when the disk,
+    DuckDB or SQLite fails; committed data is kept.
     """
 
     def __init__(self, files: Files, landing: Executor, merging: Executor, sibling: Database) -> None:
         """Use open files on a thread that lands, and a `sibling` of their connection on one that merges."""
         self.files = files
-        self._landing = landing
-        self._merging = merging
-        self._sibling = sibling
+        self._landing, self._merging, self._sibling = landing, merging, sibling
         # What the next transaction lands; it begins when the one before has ended.
         self._arrived: list[Landing | ScopeCooldown] = []
         self._next_landing: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
         # The running merge or the last one, and the bytes that landed since it began.
-        self._last_merge: asyncio.Task[None] | None = None
+        self._last_merge = asyncio.create_task(asyncio.sleep(0))
         self._unmerged = 0
 
-    async def _do(self, thread: Executor, work: Callable[[], T]) -> T:
-        """Run `work` on a thread. Raises WarehouseUnusable when DuckDB or SQLite fails, and what `work` raises.
+    async def do(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work` on the landing thread, on merged data. Raises also what it raises.
 
-        If the caller is cancelled, submitted work still runs to its end.
+        If the caller is cancelled, it still runs to its end.
         """
+        return await self._on(self._landing, lambda: work(*args, **kwargs))
 
+    async def _on(self, thread: Executor, work: Callable[[], T]) -> T:
         def run() -> T:
             with explained(self.files.path):
                 return work()
@@ -74,85 +195,42 @@ class Warehouse:
     async def _land_arrived(self) -> None:
         async with self._one_at_a_time:
             arrived, self._arrived, self._next_landing = self._arrived, [], None
-            if not self._is_merging or self._unmerged >= BATCH_BYTES:
-                # If a full batch has landed during the merge, so that a slow disk slows down the scans.
-                await self._wait_for_merge()
-            await self._do(self._landing, lambda: self.files.state.write(land, arrived))
+            if self._last_merge.done() or self._unmerged >= BATCH_BYTES:
+                # Raises what failed. If a full batch has landed during the merge, a slow disk slows down the scans.
+                await asyncio.shield(self._last_merge)
+            await self.do(self.files.state.write, land, arrived)
             self._unmerged += sum(one.size for one in arrived if isinstance(one, Landing))
-            if self._unmerged >= BATCH_BYTES and not self._is_merging:
+            if self._unmerged >= BATCH_BYTES and self._last_merge.done():
                 self._last_merge = asyncio.create_task(self._merge_landed())
-
-    @property
-    def _is_merging(self) -> bool:
-        return self._last_merge is not None and not self._last_merge.done()
 
     async def _merge_landed(self) -> None:
         self._unmerged = 0
-        await self._do(self._merging, lambda: self.files.merge(self._sibling))
+        await self._on(self._merging, lambda: self.files.merge(self._sibling))
         log = self.files.path.with_name(f"{self.files.path.name}.wal")
         if log.exists() and log.stat().st_size >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
-            await self._do(self._landing, lambda: self.files.db.execute("CHECKPOINT"))
-
-    async def _wait_for_merge(self) -> None:
-        """Wait for the running merge, if any. Raises the exception of the last one."""
-        if self._last_merge is not None:
-            # A caller that is cancelled does not cancel the merge.
-            await asyncio.shield(self._last_merge)
+            await self.do(self.files.db.execute, "CHECKPOINT")
 
     async def merge(self) -> None:
-        """Merge everything that has landed."""
-        await self._wait_for_merge()
+        """Merge everything that has landed. If the caller is cancelled, the merge is not."""
+        await asyncio.shield(self._last_merge)
         self._last_merge = asyncio.create_task(self._merge_landed())
-        await self._wait_for_merge()
-
-    async def read(self, work: _OnWarehouse[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(db, ...)` on merged data in its own transaction, without waiting for the running merge."""
-
-        def run() -> T:
-            with transaction(self.files.db):
-                return work(self.files.db, *args, **kwargs)
-
-        return await self._do(self._landing, run)
-
-    async def write(self, work: _OnWarehouse[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(db, ...)` on merged data in its own transaction, while no merge runs."""
-        await self._wait_for_merge()
-        return await self.read(work, *args, **kwargs)
-
-    async def alone(self, work: _OnWarehouse[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(db, ...)`, which begins its own transactions, while no merge runs."""
-        await self._wait_for_merge()
-        return await self._do(self._landing, lambda: work(self.files.db, *args, **kwargs))
-
-    async def read_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)` in a transaction that reads the state."""
-        return await self._do(self._landing, lambda: self.files.state.read(work, *args, **kwargs))
-
-    async def write_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)` in a transaction that writes the state."""
-        return await self._do(self._landing, lambda: self.files.state.write(work, *args, **kwargs))
+        await asyncio.shield(self._last_merge)
 
     async def wait_until_idle(self) -> None:
         """Wait until what has arrived is durable, and no merge is running."""
         if self._next_landing is not None:
             await asyncio.wait([self._next_landing])
         async with self._one_at_a_time:
-            if self._last_merge is not None:
-                # If it failed, the next run merges its pages.
-                await asyncio.gather(self._last_merge, return_exceptions=True)
+            # If it failed, the next run merges its pages.
+            await asyncio.gather(self._last_merge, return_exceptions=True)
 
 
 @asynccontextmanager
-async def open_warehouse(
-    settings: Settings, activity: str, clock: Clock, *, rewrites: bool = False
-) -> AsyncIterator[Warehouse]:
-    """Open the warehouse and its state for writing; no other process can open them until the block ends.
-
-    Waits up to `settings.busy_wait` seconds for another writer. Raises as `open_files` does.
-    """
+async def open_warehouse(settings: Settings, activity: str, clock: Clock) -> AsyncIterator[Warehouse]:
+    """Open the files for a run; no other process can open them until the block ends. Raises as `open_when_free`."""
     with ExitStack() as opened:
-        files = await _open_when_free(opened, settings, activity, clock, rewrites=rewrites)
+        files = await open_when_free(opened, settings, activity, clock)
         sibling = opened.enter_context(closing(files.db.cursor()))
         with ThreadPoolExecutor(1, "landing") as landing, ThreadPoolExecutor(1, "merging") as merging:
             warehouse = Warehouse(files, landing, merging, sibling)
@@ -162,19 +240,21 @@ async def open_warehouse(
                 await warehouse.wait_until_idle()
 
 
-async def _open_when_free(
-    opened: ExitStack, settings: Settings, activity: str, clock: Clock, *, rewrites: bool
+async def open_when_free(
+    opened: ExitStack, settings: Settings, activity: str, clock: Clock, *, rewrites: bool = False
 ) -> Files:
-    """Open the files, which `opened` closes. If another process holds them, one line names it, and this waits."""
-    until, is_said = clock.monotonic() + settings.busy_wait, False
+    """Open the files, which `opened` closes. Raises as `open_files`.
+
+    If another process holds them, one line names it, and this waits up to `settings.busy_wait` seconds.
+    """
+    left, until = settings.busy_wait, clock.monotonic() + settings.busy_wait
     while True:
         try:
             return opened.enter_context(open_files(settings, activity, now=clock.now(), rewrites=rewrites))
         except WarehouseBusy as busy:
-            if (left := until - clock.monotonic()) <= 0:
+            if left <= 0:
                 raise
-            if not is_said:
-                holder = str(busy).split(". ")[0]
-                notices.warning(f"{holder}. Waiting up to {span(settings.busy_wait)} for the lock.")
-            is_said = True
-            await clock.sleep(min(_LOOK_EVERY, left))
+            if left == settings.busy_wait:
+                notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(left)} for the lock.")
+        await clock.sleep(min(_LOOK_EVERY, left))
+        left = until - clock.monotonic()

@@ -60,7 +60,7 @@ def _failure(group: FailureGroup, now: datetime) -> Finding:
         text = f"{text}; a later run resumes {'it' if group.scans == 1 else 'them'}"
     elif group.outcome is OutcomeKind.DENIED:
         fix = join("; then ", (fix, "`gramhouse backfill --failed`"))
-    return Finding(code, severity, text, fix, group.usernames, group.scans)
+    return Finding(code, severity, text, fix, tuple(group.usernames), group.scans)
 
 
 def _tokens(data: Data) -> Iterator[Finding]:

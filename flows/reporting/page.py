@@ -3,7 +3,6 @@
 Writing it replaces an earlier one atomically.
 """
 
-import asyncio
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -153,10 +152,10 @@ def write_page(snapshot: Path, path: Path, accounts: Sequence[str] = (), **chose
     return page
 
 
-async def renew_page(snapshot: Path, path: Path) -> Path | None:
+def renew_page(snapshot: Path, path: Path) -> Path | None:
     """Write the report of a snapshot that was just published; if this fails, say so in one line and return None."""
     try:
-        await asyncio.to_thread(write_page, snapshot, path)
+        write_page(snapshot, path)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the page, the snapshot is published
         notices.warning(f"The report was not updated: {first_line(error_line(error))}")
         return None

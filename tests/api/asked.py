@@ -5,7 +5,7 @@ from typing import Self
 from urllib.parse import parse_qs, unquote
 
 from connectors.sandbox.contract import ACCOUNTS, ACCOUNTS_PATH, MEDIA
-from connectors.sandbox.http.replies import PageRequest
+from connectors.sandbox.http.requests import PageRequest
 
 
 @dataclass(slots=True)

@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from connectors.sandbox.data.catalogue import Account
 from connectors.sandbox.data.identity import Draw
-from connectors.sandbox.http.access import Credential, Cursors
-from connectors.sandbox.http.replies import PageRequest, Resource
+from connectors.sandbox.http.requests import Credential, Cursors, PageRequest, Resource
 from tests.api.asked import Asked
 from tests.api.faults import Action
 from tests.api.server import Api

@@ -28,9 +28,8 @@ from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES
 from connectors.sandbox.data.catalogue import Account, Catalogue, owner
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.data.items import Document, Item
-from connectors.sandbox.http.access import Cursors
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.replies import TRACE, PageRequest, Refused, Resource
+from connectors.sandbox.http.requests import TRACE, Cursors, PageRequest, Refused, Resource
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.asked import Asked
@@ -263,12 +262,11 @@ async def call(
     query: bytes,
     headers: Sequence[Header],
     *,
-    body: Sequence[bytes] = (b"",),
+    body: bytes = b"",
     method: str = "GET",
 ) -> Answer:
-    """Send a request whose body comes in these pieces; return the response."""
-    incoming = [{"type": "http.request", "body": one, "more_body": True} for one in body]
-    incoming[-1]["more_body"] = False
+    """Send a request; return the response."""
+    incoming: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
     sent: list[MutableMapping[str, Any]] = []
 
     async def receive() -> MutableMapping[str, Any]:

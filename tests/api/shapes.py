@@ -14,7 +14,7 @@ _CITIES = ("Lisboa", "Karaköy", "Nørrebro")
 def camel(item: Item, username: str, owner: int, day: int) -> Document:
     """Return an item with camelCase names and nested metrics; missing values are null or empty."""
     record = graph(item, username, owner, day)
-    children = [child.record(day) for child in item.children]
+    children = record["children"]["data"] if item.children else []
     return {
         **{_CAMEL.get(name, name): record.get(name) for name in ("id", "caption", *_CAMEL, "permalink")},
         "publishedAt": f"{iso(item.published)}Z",

@@ -65,11 +65,11 @@ _SWOLLEN: Mapping[str, tuple[str, bytes]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A response, and its outcome.
+    """A response, and its outcome, with what is `given` of it.
 
     `wait`: seconds announced. `closes`: the answer ends with its connection. `pause`: what comes first, the "head" or
-    the first "answer", and not in one piece with the rest. `items`: of the page. `lost`: no correlation id is kept.
-    `timed`: the client's patience is what ends it.
+    the first "answer", and not in one piece with the rest. `items`: of the page. `kind`: of the outcome. `lost`: no
+    correlation id is kept. `timed`: the client's patience is what ends it.
     """
 
     name: str
@@ -77,26 +77,20 @@ class Case:
     then: str
     code: str
     status: int | None
-    kind: str
-    wait: float | None
-    lost: bool
-    closes: bool
-    pause: str
-    timed: bool
-    items: int
+    given: Mapping[str, str]
 
     def __str__(self) -> str:
-        return f"{self.name}, {self.pause} first" if self.pause else self.name
+        return f"{self.name}, {self.given['pause']} first" if "pause" in self.given else self.name
 
     @property
     def trace(self) -> str | None:
         """Return the correlation id that is kept."""
-        return None if self.lost else GOOD_TRACE if self.name in _SWOLLEN else TRACE
+        return None if "lost" in self.given else GOOD_TRACE if self.name in _SWOLLEN else TRACE
 
     def pieces(self, sent: bytes) -> tuple[bytes, bytes]:
         """Return what comes before the pause, and after it."""
-        at = _head_of(sent) if self.pause else 0
-        if self.pause == "answer" and (stated := re.search(rb"Content-Length: ([0-9]+)", sent)):
+        at = _head_of(sent) if "pause" in self.given else 0
+        if self.given.get("pause") == "answer" and (stated := re.search(rb"Content-Length: ([0-9]+)", sent)):
             at += int(stated[1])
         return sent[:at], sent[at:]
 
@@ -105,20 +99,7 @@ def _case(name: str, sent: bytes, outcome: str) -> Case:
     then, *words = outcome.split()
     code, status = ("", "200") if then == "lands" else (words.pop(0), words.pop(0))
     given = {name: value for name, _, value in (word.partition("=") for word in words)}
-    return Case(
-        name,
-        sent,
-        then,
-        code,
-        None if status == "-" else int(status),
-        given.get("kind", "failed"),
-        float(given["wait"]) if "wait" in given else None,
-        "lost" in given,
-        "closes" in given,
-        given.get("pause", ""),
-        "timed" in given,
-        int(given.get("items", "1")),
-    )
+    return Case(name, sent, then, code, None if status == "-" else int(status), given)
 
 
 def _read(path: Path) -> list[Case]:
@@ -169,7 +150,7 @@ async def served(case: Case) -> AsyncIterator[tuple[Stage, Stage]]:
     async with Stage(_recorded(b"", GOOD, closes=False)).open() as elsewhere:
         at = _head_of(case.sent)
         here = case.sent[:at].replace(_ELSEWHERE, elsewhere.url.removeprefix("http://").encode()) + case.sent[at:]
-        async with Stage(_recorded(*case.pieces(here), closes=case.closes)).open() as server:
+        async with Stage(_recorded(*case.pieces(here), closes="closes" in case.given)).open() as server:
             yield server, elsewhere
 
 
@@ -181,29 +162,26 @@ NEXT = {"again": {"retry"}, "hold": {"wait", "retry"}, "defer": {"wait"}, "skip"
 CLOCK = VirtualClock(since=datetime(2026, 11, 21, 21, tzinfo=UTC))
 
 
-def _assert_told(error: ApiError, one: Case) -> None:
-    failure = error.failure
-    assert (failure.code, failure.status, failure.correlation_id) == (one.code, one.status, one.trace)
-    assert (error.retry_after, failure.outcome) == (one.wait, one.kind)
-    assert failure.disposition.value in NEXT[one.then]
-    assert (error.__cause__, error.__context__) == (None, None)
-    assert str(error).isprintable()
-    assert len(failure.message) <= 200
-    assert KEY not in repr(vars(error))
-
-
 @pytest.mark.parametrize("one", CASES, ids=str)
 async def test_each_response_has_its_outcome_and_the_next_is_read(one: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    if one.timed:
+    if "timed" in one.given:
         monkeypatch.setattr("connectors.source.client.TIMEOUT", ClientTimeout(total=0.3))
     async with served(one) as (server, elsewhere), ApiClient(server.url, SecretStr(KEY), clock=CLOCK) as client:
         if one.then == "lands":
             response = await client.send(REQUEST)
-            assert (len(response.page.records), response.correlation_id) == (one.items, one.trace)
+            assert (len(response.page.records), response.correlation_id) == (int(one.given.get("items", 1)), one.trace)
         else:
             with pytest.raises(ApiError) as caught:
                 await client.send(REQUEST)
-            _assert_told(caught.value, one)
+            error, failure = caught.value, caught.value.failure
+            assert (failure.code, failure.status, failure.correlation_id) == (one.code, one.status, one.trace)
+            wait = float(one.given["wait"]) if "wait" in one.given else None
+            assert (error.retry_after, failure.outcome) == (wait, one.given.get("kind", "failed"))
+            assert failure.disposition.value in NEXT[one.then]
+            assert (error.__cause__, error.__context__) == (None, None)
+            assert str(error).isprintable()
+            assert len(failure.message) <= 200
+            assert KEY not in repr(vars(error))
         await heard(60)
         response = await client.send(REQUEST)
         assert (len(response.page.records), response.correlation_id) == (GOOD_ITEMS, GOOD_TRACE)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.sandbox.http.access import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
 from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.requests import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
 from tests.conformance.contract_examples import ACCOUNTS, ERRORS, MEDIA, may_answer
 from tests.sandbox.asgi_client import Answer, Asker
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from connectors.sandbox.http.access import RateLimiter
+from connectors.sandbox.http.requests import RateLimiter
 from connectors.state.database import State, open_state_read_only, state_path
 from connectors.state.inbox import land
 from connectors.state.runs import read_runs as read_state

@@ -47,16 +47,6 @@ def test_one_of_two_servers_has_a_wrong_certificate(operator: Operator) -> None:
         operator.run("sync")
 
 
-def test_a_server_that_wants_a_client_certificate_is_named(operator: Operator) -> None:
-    authority, context = server_context(operator.folder / "server")
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(authority)
-    operator.env["SSL_CERT_FILE"] = str(authority)
-    with secure_server(context) as port:
-        operator.set(base_url=f"https://localhost:{port}", api_key="key")
-        assert "client certificate" in operator.run("sync", code=1).text
-
-
 def test_the_wrong_scheme_is_named(operator: Operator) -> None:
     _, context = server_context(operator.folder / "server")
     with http_server(answer) as plain, secure_server(context) as port:

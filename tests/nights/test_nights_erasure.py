@@ -36,18 +36,6 @@ def test_forgetting_an_account_keeps_what_is_of_the_one_that_took_its_name(opera
     assert [operator.ask(query) for query in kept] == before
 
 
-WRITING = (["sync"], ["backfill", "--all"], ["publish"], ["rebuild"], ["compact"])
-
-
-def test_every_writing_command_says_that_an_erasure_is_unfinished(operator: Operator) -> None:
-    operator.connect(accounts=2, posts=1)
-    operator.night()
-    operator.set(hide="no_such_column")
-    operator.run("forget", uuid(2), "--yes", code=1)
-    del operator.env["GRAMHOUSE_HIDE"]
-    assert [each for each in WRITING if "completely erased" not in operator.run(*each, code=None).text] == []
-
-
 @pytest.mark.parametrize("name", ["the", "a"])
 def test_forgetting_an_account_whose_name_is_a_word_changes_no_text(operator: Operator, name: str) -> None:
     service = operator.connect(accounts=2, posts=1, change_accounts=renamed("anna", name))
@@ -88,20 +76,3 @@ def test_a_hidden_public_id_is_not_in_what_a_person_chose(operator: Operator) ->
     operator.run("backfill", "--account", public_id)
     assert public_id not in operator.shown()
     assert [file.name for file in operator.folder.glob("*.json") if public_id in file.read_text()] == []
-
-
-def test_the_registry_does_not_list_a_field_that_is_hidden(operator: Operator) -> None:
-    operator.connect(accounts=1, posts=2, change_posts=with_field(mood=SECRET))
-    for hide, listed in (("caption", 1), ("caption,mood", 0)):
-        operator.set(hide=hide)
-        operator.night()
-        assert operator.count("fields", "path = '/mood'") == listed
-
-
-def test_a_finding_about_a_forgotten_account_is_erased(operator: Operator) -> None:
-    twice = lambda accounts: [*accounts, {**accounts[1], "status": "token_expired"}]  # noqa: E731
-    operator.connect(accounts=2, posts=1, change_accounts=twice)
-    operator.night(code=3)
-    assert uuid(2) in str(operator.ask("SELECT record_id FROM core.scan_findings"))
-    operator.run("forget", uuid(2), "--yes")
-    assert uuid(2) not in operator.shown()

@@ -46,18 +46,6 @@ def test_a_run_that_failed_as_a_whole_is_repeated_later(operator: Operator) -> N
     assert operator.inside("SELECT state FROM core.runs") == [("failed",), ("failed",)]
 
 
-def test_if_nothing_can_be_read_only_so_many_scans_are_made_once_more(
-    operator: Operator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("flows.engine.run._MOST_REPEATED", 1)
-    busy = Action("raw", body=b"<!-- busy", headers={"Content-Type": "text/plain"})
-    service = operator.connect(fault=lambda asked: busy if asked.number else None)
-    operator.run("sync", "--surface", "posts", code=3)
-    first, *others = sorted((len(service.post_cursors(number)) for number in (1, 2, 3)), reverse=True)
-    # A scan is made once more with one request.
-    assert others == [first - 1, first - 1]
-
-
 @pytest.mark.parametrize(("refusal", "most"), [(INTERNAL, 10), (gateway(504), 5)])
 def test_a_service_that_cannot_answer_large_pages_is_asked_for_less(
     operator: Operator, refusal: Action, most: int

@@ -2,14 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from connectors.sandbox.http.access import DEMO_KEY
 from connectors.sandbox.http.app import Sandbox
-from tests.api.server import Header, call
+from connectors.sandbox.http.requests import DEMO_KEY
+from tests.api.server import call
 
 ACCOUNTS = "/api/v1/accounts"
 
@@ -34,39 +33,19 @@ class Asker:
     sandbox: Sandbox
 
     def raw(
-        self,
-        path: str,
-        query: bytes = b"",
-        *,
-        key: str | None = DEMO_KEY,
-        headers: Sequence[Header] = (),
-        body: Sequence[bytes] = (b"",),
-        method: str = "GET",
+        self, path: str, query: bytes = b"", *, key: str = DEMO_KEY, body: bytes = b"", method: str = "GET"
     ) -> Answer:
-        """Send a request; `body` is sent in these pieces."""
-        allowed = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
-        asked = call(self.sandbox, path.encode(), query, [*allowed, *headers], body=body, method=method)
-        return Answer(*asyncio.run(asked))
+        headers = [(b"authorization", f"Bearer {key}".encode())]
+        return Answer(*asyncio.run(call(self.sandbox, path.encode(), query, headers, body=body, method=method)))
 
-    def get(self, path: str = ACCOUNTS, *, key: str | None = DEMO_KEY, **query: object) -> Answer:
-        asked = {name: value for name, value in query.items() if value is not None}
-        return self.raw(path, urlencode(asked).encode(), key=key)
+    def get(self, path: str = ACCOUNTS, **query: object) -> Answer:
+        return self.raw(path, urlencode(query).encode())
 
-    def media(self, account_id: str, surface: str | None = "posts", *, key: str = DEMO_KEY, **query: object) -> Answer:
-        return self.get(f"{ACCOUNTS}/{account_id}/media", key=key, surface=surface, **query)
-
-    def scan(self, *, key: str = DEMO_KEY) -> list[Any]:
-        """Return all accounts of a key."""
-        page = self.get(key=key).json()
-        items = page["items"]
-        while page["next_cursor"] is not None:
-            page = self.get(key=key, cursor=page["next_cursor"]).json()
-            items += page["items"]
-        return list(items)
+    def media(self, account_id: str, surface: str = "posts", **query: object) -> Answer:
+        return self.get(f"{ACCOUNTS}/{account_id}/media", surface=surface, **query)
 
     def account_id(self, position: int = 0) -> str:
         return self.sandbox.catalogue.draw.account_id(position)
 
-    def control(self, method: str, path: str, document: object = None) -> Answer:
-        body = b"" if document is None else json.dumps(document).encode()
-        return self.raw(f"/_sandbox/{path}", method=method, body=[body])
+    def control(self, method: str, path: str, document: object) -> Answer:
+        return self.raw(f"/_sandbox/{path}", method=method, body=json.dumps(document).encode())

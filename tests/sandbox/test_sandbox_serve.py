@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from connectors.sandbox.http.access import DEMO_KEY
+from connectors.sandbox.http.requests import DEMO_KEY
 from tests.sandbox.asgi_client import ACCOUNTS
 
 AUTHORIZED = {"Authorization": f"Bearer {DEMO_KEY}"}

@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.source.errors import RULES, ApiError, Deferred, Disposition
+from connectors.source.errors import RESTART, RETRY, RULES, SKIP, STOP, WAIT, ApiError, Deferred, Disposition
 from connectors.source.messages import ACCOUNTS
 from connectors.source.waits import TRIES, Attempts, Outage, RateLimitBudget, Verdict
 from tests.clocks import START, VirtualClock
 from tests.source.test_source_responses import refused as refusal
 
 TIMEOUT = ApiError(ACCOUNTS, "timeout", "")
-FINAL = Verdict(retries=False)
 EXAMPLE = {rule.disposition: code for code, rule in RULES.items()}
 
 
@@ -22,32 +21,32 @@ def error(disposition: Disposition, retry_after: float | None = None) -> ApiErro
 
 
 @pytest.mark.parametrize(
-    ("failed", "share", "delays"),
+    ("kind", "share", "delays"),
     [
-        (error(Disposition.RETRY), 1.0, [0.5, 1, 2, 4, 8]),
-        (error(Disposition.WAIT), 0.0, [1, 2, 4, 8, 16, 32, *[60] * 2000]),
-        (error(Disposition.WAIT), 1.0, [1.1, 2.2, 4.4, 8.8, 17.6, 35.2, 65]),
+        (RETRY, 1.0, [0.5, 1, 2, 4, 8]),
+        (WAIT, 0.0, [1, 2, 4, 8, 16, 32, *[60] * 2000]),
+        (WAIT, 1.0, [1.1, 2.2, 4.4, 8.8, 17.6, 35.2, 65]),
     ],
 )
-def test_delays_grow_and_are_capped(failed: ApiError, share: float, delays: list[float]) -> None:
-    attempts, waits = Attempts(50), failed.failure.disposition is Disposition.WAIT
-    verdicts = [attempts.decide(failed, lambda: share, of_key=False) for _ in delays]
+def test_delays_grow_and_are_capped(kind: Disposition, share: float, delays: list[float]) -> None:
+    attempts = Attempts(50)
+    verdicts = [attempts.decide(error(kind), lambda: share, of_key=False) for _ in delays]
     assert [verdict.delay for verdict in verdicts] == pytest.approx(delays)
-    assert {(verdict.retries, verdict.whole_scope) for verdict in verdicts} == {(True, waits)}
+    assert {(verdict.retries, verdict.whole_scope) for verdict in verdicts} == {(True, kind is WAIT)}
 
 
 def test_tries_are_all_attempts_and_permanent_errors_are_not_retried() -> None:
-    for disposition in (Disposition.SKIP, Disposition.RESTART, Disposition.STOP):
-        assert Attempts(50).decide(error(disposition, 5), lambda: 0.5, of_key=False) == FINAL
+    for disposition in (SKIP, RESTART, STOP):
+        assert Attempts(50).decide(error(disposition, 5), lambda: 0.5, of_key=False) == Verdict(retries=False)
     attempts = Attempts(50)
     tried = [attempts.decide(TIMEOUT, lambda: 0.0, of_key=False).retries for _ in range(TRIES)]
     assert tried == [True] * 5 + [False]
     # The Retry-After of the last failure applies to the scope's other requests.
-    last = attempts.decide(error(Disposition.RETRY, 100), lambda: 0.5, of_key=False)
+    last = attempts.decide(error(RETRY, 100), lambda: 0.5, of_key=False)
     assert last == Verdict(retries=False, delay=102.5, whole_scope=True)
     # Neither a wait nor a limit of the key is a try.
     for _ in range(9):
-        assert attempts.decide(error(Disposition.WAIT, 3), lambda: 0.0, of_key=False).retries
+        assert attempts.decide(error(WAIT, 3), lambda: 0.0, of_key=False).retries
         assert attempts.decide(refusal(503), lambda: 0.0, of_key=True) == Verdict(True, 1.0, whole_scope=True)  # noqa: FBT003
         assert attempts.decide(refusal(503, retry_after="7"), lambda: 0.0, of_key=True).delay == 7
 
@@ -55,7 +54,7 @@ def test_tries_are_all_attempts_and_permanent_errors_are_not_retried() -> None:
 @settings(deadline=None, derandomize=True)
 @given(st.booleans(), st.floats(0, 1e9), st.floats(0, 1, exclude_max=True))
 def test_an_announced_wait_is_never_shortened_and_holds_the_scope(of_key: bool, wait: float, share: float) -> None:  # noqa: FBT001
-    verdict = Attempts(50).decide(error(Disposition.RETRY, wait), lambda: share, of_key=of_key)
+    verdict = Attempts(50).decide(error(RETRY, wait), lambda: share, of_key=of_key)
     assert (verdict.retries, verdict.whole_scope) == (True, True)
     least = max(1.0, wait)
     assert least <= verdict.delay <= least + min(least / 10, 5) + 1e-6
@@ -85,7 +84,7 @@ def test_less_is_asked_for_before_giving_up(failures: list[ApiError | None], beg
 
 
 @pytest.mark.anyio
-async def test_a_cooldown_is_waited_for_within_the_budget() -> None:
+async def test_a_cooldown_is_waited_for_within_the_budget_and_never_shortened() -> None:
     clock, slept = VirtualClock(), list[float]()
 
     async def sleep(seconds: float) -> None:
@@ -94,7 +93,8 @@ async def test_a_cooldown_is_waited_for_within_the_budget() -> None:
         clock.passed += seconds if len(slept) > 1 else seconds / 2
 
     budget = RateLimitBudget("s", max_wait=60)
-    budget.start_cooldown(44, clock.monotonic())
+    for seconds in (44, 5):
+        budget.start_cooldown(seconds, clock.monotonic())
     await budget.wait(clock, sleep)
     assert (slept, budget.waited) == ([44, 22], 44)
     budget.start_cooldown(17, clock.monotonic(), TIMEOUT.failure)
@@ -102,13 +102,6 @@ async def test_a_cooldown_is_waited_for_within_the_budget() -> None:
         await budget.wait(clock, sleep)
     assert caught.value.error == TIMEOUT.failure
     assert caught.value.resume_after == START + timedelta(seconds=44 + 17)
-
-
-def test_a_cooldown_is_never_shortened() -> None:
-    budget = RateLimitBudget("account_catalog", max_wait=100)
-    for seconds in (30.0, 5.0):
-        budget.start_cooldown(seconds, monotonic=1000)
-    assert budget.resume_after(START, 1010) == START + timedelta(seconds=20)
 
 
 ANSWERS = {

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from connectors.sandbox.contract import ACTIVE, POSTS, STORIES, TOKEN_EXPIRED, UUID
-from connectors.sandbox.data.identity import Draw
+from connectors.sandbox.data.identity import Draw, username
 from connectors.sandbox.data.items import Document, Item, graph
 from connectors.sandbox.data.posts import Posts, Stories
-from connectors.sandbox.data.words import username
 from connectors.sandbox.settings import SandboxSettings
 
 Grant = tuple[int, ...] | None
@@ -20,7 +19,6 @@ FIRST_ITEM = 1 << 62
 _LIFE = 10
 _LONGEST_EXPIRY = 4
 _MOST_ACCOUNTS = 1 << 21
-_OWNERS = 10**10
 
 
 class Account(NamedTuple):
@@ -49,10 +47,8 @@ class Catalogue:
 
     def __init__(self, settings: SandboxSettings) -> None:
         self.draw = Draw(settings.seed)
-        self.surfaces: dict[str, Posts | Stories] = {
-            POSTS: Posts(settings, self.draw),
-            STORIES: Stories(settings, self.draw),
-        }
+        posts, stories = Posts(settings, self.draw), Stories(settings, self.draw)
+        self.surfaces: dict[str, Posts | Stories] = {POSTS: posts, STORIES: stories}
         self._at_first = settings.accounts
         self._often = settings.change_every
         self._growth = settings.accounts // settings.change_every if settings.change_every else 0
@@ -105,4 +101,4 @@ class Catalogue:
 
 def owner(account: Account) -> int:
     """Return the social network's number of an account: eleven digits, so that it is never equal to an item's id."""
-    return _OWNERS + account.position
+    return 10**10 + account.position

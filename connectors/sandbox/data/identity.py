@@ -1,19 +1,20 @@
-"""Reproducible random numbers, and ids of accounts from which a position can be read: no list of ids is kept."""
+"""Reproducible random numbers, ids of accounts from which a position can be read, and words: no list is kept."""
 
+import tomllib
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from importlib.resources import files
 from struct import Struct
 from uuid import UUID
 
 _FOUR = Struct("<4q")
 _EIGHT = Struct("<8Q")
-
 _POSITION_BYTES = 4
+_WORDS: Mapping[str, Sequence[str]] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
 
 
 class Draw:
     """A source of random numbers and ids of accounts: pure functions of the seed and a few integers."""
-
-    __slots__ = ("_key",)
 
     def __init__(self, seed: int) -> None:
         self._key = blake2b(f"gramhouse sandbox {seed}".encode(), digest_size=32).digest()
@@ -39,3 +40,17 @@ class Draw:
         """Return the position of the account with this UUID; -1 if no account has it."""
         found = UUID(account_id).int % (1 << 8 * _POSITION_BYTES)
         return found if self.account_id(found) == account_id.lower() else -1
+
+
+def word(kind: str, number: int) -> str:
+    """Return a word or a phrase of a kind in `words.toml`."""
+    return _WORDS[kind][number % len(_WORDS[kind])]
+
+
+def username(position: int) -> str:
+    """Return a unique username of 1 to 30 characters for a position."""
+    first, second = _WORDS["first"], _WORDS["second"]
+    lap, n = divmod(position, len(first) * len(second))
+    # The step is coprime to the number of pairs, so each pair is used once per lap.
+    one, other = divmod((n * 1847 + 611) % (len(first) * len(second)), len(second))
+    return f"{first[one]}.{second[other]}{lap + 1 if lap else ''}"

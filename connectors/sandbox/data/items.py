@@ -7,11 +7,7 @@ from typing import Any, NamedTuple
 Document = dict[str, Any]
 
 DAY = 86_400
-
-_CDN = "https://cdn.example/v/t51"
 SITE = "https://photos.example"
-_FIRST_ID = 10**16
-_ID_BITS = 53
 
 
 class Child(NamedTuple):
@@ -19,11 +15,6 @@ class Child(NamedTuple):
 
     id: int
     media_type: str
-
-    def record(self, day: int) -> Document:
-        """Return the child's record in its item."""
-        url = signed(self.id, self.media_type, day)
-        return {"id": str(self.id), "media_type": self.media_type, "media_url": url}
 
 
 class Item(NamedTuple):
@@ -46,7 +37,7 @@ class Item(NamedTuple):
 
 def item_id(chance: int) -> int:
     """Return the id for a random number: an integer of 17 digits; the next ones are for the item's children."""
-    return _FIRST_ID + chance % (1 << _ID_BITS)
+    return 10**16 + chance % (1 << 53)
 
 
 def iso(seconds: int) -> str:
@@ -62,7 +53,7 @@ def shortcode(item_id: int) -> str:
 def signed(item_id: int, media_type: str, day: int) -> str:
     """Return the URL of a file, with a signature that differs each day."""
     suffix = "mp4" if media_type == "VIDEO" else "jpg"
-    return f"{_CDN}/{item_id}_n.{suffix}?_nc_ht=cdn.example&oh=00_{day:016x}"
+    return f"https://cdn.example/v/t51/{item_id}_n.{suffix}?_nc_ht=cdn.example&oh=00_{day:016x}"
 
 
 def graph(item: Item, username: str, owner: int, day: int) -> Document:
@@ -71,6 +62,10 @@ def graph(item: Item, username: str, owner: int, day: int) -> Document:
     ``owner`` is the account's number on the social network.
     """
     code = shortcode(item.id)
+    children = [
+        {"id": str(child.id), "media_type": child.media_type, "media_url": signed(child.id, child.media_type, day)}
+        for child in item.children
+    ]
     record = {
         "id": str(item.id),
         "caption": item.caption,
@@ -86,6 +81,6 @@ def graph(item: Item, username: str, owner: int, day: int) -> Document:
         "like_count": item.likes,
         "comments_count": item.comments,
         "is_comment_enabled": item.comments_open,
-        "children": {"data": [child.record(day) for child in item.children]} if item.children else None,
+        "children": {"data": children} if children else None,
     }
     return {name: value for name, value in record.items() if value is not None}

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from connectors.sandbox.data.identity import Draw
+from connectors.sandbox.data.identity import Draw, word
 from connectors.sandbox.data.items import DAY, Child, Item, item_id
-from connectors.sandbox.data.words import post_caption, story_caption
 from connectors.sandbox.settings import SandboxSettings
 
 _ACCOUNT, _POST, _COUNT, _STORY = 20, 21, 30, 31
@@ -19,24 +18,11 @@ _DAYS_BETWEEN_POSTS = (1, 1, 1, 1, 2, 2, 3, 5)
 _FOLLOWERS = (90, 240, 410, 860, 1_500, 3_200, 9_800, 41_000)
 
 # A third of the posts are carousels.
-_KINDS = (
-    *((("IMAGE", "FEED"),) * 4),
-    *((("VIDEO", "REELS"),) * 3),
-    ("VIDEO", "FEED"),
-    *((("CAROUSEL_ALBUM", "FEED"),) * 4),
-)
+_KINDS = [("IMAGE", "FEED")] * 4 + [("VIDEO", "REELS")] * 3 + [("VIDEO", "FEED")] + [("CAROUSEL_ALBUM", "FEED")] * 4
 _CHILD_KINDS = ("IMAGE", "IMAGE", "IMAGE", "VIDEO")
 
 # A day's stories have the sequences from day * 256 on, so that later ones always have higher sequences.
 _MOST_A_DAY = 256
-
-
-def _is_shown(fate: int, since: int) -> bool:
-    """Return whether a post is shown ``since`` days after its first. One in ten is deleted, some only temporarily."""
-    rest, deathless = divmod(fate, 10)
-    rest, dies = divmod(rest, 30)
-    away, returns = rest % 2 + 1, rest // 2 % 3 == 0
-    return bool(deathless) or since <= dies or (returns and since > dies + away)
 
 
 class _Account(NamedTuple):
@@ -96,7 +82,7 @@ class Posts:
             number,
             media_type,
             product_type,
-            post_caption(words, edit >> 16 if is_edited else None),
+            _caption(words, word("edits", edit >> 16) if is_edited else ""),
             published,
             likes,
             likes // (12 + appeal % 40),
@@ -104,6 +90,23 @@ class Posts:
             tuple(children),
         )
         return item, _is_shown(fate, day - born)
+
+
+def _is_shown(fate: int, since: int) -> bool:
+    """Return whether a post is shown ``since`` days after its first. One in ten is deleted, some only temporarily."""
+    rest, deathless = divmod(fate, 10)
+    rest, dies = divmod(rest, 30)
+    away, returns = rest % 2 + 1, rest // 2 % 3 == 0
+    return bool(deathless) or since <= dies or (returns and since > dies + away)
+
+
+def _caption(words: int, edit: str) -> str | None:
+    """Return a post's caption, with the text that was added to it later; None for the few posts without one."""
+    if words % 25 == 0:
+        return edit or None
+    opening, closing, tags = word("openings", words >> 8), word("closings", words >> 24), word("tags", words >> 40)
+    stop = "." if closing and opening[-1].isalnum() else ""
+    return "".join((opening, stop, closing, f"\n\n{tags}" if tags else "", f"\n{edit}" if edit else ""))
 
 
 @dataclass(frozen=True)
@@ -121,13 +124,6 @@ class Stories:
         for older in range(min(first + many, sequence) - 1, first - 1, -1):
             words, kind, second, appeal, chance, *_ = self.draw.eight(_STORY, position, older)
             slot = DAY // many
-            yield Item(
-                older,
-                item_id(chance),
-                "VIDEO" if kind % 3 == 0 else "IMAGE",
-                "STORY",
-                story_caption(words),
-                begins + (older - first) * slot + second % slot,
-                likes=appeal % 60,
-                comments=0,
-            )
+            published = begins + (older - first) * slot + second % slot
+            caption, media_type = word("story_captions", words) or None, "IMAGE" if kind % 3 else "VIDEO"
+            yield Item(older, item_id(chance), media_type, "STORY", caption, published, likes=appeal % 60, comments=0)

@@ -14,9 +14,18 @@ from starlette.types import Receive, Scope, Send
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, UUID
 from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Account, Catalogue
 from connectors.sandbox.data.identity import Draw
-from connectors.sandbox.http.access import Credential, Cursors, RateLimiter, find_credential
 from connectors.sandbox.http.faults import PREFIX, Fault, control_app, take_fault
-from connectors.sandbox.http.replies import TRACE, PageRequest, Refused, account_of, read_query
+from connectors.sandbox.http.requests import (
+    TRACE,
+    Credential,
+    Cursors,
+    PageRequest,
+    RateLimiter,
+    Refused,
+    read_credential,
+    read_path,
+    read_query,
+)
 from connectors.sandbox.settings import SandboxSettings
 
 
@@ -37,15 +46,14 @@ class Sandbox:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
-        self.settings = settings or SandboxSettings()
-        self.day = self.settings.day
-        self.catalogue = catalogue or Catalogue(self.settings)
-        self.cursors = Cursors(Draw(self.settings.seed))
+        settings = settings or SandboxSettings()
+        self.day = settings.day
+        self.catalogue = catalogue or Catalogue(settings)
+        self.cursors = Cursors(Draw(settings.seed))
         self.faults: list[Fault] = []
-        limits = {CATALOG_SCOPE: self.settings.account_catalog, ACCOUNT_SCOPE: self.settings.selected_account}
-        self.limiter = RateLimiter(limits, clock)
+        self.limiter = RateLimiter({CATALOG_SCOPE: None, ACCOUNT_SCOPE: None}, clock)
         self.sleep = sleep
-        head = blake2b(f"{self.settings.seed} {clock()}".encode(), digest_size=9).hexdigest().upper()
+        head = blake2b(f"{settings.seed} {clock()}".encode(), digest_size=9).hexdigest().upper()
         self.correlation_ids: Iterator[str] = (f"{head}{number:08X}" for number in count(1))
         self.control = control_app(self)
 
@@ -74,14 +82,11 @@ class Sandbox:
         return Response(self.render(request), media_type="application/json")
 
     def _check(self, scope: Scope) -> PageRequest:
-        account_id = account_of(scope["method"], scope["path"])
-        credential = find_credential(dict(scope["headers"]).get(b"authorization", b""))
-        if credential is None:
-            raise Refused("api_unauthorized")
+        account_id = read_path(scope["method"], scope["path"])
+        credential = read_credential(dict(scope["headers"]).get(b"authorization", b""))
         account = None if account_id is None else self.granted(credential, account_id)
         kind, position = (CATALOG_SCOPE, -1) if account is None else (ACCOUNT_SCOPE, account.position)
-        wait = self.limiter.admit(kind, credential.name, position)
-        if wait is not None:
+        if (wait := self.limiter.admit(kind, credential.key, position)) is not None:
             raise Refused("rate_limited", retry_after=wait)
         surface, cursor, limit = read_query(scope["query_string"], media=account is not None)
         anchor: int | None = FIRST_ACCOUNT if account is None else FIRST_ITEM

@@ -9,29 +9,23 @@ from fastapi import FastAPI
 from pydantic import BaseModel, Field, model_validator
 
 from connectors.sandbox.contract import ACCOUNTS, ERRORS, MEDIA, Surface
-from connectors.sandbox.http.replies import PageRequest, Refused
-from connectors.sandbox.settings import MAX_DAY, RateLimit
+from connectors.sandbox.http.requests import PageRequest, Refused
+from connectors.sandbox.settings import RateLimit
 
 if TYPE_CHECKING:
     from connectors.sandbox.http.app import Sandbox
 
 PREFIX = "/_sandbox"
 
-_DayNumber = Annotated[int, Field(ge=0, le=MAX_DAY, strict=True)]
+_DayNumber = Annotated[int, Field(ge=0, le=10_000, strict=True)]
 _OPERATIONS = {"accounts": ACCOUNTS, "media": MEDIA}
 
 
 class Fault(BaseModel, frozen=True, extra="forbid"):
-    """What happens to valid requests, and to which: all of those that the given fields match.
+    """What happens to valid requests, and to which: all of those that the given fields match; None: any.
 
-    operation, account_id, surface
-        the requests that it affects; None: any.
-    times
-        the number of requests that it affects; None: all until it is deleted.
-    code, retry_after
-        the error of section 7 that is returned instead of a page, and for a 429 the seconds to wait.
-    delay
-        the seconds before the reply.
+    It affects ``times`` requests; None: all until it is deleted. ``code`` is the error of section 7 that is returned
+    instead of a page, and ``retry_after`` for a 429 the seconds to wait. ``delay`` are the seconds before the reply.
     """
 
     operation: Literal["accounts", "media"] | None = None
@@ -92,37 +86,29 @@ def control_app(sandbox: "Sandbox") -> FastAPI:
     """Return the application that serves the endpoints of a sandbox."""
     app = FastAPI(openapi_url=None)
 
-    @app.get(f"{PREFIX}/day")
-    async def day() -> dict[str, int]:
-        return {"day": sandbox.day}
+    @app.get(f"{PREFIX}/{{what}}")
+    async def show(what: Literal["day", "limits", "faults"]) -> object:
+        return {"day": {"day": sandbox.day}, "limits": sandbox.limiter.limits, "faults": sandbox.faults}[what]
 
     @app.post(f"{PREFIX}/day")
-    async def change_day(change: DayChange | None = None) -> dict[str, int]:
+    async def change_day(change: DayChange | None = None) -> object:
         change = change or DayChange()
         sandbox.day = sandbox.day + change.advance if change.day is None else change.day
-        return {"day": sandbox.day}
-
-    @app.get(f"{PREFIX}/limits")
-    async def limits() -> dict[str, RateLimit | None]:
-        return sandbox.limiter.limits
+        return await show("day")
 
     @app.post(f"{PREFIX}/limits")
-    async def change_limits(change: LimitChange) -> dict[str, RateLimit | None]:
+    async def change_limits(change: LimitChange) -> object:
         sandbox.limiter.configure({kind: getattr(change, kind) for kind in change.model_fields_set})
-        return sandbox.limiter.limits
-
-    @app.get(f"{PREFIX}/faults")
-    async def faults() -> list[Fault]:
-        return sandbox.faults
+        return await show("limits")
 
     @app.post(f"{PREFIX}/faults", status_code=201)
-    async def add_fault(fault: Fault) -> list[Fault]:
+    async def add_fault(fault: Fault) -> object:
         sandbox.faults.append(fault)
-        return sandbox.faults
+        return await show("faults")
 
     @app.delete(f"{PREFIX}/faults")
-    async def remove_faults() -> list[Fault]:
+    async def remove_faults() -> object:
         sandbox.faults.clear()
-        return sandbox.faults
+        return await show("faults")
 
     return app

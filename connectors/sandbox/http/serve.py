@@ -6,14 +6,11 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from threading import Thread
+from typing import Any
 
 import uvicorn
 
 from connectors.sandbox.http.app import Sandbox
-
-_LOOPBACK = "127.0.0.1"
-_PATIENCE = 10.0
-_STEPS_OF_ACCEPTING = 3
 
 
 async def finish_accepting(servers: Iterable[asyncio.Server]) -> None:
@@ -22,10 +19,9 @@ async def finish_accepting(servers: Iterable[asyncio.Server]) -> None:
     Such a connection is known, and can be closed, only a few steps of the event loop later. If its server were closed
     before, asyncio would leave the socket open.
     """
-    loop = asyncio.get_running_loop()
     for listener in (listener for server in servers for listener in server.sockets):
-        loop.remove_reader(listener)
-    for _ in range(_STEPS_OF_ACCEPTING):
+        asyncio.get_running_loop().remove_reader(listener)
+    for _ in range(3):
         await asyncio.sleep(0)
 
 
@@ -35,21 +31,9 @@ class TidyServer(uvicorn.Server):
     capture_signals = nullcontext  # type: ignore[assignment]
 
     def __init__(self, sandbox: Sandbox) -> None:
-        super().__init__(
-            uvicorn.Config(
-                sandbox,
-                http="h11",
-                ws="none",
-                loop="asyncio",
-                lifespan="off",
-                log_config=None,
-                log_level="critical",
-                server_header=False,
-                date_header=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=1,
-            )
-        )
+        # A client keeps its connections for less than 75 seconds.
+        quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "ws": "none", "lifespan": "off"}
+        super().__init__(uvicorn.Config(sandbox, timeout_keep_alive=75, timeout_graceful_shutdown=1, **quiet))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, and close all of them."""
@@ -66,7 +50,7 @@ def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
     # asyncio disables Nagle's algorithm only if the protocol is given as TCP; otherwise a reply would take 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((_LOOPBACK, port))
+        listener.bind(("127.0.0.1", port))
         listener.listen(2048)
         yield listener, "http://{}:{}".format(*listener.getsockname())
 
@@ -90,4 +74,4 @@ def in_thread(sandbox: Sandbox) -> Iterator[str]:
             yield url
         finally:
             server.should_exit = server.force_exit = True
-            thread.join(_PATIENCE)
+            thread.join(10.0)

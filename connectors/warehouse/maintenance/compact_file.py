@@ -28,29 +28,27 @@ def rewrite_file(warehouse: Path) -> None:
     """
     # If the path is a symbolic link, its target is replaced.
     path = real(warehouse)
+    draft, spill = _beside(path)
     with explained(path), private_files():
         remove_left_over(path)
         try:
-            with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": str(_spill_of(path))}) as db:
-                _rewrite(db, path, _draft_of(path))
+            with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": str(spill)}) as db:
+                _rewrite(db, path, draft)
         finally:
             remove_left_over(path)
 
 
 def remove_left_over(path: Path) -> None:
     """Remove the draft of a killed compaction, or a link in its place, and what DuckDB spilled. Raises OSError."""
-    discard(_draft_of(path))
-    for file in _spill_of(path).glob("duckdb_temp_*"):
+    draft, spill = _beside(path)
+    discard(draft)
+    for file in spill.glob("duckdb_temp_*"):
         file.unlink()
 
 
-def _draft_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.compacted")
-
-
-def _spill_of(path: Path) -> Path:
-    """Return the folder to which DuckDB spills, also when the file itself is open."""
-    return path.with_name(f"{path.name}.tmp")
+def _beside(path: Path) -> tuple[Path, Path]:
+    """Return the draft, and the folder to which DuckDB spills, also when the file itself is open."""
+    return path.with_name(f".{path.name}.compacted"), path.with_name(f"{path.name}.tmp")
 
 
 def _rewrite(db: DuckDBPyConnection, path: Path, draft: Path) -> None:

@@ -50,10 +50,13 @@ def compact_parts(
     after = _sizes(raw, merged_seq)
     with transaction(db):
         db.execute("UPDATE core.warehouse SET raw_seq = ?", [max(after, default=0)])
-    numbers = {"parts_before": len(sizes), "parts_after": len(after)}
-    return numbers | {
-        "bytes_before": sum(sizes.values()), "bytes_after": sum(after.values()), "rows_deleted": deleted,
-    }  # fmt: skip
+    return {
+        "parts_before": len(sizes),
+        "parts_after": len(after),
+        "bytes_before": sum(sizes.values()),
+        "bytes_after": sum(after.values()),
+        "rows_deleted": deleted,
+    }
 
 
 def find_places(db: DuckDBPyConnection) -> int:

@@ -120,9 +120,10 @@ def find_hidden(hide: Sequence[str], salt: str, mapping: MediaMapping, registry:
             hidden[column.column] = is_hashed and types.get(column.column) == "VARCHAR"
         for field in fields:
             if any(_is_related(field.path, path) for path in paths):
-                is_text = types.get(str(field.column_name)) == "VARCHAR" and FieldType.LIST not in field.kinds
-                is_text_of_it = is_hashed and field in named and is_text
-                hidden |= dict.fromkeys(filter(None, (field.path, field.column_name)), is_text_of_it)
+                is_text = types.get(str(field.column_name)) == "VARCHAR"
+                hidden |= dict.fromkeys(
+                    filter(None, (field.path, field.column_name)), is_hashed and field in named and is_text
+                )
         paths += [path for column in of_children for path in column.paths]
         keys += [pattern, *(re.escape(squeeze(to_keys(path)[-1])) for path in paths)]
     setting = ",".join(sorted(f"{name}{HASH}" if is_hashed else name for name, is_hashed in names.items()))
@@ -132,8 +133,11 @@ def find_hidden(hide: Sequence[str], salt: str, mapping: MediaMapping, registry:
 def _types_of(mapping: MediaMapping, fields: Iterable[Field]) -> Mapping[str, str]:
     """Return the columns that can be hidden, with their types."""
     types = {column.column: READING_TYPES[column.reading] for column in mapping.columns}
-    # The values of a count are in core.media_counts too, as numbers, also if its column is one of texts.
-    types |= {one.column_name: "a count" if one.is_count else one.type for one in fields if one.column_name is not None}
+    for field in fields:
+        if field.column_name is not None:
+            # The values of a count are in core.media_counts too, as numbers, also if its column is one of texts.
+            kind = "a count" if field.is_count else "a list" if FieldType.LIST in field.kinds else field.type
+            types[field.column_name] = kind
     del types[_NEEDED]
     return types | dict.fromkeys(OF_ACCOUNTS, "VARCHAR") | {"kind": "computed"}
 
@@ -143,10 +147,8 @@ def _check(name: str, types: Mapping[str, str], *, is_hashed: bool) -> None:
         why = f"no table has a column {name!r} that can be hidden. {nearest(name, types)}"
         fix = "Fix: remove it, or write one that docs/data-dictionary.md lists."
     elif is_hashed and types[name] != "VARCHAR":
-        why, fix = (
-            f"{name} cannot be hashed, because it is {types[name]}, not text. ",
-            f"Fix: write {name} without {HASH}.",
-        )
+        why = f"{name} cannot be hashed, because it is {types[name]}, not text. "
+        fix = f"Fix: write {name} without {HASH}."
     else:
         return
     raise WarehouseUnusable(f"GRAMHOUSE_HIDE: {why}{fix}")

@@ -78,17 +78,17 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
         discard(draft)
         with transaction(db):
             mapping, registry, hiding = prepare(db, snapshot, publication)
-            views = fill_views(mapping, registry, hiding.hidden if hiding else {})
+            views = fill_views(mapping, registry, hiding.hidden)
             statements = [statement for view in views for statement in create_view(view)]
             bring_state(db, state)
             _write_dues(db, publication)
-            _record(db, publication, hiding, statements)
+            _record(db, publication, hiding.setting or None, statements)
         db.execute("CHECKPOINT")
         try:
-            if hiding is None:
-                copy_file(warehouse, draft)
-            else:
+            if hiding.hidden:
                 write_hidden(db, draft, hiding, registry, statements)
+            else:
+                copy_file(warehouse, draft)
             size = draft.stat().st_size
             _put_in_place(draft, snapshot, at=publication.at)
         finally:
@@ -101,17 +101,15 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
     return size
 
 
-def prepare(
-    db: DuckDBPyConnection, snapshot: Path, publication: Publication
-) -> tuple[MediaMapping, Registry, Hiding | None]:
+def prepare(db: DuckDBPyConnection, snapshot: Path, publication: Publication) -> tuple[MediaMapping, Registry, Hiding]:
     """Return the mapping in force, the registry, and what is hidden; in the open transaction.
 
     Raises WarehouseUnusable, as `publish` would, if the snapshot must not be published.
     """
     row, registry = read_warehouse(db), read_registry(db)
-    mapping, hide = row.mapping or BUILT_IN, publication.hide
-    hiding = find_hidden(hide, publication.salt, mapping, registry) if hide else None
-    check_replaceable(snapshot, row.id, hiding.setting if hiding else None, may_show=publication.may_show)
+    mapping = row.mapping or BUILT_IN
+    hiding = find_hidden(publication.hide, publication.salt, mapping, registry)
+    check_replaceable(snapshot, row.id, hiding.setting, may_show=publication.may_show)
     return mapping, registry, hiding
 
 
@@ -134,9 +132,7 @@ def _write_dues(db: DuckDBPyConnection, publication: Publication) -> None:
     db.execute(_SQL["due_scans"])
 
 
-def _record(
-    db: DuckDBPyConnection, publication: Publication, hiding: Hiding | None, create_views: Sequence[str]
-) -> None:
+def _record(db: DuckDBPyConnection, publication: Publication, hidden: str | None, create_views: Sequence[str]) -> None:
     """Write core.published, and create the views again if they are not these."""
     # With DuckDB's version and the types, because a view stores the types of its columns when it is created.
     types = db.execute(_SQL["types"]).fetchall()
@@ -147,7 +143,7 @@ def _record(
         db.execute(";\n".join([*dropped, *create_views]))
     row = [
         *(publication.at, publication.version, publication.stale_after.total_seconds()),
-        *(publication.full_refresh_every.total_seconds(), hiding.setting if hiding else None),
+        *(publication.full_refresh_every.total_seconds(), hidden),
         *(str(publication.raw_folder), known),
     ]
     db.execute("DELETE FROM core.published")

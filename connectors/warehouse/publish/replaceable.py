@@ -40,7 +40,7 @@ def check_snapshot(snapshot: Path) -> tuple[str, str | None] | None:
     return owner, hidden
 
 
-def check_replaceable(snapshot: Path, owner: str, hides: str | None, *, may_show: bool) -> None:
+def check_replaceable(snapshot: Path, owner: str, hides: str, *, may_show: bool) -> None:
     """Raise WarehouseUnusable unless the path is free, or has a snapshot of this warehouse that hides no more.
 
     `hides` is what the next snapshot hides. With `may_show` it may show what the one before hid.
@@ -48,7 +48,7 @@ def check_replaceable(snapshot: Path, owner: str, hides: str | None, *, may_show
     its_owner, hidden = check_snapshot(snapshot) or (owner, None)
     if its_owner != owner:
         raise WarehouseUnusable(another_warehouse(str(snapshot)))
-    before, now = ({*names.split(",")} if names else set[str]() for names in (hidden, hides))
+    before, now = ({*names.split(",")} - {""} for names in (hidden or "", hides))
     # A hash shows which values are equal, so it shows less than the value, and more than nothing.
     shown = sorted(name for name in before - now if name.removesuffix(HASH) not in now)
     if shown and not may_show:

@@ -38,8 +38,8 @@ class FailureGroup:
     accounts: int
     resume_after: datetime | None
     detail: str
-    examples: tuple[dict[str, str | None], ...]
-    usernames: tuple[str, ...] = ()
+    examples: Sequence[dict[str, str | None]]
+    usernames: Sequence[str] = ()
 
     @property
     def is_catalogue(self) -> bool:
@@ -74,12 +74,7 @@ def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tu
     """
     long = f"coalesce(o.resume_after > TIMESTAMPTZ '{(now + LONG_COOLDOWN).isoformat()}', false)"
     rows = db.execute(_SQL["groups"].replace("{outcomes}", outcomes).replace("{long}", long)).fetchall()
-    return tuple(
-        FailureGroup(
-            OutcomeKind(outcome), code, scans, accounts, resume_after, detail, tuple(examples), tuple(usernames)
-        )
-        for outcome, code, scans, accounts, resume_after, detail, examples, usernames in rows
-    )
+    return tuple(FailureGroup(OutcomeKind(outcome), *facts) for outcome, *facts in rows)
 
 
 def read_run_failures(db: DuckDBPyConnection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:

@@ -115,28 +115,22 @@ class Snapshot:
     def user_query(self, text: str, *, for_json: bool = False) -> Stream:
         """Run a user's query if it only reads.
 
-        Every value is DuckDB's text; with `for_json` it is what JSON has (`_as_texts`). Of columns with the same
-        name, all but the first are renamed as in a DuckDB table: `a`, `a_1`. Raises QueryError, and WarehouseUnusable
-        if a file is damaged, also while the batches are read.
+        Every value is DuckDB's text; with `for_json`, numbers, lists, structs, maps and JSON stay what they are, and
+        instants are in ISO 8601. Of columns with the same name, all but the first are renamed as in a DuckDB table:
+        `a`, `a_1`. Raises QueryError, and WarehouseUnusable if a file is damaged, also while the batches are read.
         """
-        try:
+        with _explained():
             _check_reading(self.db, text)
             relation = self.db.sql(text)
             if relation is None:
                 raise QueryError("The query is empty.")
             # A projection renames the columns.
             unique = relation.project("*")
-            rows, is_json = _as_texts(unique, for_json=for_json)
-        except duckdb.Error as error:
-            raise _failure(error) from error
-        batches = (
-            [
-                tuple(_embed(value) if embedded else value for value, embedded in zip(row, is_json, strict=True))
-                for row in batch
-            ]
-            for batch in _batches(rows)
-        )
-        return Stream(tuple(unique.columns), tuple(str(kind) for kind in unique.types), batches)
+            texts = [_as_text(f"#{n}", kind, for_json=for_json) for n, kind in enumerate(unique.types, 1)]
+            named = zip(unique.columns, texts, strict=True)
+            rows = unique.project(", ".join(f"{value} AS {quoted(name)}" for name, (value, _) in named))
+        batches = _batches(rows, [is_json for _, is_json in texts])
+        return Stream(tuple(unique.columns), tuple(map(str, unique.types)), batches)
 
 
 def mentions_raw_media(query: str) -> bool:
@@ -157,28 +151,26 @@ def _check_reading(db: DuckDBPyConnection, query: str) -> None:
             raise QueryError(f"{name[1].lower()} does not read the snapshot and is not allowed.")
 
 
-def _as_texts(rows: DuckDBPyRelation, *, for_json: bool) -> tuple[DuckDBPyRelation, Sequence[bool]]:
-    """Return the rows with every value as DuckDB's text, and whether that of each column is JSON, which `_embed` reads.
-
-    `for_json`: numbers, lists, structs, maps and JSON stay what they are, and instants are in ISO 8601.
-    """
-    columns = enumerate(zip(rows.columns, rows.types, strict=True), 1)
-    texts = [
-        (name, *(_json_text(f"#{n}", kind) if for_json else (f"#{n}::VARCHAR", False))) for n, (name, kind) in columns
-    ]
-    chosen = ", ".join(f"{value} AS {quoted(name)}" for name, value, _ in texts)
-    return rows.project(chosen), [is_json for *_, is_json in texts]
-
-
-def _json_text(column: str, kind: DuckDBPyType) -> tuple[str, bool]:
-    if str(kind) == "JSON" or kind.id == "variant":
+def _as_text(column: str, kind: DuckDBPyType, *, for_json: bool) -> tuple[str, bool]:
+    """Return the expression for the values of a column as text, and whether that is JSON, which `_embed` reads."""
+    if for_json and (str(kind) == "JSON" or kind.id == "variant"):
         return f"{column}::JSON::VARCHAR", True
     # Members without names would all be one member.
-    if kind.id in _JSON_TYPES and not (kind.id == "struct" and any(not name for name, _ in kind.children)):
+    has_names = kind.id != "struct" or all(name for name, _ in kind.children)
+    if for_json and kind.id in _JSON_TYPES and has_names:
         return f"to_json({column})::VARCHAR", True
-    if kind.id == "timestamp with time zone":
+    if for_json and kind.id == "timestamp with time zone":
         return rf"regexp_replace({column}::VARCHAR, '^([-\d]+) ([\d:.]+)\+00$', '\1T\2+00:00')", False
     return f"{column}::VARCHAR", False
+
+
+def _batches(rows: DuckDBPyRelation, is_json: Sequence[bool]) -> Iterator[list[tuple[Any, ...]]]:
+    with _explained():
+        while batch := rows.fetchmany(_BATCH):
+            yield [
+                tuple(_embed(value) if embedded else value for value, embedded in zip(row, is_json, strict=True))
+                for row in batch
+            ]
 
 
 def _embed(text: str | None) -> object:
@@ -189,24 +181,20 @@ def _embed(text: str | None) -> object:
         return text
 
 
-def _batches(rows: DuckDBPyRelation) -> Iterator[list[tuple[Any, ...]]]:
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise an error of a query as that of its text, or of a file that is damaged."""
     try:
-        while batch := rows.fetchmany(_BATCH):
-            yield batch
+        yield
     except duckdb.Error as error:
-        raise _failure(error) from error
-
-
-def _failure(error: duckdb.Error) -> QueryError | WarehouseUnusable:
-    """Return the error of a query: that of its text, or of a file that is damaged."""
-    if isinstance(error, duckdb.IOException):
-        fix = "`gramhouse publish` writes the snapshot again; if that does not help, check the disk"
-    elif "arrow_scan: get_next failed" in str(error):
-        # Of a part of the raw store; DuckDB does not say which.
-        fix = "`gramhouse doctor` names the file; restore it from a backup"
-    else:
-        return QueryError(str(error))
-    return WarehouseUnusable(f"The query cannot be answered: {first_line(error)}. Fix: {fix}.")
+        if isinstance(error, duckdb.IOException):
+            fix = "`gramhouse publish` writes the snapshot again; if that does not help, check the disk"
+        elif "arrow_scan: get_next failed" in str(error):
+            # Of a part of the raw store; DuckDB does not say which.
+            fix = "`gramhouse doctor` names the file; restore it from a backup"
+        else:
+            raise QueryError(str(error)) from error
+        raise WarehouseUnusable(f"The query cannot be answered: {first_line(error)}. Fix: {fix}.") from error
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from connectors.sandbox.http.access import DEMO_KEY
+from connectors.sandbox.http.requests import DEMO_KEY
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.files import database, replace_file
 from connectors.warehouse.storage.sql import statements

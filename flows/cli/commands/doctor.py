@@ -26,9 +26,9 @@ from flows.clock import SystemClock
 from flows.config.environment import find_exposed_key, origin, prefect_api_url
 from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line
 from flows.config.settings import Settings, load
-from flows.engine.files import open_existing_state, open_files
 from flows.engine.publishing import publication
 from flows.engine.resources import check_clock, check_writable, make_client
+from flows.engine.warehouse import open_existing_state, open_files
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.words import count, moment, span
 from models.erasure import OPERATION, UNFINISHED
@@ -170,7 +170,7 @@ def _warehouse(settings: Settings, now: datetime) -> _Results:
         service = state.read(read_identity).base_url
         if settings.base_url and (refusal := service_refusal(service, settings.base_url)):
             yield "bad", refusal
-        prepare(db, settings.snapshot_file(), publication(settings, at=now))
+        prepare(db, settings.snapshot_file(), publication(files, settings, at=now))
         parts = find_parts(files.raw, merged_seq=read_warehouse(db).merged_seq)
     # Without the lock, because it takes long for a large store. Parts do not change.
     for part in parts:
@@ -257,7 +257,7 @@ def _repair(settings: Settings, *, lift: bool) -> _Results:
     """Move times in the future to now; with `lift`, let long cooldowns end."""
     from flows.engine.upkeep import repair_now
 
-    if moved := asyncio.run(repair_now(settings, lift=lift)):
+    if moved := repair_now(settings, lift=lift):
         what = f"{count(moved.count, 'time')} in the future, up to {moment(moved.last)} UTC"
         yield "ok", f"moved back {what}, to now; cooldowns among them start now"
     else:

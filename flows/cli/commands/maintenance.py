@@ -1,6 +1,5 @@
 """`gramhouse publish`, `gramhouse rebuild`, `gramhouse compact` and `gramhouse forget`."""
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -28,7 +27,7 @@ def publish(
     from flows.engine.upkeep import publish_now
 
     settings = files.settings(busy_wait=busy_wait)
-    size = asyncio.run(publish_now(settings, may_show=show_hidden))
+    size = publish_now(settings, may_show=show_hidden)
     lines = [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."]
     return Answer({"snapshot": settings.snapshot, "snapshot_bytes": size}, lines)
 
@@ -46,7 +45,7 @@ def compact(*, files: Files = Files(), log_format: LogFormat = "text") -> Answer
     from flows.engine.upkeep import compact_now
 
     settings = files.settings()
-    before, after, raw = asyncio.run(compact_now(settings))
+    before, after, raw = compact_now(settings)
     lines = [f"Compacted {clean(settings.warehouse)}: {naturalsize(before)} before, {naturalsize(after)} now."]
     parts = (
         f"{count(raw['parts_before'], 'part')} before, {raw['parts_after']:,} now ({naturalsize(raw['bytes_after'])})"
@@ -72,9 +71,9 @@ def rebuild(
     from flows.engine.upkeep import count_paths_now, rebuild_now
 
     if dry_run:
-        counts = asyncio.run(count_paths_now(settings))
+        counts = count_paths_now(settings)
         return Answer(counts, _list_paths(settings, counts))
-    done, size = asyncio.run(rebuild_now(settings, force=force))
+    done, size = rebuild_now(settings, force=force)
     items, columns = count(done["items"], "item"), count(done["columns"], "column")
     imported, outdated, left = (f"{done[name]:,}" for name in ("imported", "outdated", "quarantined"))
     lines = [
@@ -115,17 +114,17 @@ def forget(
     from flows.engine.upkeep import NOT_REACHED, find_now, forget_now, undo_now
 
     if undo:
-        if not asyncio.run(undo_now(settings, account)):
+        if not undo_now(settings, account):
             raise SettingsError(
                 f"'{account}' is not the id of a forgotten account. Fix: give the account's id; its name is not kept."
             )
         again = f"{DONE} Syncs import account {clean(account.lower())} again."
         return Answer({"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}, [again])
     if not yes:
-        found, items = asyncio.run(find_now(settings, account))
+        found, items = find_now(settings, account)
         what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
         raise SettingsError(f"{what} would be erased everywhere, which cannot be undone. Fix: add --yes.")
-    receipt = asyncio.run(forget_now(settings, account))
+    receipt = forget_now(settings, account)
     document = {
         "account_ids": [each.account_id for each in receipt.erased.accounts],
         "removed": receipt.erased.removed,

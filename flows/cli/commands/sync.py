@@ -68,8 +68,6 @@ def _plan(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
 
 def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
     """Yield what a run would do: its scans by reason, and of few accounts each scan."""
-    from flows.engine.plan import describe_plan
-
     if plan.groups():
         yield from listing(plan.groups(), "surface scan reason scans requests")
     if 0 < len(plan.scans) <= _SHOWN:
@@ -77,7 +75,7 @@ def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
         columns = f"ig_username surface scan reason requests {dues} resume_after account_id"
         yield ""
         yield from listing([asdict(scan) for scan in plan.scans], columns, prose="ig_username")
-    yield describe_plan(plan)
+    yield str(plan)
 
 
 def backfill(

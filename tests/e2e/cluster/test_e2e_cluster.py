@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,15 +13,7 @@ import pytest
 from connectors.sandbox.settings import RateLimit
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
-from tests.operator import (
-    KEY,
-    ROOT,
-    TIMEOUT,
-    Operator,
-    killed_on_exit,
-    start_sandboxes,
-    wait_until,
-)
+from tests.operator import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, start_sandboxes, wait_until
 from tests.prefect_api import free_port
 
 
@@ -138,49 +129,31 @@ def test_a_killed_worker_is_replaced_and_no_clock_of_a_worker_is_read(
     assert packed == []
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("on_workers", [True, False])
-def test_a_killed_run_is_resumed_by_the_next(there: Operator, many: Api, cluster: Cluster, *, on_workers: bool) -> None:
-    cluster.start_worker()
-    code, _ = _during_a_run(there, many, lambda process: process.kill())
-    assert code == -signal.SIGKILL
-    before = len(many.requests)
-    wait_until(lambda: _is_quiet(many), "the worker to stop")
-    assert len(many.requests) - before <= _OF_A_WORKER
-    if not on_workers:
-        del there.env["GRAMHOUSE_SCHEDULER"]
-    assert there.sync()["state"] == "complete"
-    assert_matches_api(there.ask, many)
-    # And pages that were about to land.
-    assert _repeated(many) <= 3 * _OF_A_WORKER
-
-
-def _is_quiet(many: Api) -> bool:
-    before = len(many.requests)
-    time.sleep(2)
-    return bool(len(many.requests) == before)
-
-
-# What a worker runs first, what happens in the middle of the run, and the line with which it ends.
-ENDED: dict[str, tuple[str, Callable[[Cluster], None], str]] = {
-    "the scheduler dies": ("", lambda cluster: cluster.processes[0].kill(), "a Dask worker, or the scheduler, failed"),
-    "all workers die": ("", lambda cluster: cluster.processes[1].kill(), "Only 0/1 workers arrived"),
-    "a worker fails": ("scale.make_client = None", lambda _: None, "failed (TypeError"),
+# What a worker runs first, what happens in the middle of the run, and with which code and line it ends.
+ENDED: dict[str, tuple[str, Callable[[Cluster, subprocess.Popen[str]], None], int, str]] = {
+    "the run is killed": ("", lambda _, run: run.kill(), -signal.SIGKILL, ""),
+    "the scheduler dies": (
+        "",
+        lambda there, _: there.processes[0].kill(),
+        1,
+        "a Dask worker, or the scheduler, failed",
+    ),
+    "all workers die": ("", lambda there, _: there.processes[1].kill(), 1, "Only 0/1 workers arrived"),
+    "a worker fails": ("scale.make_client = None", lambda *_: None, 1, "failed (TypeError"),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", ENDED)
-def test_a_run_without_its_cluster_ends_with_one_line_and_is_resumed_here(
+def test_a_run_that_ends_with_or_without_its_cluster_is_resumed_here(
     there: Operator, many: Api, cluster: Cluster, fault: str
 ) -> None:
-    patch, cause, why = ENDED[fault]
+    patch, cause, code, why = ENDED[fault]
     cluster.start_worker(patch)
-    code, output = _during_a_run(there, many, lambda _: cause(cluster))
-    assert code == 1
-    [line] = [line for line in output.splitlines() if line.startswith("✖")]
-    assert why in line
-    assert "Saved pages are kept. Fix: " in line
+    ended, output = _during_a_run(there, many, lambda run: cause(cluster, run))
+    assert ended == code
+    lines = [line for line in output.splitlines() if line.startswith("✖")]
+    assert [why in line and "Saved pages are kept. Fix: " in line for line in lines] == [True] * (code == 1)
     del there.env["GRAMHOUSE_SCHEDULER"]
     report = there.sync()
     assert (report["state"], report["media"]["removed"]) == ("complete", 0)

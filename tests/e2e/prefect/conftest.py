@@ -49,7 +49,7 @@ def python(operator: Operator, api: str) -> Callable[..., str]:
 @pytest.fixture
 def up(serving: Up) -> Up:
     """`gramhouse up`, as `serving`, started again if an earlier test has ended it."""
-    serving.begin_again()
+    serving.begin()
     return serving
 
 

@@ -20,20 +20,9 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(
     python("-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
 
     deployed = {one["name"]: one for one in ask(api, "deployments/filter")}
-    assert {
-        name: [(found["schedule"]["cron"], found["schedule"]["timezone"]) for found in one["schedules"]]
-        for name, one in deployed.items()
-    } == {
-        "nightly": [("15 2 * * *", "UTC")],
-        "due": [("15 0-1,3-23 * * *", "UTC")],
-        "backfill": [],
-        "publish": [],
-    }
-    assert deployed["due"]["parameters"] == {"options": {"due": True}}
+    assert deployed.keys() == {"nightly", "due", "backfill", "publish"}
     for one in deployed.values():
-        assert one["tags"] == ["gramhouse"]
-        assert one["work_pool_name"] == "gramhouse"
-        assert one["pull_steps"] == []
+        assert (one["work_pool_name"], one["pull_steps"]) == ("gramhouse", [])
         assert bool(one["concurrency_options"]) == bool(one["schedules"])
         assert one["job_variables"]["working_dir"] == str(operator.folder)
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from tests.api.faults import Rule, refuse
-from tests.e2e.prefect.up import DUE, HOUR, NIGHTLY, Up, wait_until
+from tests.e2e.prefect.up import DUE, HOUR, NIGHTLY, Up, kill, wait_until
 from tests.harness.against_api import assert_matches_api
 from tests.operator import KEY, Operator
 from tests.prefect_api import prefect_server
@@ -27,7 +27,7 @@ STORIES: dict[str, Any] = {"parameters": {"options": {"surfaces": ["stories"]}}}
 def nightly(serving: Up) -> str:
     """The id of a scheduled run that has completed."""
     up = serving
-    up.begin_again()
+    up.begin()
     now = datetime.now(UTC)
     deployment = up.deployments()["nightly"]["id"]
     # A scheduled run with yesterday's start time, so it is due now.
@@ -37,6 +37,14 @@ def nightly(serving: Up) -> str:
     assert due["auto_scheduled"]
     assert up.ended(str(due["id"]))["state_type"] == "COMPLETED"
     return str(due["id"])
+
+
+def assert_steps(up: Up, runs: dict[str, Any]) -> None:
+    """Assert that a complete run of four accounts has its steps."""
+    steps = up.ask("/task_runs/filter", runs)
+    batch = "stories and posts, accounts 1 to 4"
+    assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
+    assert {step["state_type"] for step in steps} == {"COMPLETED"}
 
 
 def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
@@ -59,24 +67,19 @@ def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
     assert all(found["tags"] == ["gramhouse"] and found["description"] for found in there.values())
 
 
-def test_a_run_renews_the_report_and_its_page_in_prefect_links_it(up: Up, nightly: str) -> None:
-    address = f"http://127.0.0.1:{up.port}/gramhouse/report"
-    assert f"[Report with charts]({address})" in up.page_of(nightly)["data"]
-    with urllib.request.urlopen(address) as answer:
-        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-        assert "sandbox" in answer.headers["Content-Security-Policy"]
-        assert answer.read() == next(up.operator.folder.rglob("report.html")).read_bytes()
-
-
-def test_a_scheduled_run_lands_pages_and_can_be_read(up: Up, nightly: str) -> None:
+def test_a_scheduled_run_lands_pages_and_its_page_in_prefect_links_the_report(up: Up, nightly: str) -> None:
     assert up.operator.ask("SELECT count(*) > 0 FROM media") == [(True,)]
     run = up.run(nightly)
     assert run["name"].startswith("nightly ")
     assert "listed 4 accounts" in run["state"]["message"]
-    steps = up.ask("/task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
-    batch = "stories and posts, accounts 1 to 4"
-    assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
-    assert up.page_of(nightly)["data"].startswith("## Complete")
+    assert_steps(up, {"flow_runs": {"id": {"any_": [run["id"]]}}})
+    address, page = f"http://127.0.0.1:{up.port}/gramhouse/report", up.page_of(nightly)["data"]
+    assert page.startswith("## Complete")
+    assert f"[Report with charts]({address})" in page
+    with urllib.request.urlopen(address) as answer:
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert "sandbox" in answer.headers["Content-Security-Policy"]
+        assert answer.read() == next(up.operator.folder.rglob("report.html")).read_bytes()
 
 
 @pytest.mark.long
@@ -124,9 +127,9 @@ def test_a_second_run_is_skipped_and_the_first_can_be_cancelled(up: Up) -> None:
 @pytest.mark.long
 def test_a_killed_run_is_started_again_and_resumes_but_not_for_ever(up: Up) -> None:
     run = up.under_way("due", **STORIES)
-    up.kill_runs()
+    kill(*up.flow_runs())
     wait_until(lambda: up.states(run).count("Running") == 2, "the run to be started again")
-    up.kill_runs()
+    kill(*up.flow_runs())
     wait_until(lambda: up.states(run).count("Crashed") == 2, "the runner to notice")
     up.service.script.replace()
     # Something that takes longer than the automation, which started the run again within a second before.
@@ -171,12 +174,9 @@ def test_a_sync_from_the_command_line_is_tracked_and_lands_the_same(up: Up, tmp_
     [run] = up.ask("flow_runs/filter", from_here)
     assert run["state_type"] == "COMPLETED"
     assert run["state"]["name"] == "Completed"
-    assert f"listed {len(up.service.list_accounts())} accounts" in run["state"]["message"]
+    assert "listed 4 accounts" in run["state"]["message"]
     assert re.fullmatch(r"sync \d{4}-\d\d-\d\d \d\d:\d\d", run["name"])
-    batch = f"stories and posts, accounts 1 to {len(up.service.list_accounts())}"
-    steps = up.ask("task_runs/filter", from_here)
-    assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
-    assert {step["state_type"] for step in steps} == {"COMPLETED"}
+    assert_steps(up, from_here)
 
 
 @pytest.mark.usefixtures("nightly")

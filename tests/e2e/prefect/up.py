@@ -36,6 +36,12 @@ NIGHTLY, DUE = f"15 {HOUR} * * *", f"45 {HOUR},{HOUR + 4} * * *"
 wait_until = partial(operator.wait_until, pause=0.2)
 
 
+def kill(*pids: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 @dataclass
 class Up:
     """An operator, their port, and the process of `gramhouse up` if it runs."""
@@ -50,7 +56,13 @@ class Up:
         self.home, self.log = self.operator.folder / "prefect", self.operator.folder / "up.log"
 
     def begin(self) -> None:
-        """Start `gramhouse up`; `shown` is its output up to the line that says how to stop it."""
+        """Let the service answer at once, and start `gramhouse up` unless it runs.
+
+        `shown` is its output up to the line that says how to stop it.
+        """
+        self.service.script.replace()
+        if self.process is not None and self.process.poll() is None:
+            return
         command = [sys.executable, *COMMAND_LINE, "up", "--port", str(self.port)]
         with self.log.open("wb") as log:
             env = self.operator.environment()
@@ -58,12 +70,6 @@ class Up:
         wait_until(lambda: process.poll() is not None or STOP in self.log.read_text(), "gramhouse up")
         assert process.poll() is None, self.log.read_text()
         self.shown = self.log.read_text().partition(STOP)[0].splitlines()
-
-    def begin_again(self) -> None:
-        """Start it unless it runs, and let the service answer at once."""
-        self.service.script.replace()
-        if self.process is None or self.process.poll() is not None:
-            self.begin()
 
     def end(self, number: signal.Signals) -> int:
         assert self.process is not None
@@ -94,16 +100,10 @@ class Up:
         """Return the processes of running flow runs."""
         return [pid for pid in self.children() if b"prefect.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
-    def kill_runs(self) -> None:
-        for pid in self.flow_runs():
-            os.kill(pid, signal.SIGKILL)
-
     def kill(self) -> None:
         """Kill every process at the same time, as a power failure does."""
         assert self.process is not None
-        for pid in {self.process.pid, *self.children()}:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill(self.process.pid, *self.children())
         self.process.wait(TIMEOUT)
 
     def under_way(self, deployment: str, **document: object) -> str:

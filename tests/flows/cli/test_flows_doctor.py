@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.http.access import DEMO_KEY, NO_SCOPE_KEY
 from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.requests import DEMO_KEY, NO_SCOPE_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from connectors.state.database import open_state, open_state_read_only, state_path

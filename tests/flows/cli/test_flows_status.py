@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_format
 from starlette.responses import Response
 
-from connectors.sandbox.http.replies import PageRequest
+from connectors.sandbox.http.requests import PageRequest
 from connectors.state.database import state_path
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
@@ -89,7 +89,7 @@ async def test_a_missing_or_older_snapshot_or_a_log_of_another_program_beside_it
     for command in (("query", "SELECT 1"), ("accounts",), ("export", "out")):
         failed, out, err = run_cli(*command)
         assert (failed, out, len(err.splitlines()), "left analytics.duckdb.wal" in err) == (1, "", 1, True)
-    await publish_now(load())
+    await asyncio.to_thread(publish_now, load())
     assert Status().attention == []
     # A copy of it from a backup, which lacks the last run.
     shutil.copy(older, "analytics.duckdb")
@@ -156,7 +156,7 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     assert "interrupted" in run_cli("runs")[1]
 
     # After publishing, the snapshot lists it once, and the status is still not healthy.
-    await publish_now(load())
+    await asyncio.to_thread(publish_now, load())
     assert (states(), Status(1).attention) == (["interrupted", "complete"], ["interrupted"])
     # Nor does a run of less make up for it.
     for surfaces, reasons in ((("stories",), ["interrupted"]), (("posts", "stories"), [])):
@@ -222,7 +222,7 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
     assert (status.attention, status.found["last_run"]["state"]) == (["failed"], "complete")
     assert "Last command: sync: failed (No API key)" in status.text
     # A publish does not make up for it, a run does.
-    asyncio.run(publish_now(load()))
+    publish_now(load())
     assert Status().attention == ["failed"]
     _sync(tmp_path)
     assert Status().attention == []
@@ -272,7 +272,7 @@ async def test_a_run_that_could_not_publish_is_not_healthy_and_the_next_one_asks
     assert (len(api.requests), Status().attention) == (asked, [])
     with pytest.raises(WarehouseUnusable):
         await synced(tmp_path, api, hide=("captoin",))
-    await publish_now(load(**PLACES))
+    await asyncio.to_thread(publish_now, load(**PLACES))
     status = Status()
     assert (status.attention, "captoin" in status.text) == ([], False)
 

@@ -64,7 +64,7 @@ async def on_day(folder: Path, service: ListedApi, *, day: float, url: str = HER
 
 async def forget(folder: Path, service: ListedApi) -> None:
     async with open_run_resources(folder, service) as resources:
-        await resources.warehouse.write_state(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
+        resources.warehouse.files.state.write(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
 
 
 UNKNOWN = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
@@ -125,8 +125,8 @@ async def test_a_forgotten_account_that_is_listed_leaves_no_trace(
     assert {request.number for request in service.asked()} == {None, 1, 3}
     assert not holding(tmp_path, uuid(2)) | holding(tmp_path, uuid(2)[-12:]) | holding(tmp_path, "user_2")
     async with open_run_resources(tmp_path, service) as resources:
-        assert await resources.warehouse.write_state(unmark_forgotten, uuid(2).upper())
-        assert not await resources.warehouse.write_state(unmark_forgotten, uuid(2))
+        assert resources.warehouse.files.state.write(unmark_forgotten, uuid(2).upper())
+        assert not resources.warehouse.files.state.write(unmark_forgotten, uuid(2))
     service.malformed = ()
     assert (await on_day(tmp_path, service, day=1)).media["added"] == 1
 

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.sandbox.http.replies import PageRequest
+from connectors.sandbox.http.requests import PageRequest
 from connectors.source.errors import rule_of
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState

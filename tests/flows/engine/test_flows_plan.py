@@ -1,17 +1,28 @@
-"""What `sync --plan` and `backfill --dry-run` say is what the run then does."""
+"""Who is scanned and when, in which batches; and what a plan says is what the run then does."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
+from math import ceil
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from flows.engine.plan import Plan, describe_plan, make_plan
-from flows.pipeline import run_sync
-from models.selection import Selection
+from flows.config.settings import Settings
+from flows.engine.plan import Choice, Plan, make_plan
+from flows.engine.publishing import Published
+from flows.engine.resources import RunResources
+from flows.engine.run import Batch, Run
+from flows.engine.run_request import RunRequest
+from flows.pipeline import DIRECT, run_sync
+from models.runs import OutcomeKind, RunState
+from models.selection import HOUR, ChosenAccount, NothingChosen, Selection
 from tests.api.faults import refuse
-from tests.api.listed import ListedApi, daily
-from tests.runs import DailyRuns, open_run_resources, request
+from tests.api.listed import Feed, ListedApi, daily
+from tests.clocks import START, VirtualClock
+from tests.runs import DailyRuns, kinds, open_run_resources, request, stored_state
 
 pytestmark = pytest.mark.anyio
 
@@ -56,12 +67,18 @@ async def test_a_plan_says_why_scans_are_not_made(tmp_path: Path) -> None:
                 ("stories", "none", "cooldown"): 1,
             },
         )
+        service.requests.clear()
+        report = await run_sync(request(tmp_path), resources)
+        assert ({4, 3} & {asked.number for asked in service.requests}, report.outcomes[OutcomeKind.DEFERRED]) == (
+            set(),
+            2,
+        )
         [until] = {scan.resume_after for scan in plan.scans if scan.reason == "cooldown"}
         assert until is not None
         assert until > now + timedelta(hours=1)
         everything = make_plan(request(tmp_path, selection=Selection(everything=True)), now=now)
         assert (everything.catalogue, reasons(everything)) == (0, reasons(plan))
-        assert describe_plan(everything) == (
+        assert str(everything) == (
             f"4 scans would run, about {everything.requests} requests; 4 would not (cooldown, token_expired)."
         )
         # Within the budget a run waits; later there is nothing to wait for.
@@ -71,3 +88,139 @@ async def test_a_plan_says_why_scans_are_not_made(tmp_path: Path) -> None:
             assert not [scan for scan in one.scans if scan.reason == "cooldown"]
         expired_too = make_plan(request(tmp_path, scan_expired=True), now=until)
         assert {scan.scan for scan in expired_too.scans} == {"full"}
+
+
+WEEK: dict[str, Any] = {"due": True, "fresh_within": "posts=7d,stories=6h"}
+
+
+async def hours(runs: DailyRuns, number: int, **changes: Any) -> list[tuple[int, int | None, str | None]]:  # noqa: ANN401 - as `request`
+    """Run hourly syncs for so many hours; return hour, account and surface of each scan, which its run's plan has.
+
+    Hours for which nothing is planned are left out.
+    """
+    asked = list[tuple[int, int | None, str | None]]()
+    end, is_first = runs.now + number * HOUR, not runs.service.requests
+    while runs.now < end:
+        before, hour = len(runs.service.requests), round((runs.now - START) / HOUR)
+        plan = Plan(()) if is_first else make_plan(runs.request(**changes), now=runs.now)
+        if not (is_first or plan.requests):
+            wait = min(scan.due_at for scan in plan.scans if scan.due_at) - runs.now
+            runs.clock.days(ceil((wait - HOUR / 2) / HOUR) / 24)
+            continue
+        report = await runs.sync(days=1 / 24, **changes)
+        found = {(hour, one.number, one.surface) for one in runs.service.requests[before:]}
+        if not is_first:
+            scans = sum(scan.scan != "none" for scan in plan.scans)
+            assert scans == report.outcomes.total - bool(plan.catalogue) == sum(bool(one) for _, one, _ in found)
+        asked, is_first = [*asked, *sorted(found, key=str)], False
+    return asked
+
+
+async def test_a_week_of_hours_of_a_quiet_and_a_busy_account(tmp_path: Path) -> None:
+    quiet, busy = Feed(), daily(60)
+    runs = DailyRuns(tmp_path, quiet, busy)
+    runs.service.stories = 0
+    quiet.post(START - timedelta(days=100))
+    asked = await hours(runs, 24 * 8, **WEEK)
+    scans = Counter((number, surface) for _, number, surface in asked)
+    # The catalogue and the stories of accounts without any are asked for once a day.
+    assert scans == {
+        (None, None): 8, (1, "stories"): 8, (2, "stories"): 8, (2, "posts"): 8, (1, "posts"): 2
+    }  # fmt: skip
+    assert {hour for hour, number, surface in asked if (number, surface) == (1, "posts")} == {0, 7 * 24}
+    reasons = dict(runs.ask("SELECT ig_username || ' ' || surface, due_reason FROM freshness"))
+    assert reasons == {
+        "user_1 posts": "goal", "user_1 stories": "quiet", "user_2 posts": "rate", "user_2 stories": "quiet"
+    }  # fmt: skip
+    assert {row[0] for row in stored_state(tmp_path, "SELECT selection FROM runs")} == {"due"}
+
+
+async def test_nothing_due_is_no_run(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(3))
+    await runs.sync()
+    before, snapshot = len(runs.service.requests), (tmp_path / "analytics.duckdb").stat().st_mtime_ns
+    runs.clock.days(-22 / 24)
+    with pytest.raises(NothingChosen, match=r"^Nothing is due before 2026-03-02 02:15 UTC\. To sync now"):
+        await runs.sync(due=True)
+    assert len(runs.service.requests) == before
+    assert (tmp_path / "analytics.duckdb").stat().st_mtime_ns == snapshot
+    assert stored_state(tmp_path, "SELECT count(*) FROM runs") == [(1,)]
+    plan = make_plan(runs.request(due=True), now=runs.now)
+    assert str(plan) == "0 scans would run, about 0 requests; 2 would not (not_due)."
+
+
+async def test_what_failed_is_scanned_again_after_an_hour_and_what_was_refused_after_a_day(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(3), daily(3), daily(3))
+    codes = {1: "api_internal_error", 2: "api_forbidden"}
+    runs.service.fault = lambda asked: refuse(codes[asked.number]) if asked.number in codes and asked.surface else None
+    asked = await hours(runs, 26, due=True, surfaces=("posts",))
+    tries = {one: [hour for hour, number, _ in asked if number == one] for one in (1, 2, 3)}
+    assert tries == {1: [0, 1, 2, 4, 8, 14, 20], 2: [0, 24], 3: [0, 24]}
+
+
+async def test_a_run_that_was_not_published_is_although_nothing_is_due(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(3))
+    await runs.sync(days=0.1)
+
+    async def fail(_: object) -> Published:
+        raise OSError("no space")
+
+    async with open_run_resources(tmp_path, runs.service) as resources:
+        with pytest.raises(OSError, match="no space"):
+            await run_sync(runs.request(), resources, replace(DIRECT, publish=fail))
+    report = await runs.sync(due=True)
+    assert (report.state, report.requests, kinds(report)) == (RunState.COMPLETE, 0, {})
+
+
+async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, *(daily(3) for _ in range(4)))
+    await runs.sync(days=2)
+    runs.clock.days(1)
+    spent: dict[str, Any] = {"due": True, "requests_per_day": 4, "surfaces": ("posts",)}
+    report = await runs.sync(days=1 / 24, **spent)
+    # The catalogue, and three of the accounts.
+    assert (report.requests, kinds(report)) == (4, {OutcomeKind.COMPLETE: 4, OutcomeKind.DEFERRED: 1})
+    [group] = report.failure_groups
+    assert group.error_code == "request_budget"
+    for due in (True, False):
+        with pytest.raises(NothingChosen, match="no request is left of GRAMHOUSE_REQUESTS_PER_DAY"):
+            await runs.sync(**spent | {"due": due})
+    assert make_plan(runs.request(**spent | {"due": False}), now=runs.now).requests == 0
+    runs.clock.days(1)
+    before = len(runs.service.requests)
+    await runs.sync(**{**spent, "requests_per_day": 2})
+    assert [one.number for one in runs.service.requests[before:]] == [None, 4]
+
+
+def begun() -> Run:
+    resources = RunResources(Mock(), Mock(), VirtualClock(), lambda: 0.5, str)
+    return Run(RunRequest(Settings()), resources, "run", (), choice=Choice(), cooldowns={})
+
+
+async def formed(run: Run) -> list[Batch]:
+    return [batch async for batch in run.batches()]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", [1, 50])
+async def test_a_million_accounts_make_fewer_than_a_thousand_batches(page: int) -> None:
+    run = begun()
+    for begin in range(0, 1_000_000, page):
+        run.add(ChosenAccount(str(number)) for number in range(begin, begin + page))
+    run.end_list()
+    batches = await formed(run)
+    assert len(batches) < 1_000
+    assert max(len(batch.accounts) for batch in batches) <= 1_000_000 / 80 + page
+    numbers = [int(account.account_id) for batch in batches for account in batch.accounts]
+    assert numbers == list(range(1_000_000))
+    assert all(int(batch.accounts[0].account_id) == batch.first - 1 for batch in batches)
+
+
+async def test_an_account_listed_twice_is_scanned_once() -> None:
+    run, one, two = begun(), ChosenAccount("a"), ChosenAccount("b", status="token_expired")
+    run.add([one, two, one])
+    run.add([two, one])
+    run.end_list()
+    [batch] = await formed(run)
+    assert batch.accounts == (one, two)
+    assert str(batch) == "stories and posts, accounts 1 to 2"

@@ -16,6 +16,7 @@ from connectors.source.messages import ApiRequest, Response, account_scope
 from connectors.source.request_rate import RequestRate
 from connectors.source.waits import Attempts, RateLimitBudget
 from flows.engine.requests import Requests
+from flows.engine.resources import RunResources
 from flows.engine.scan import Scan
 from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
@@ -86,8 +87,10 @@ class Run:
         loop.most_steps = 10_000_000
         clock: Any = SimpleNamespace(now=lambda: START, monotonic=loop.time, sleep=asyncio.sleep)
         self._random, progress, asked = Random(1), Progress(), request(Path(), concurrency=16)
+        nowhere: Any = SimpleNamespace(land=self._land)
+        resources = RunResources(self._ask, nowhere, clock, self._random.random, str, self.rate, progress)
         self._now, self._own = loop.time, dict[str, Limit]()
-        self._requests = Requests(asked, self._ask, self.rate, clock, self._random.random, self._land, progress)
+        self._requests = Requests(asked.settings, resources)
         run_process(loop, self._scan_all())
         self.rate, self.seconds, self.refused = self._requests.rate, loop.time(), progress.refused
         loop.close()
@@ -108,21 +111,9 @@ class Run:
         budget = RateLimitBudget(account_scope(str(number)), math.inf)
         scan = Scan(ChosenAccount(str(number)), checkpoint, checkpoint, Attempts(50), budget)
         for _ in range(self.pages):
-            while not await self._receive(scan):
-                pass
-
-    async def _receive(self, scan: Scan) -> bool:
-        """Request a page once; return whether it came."""
-        await self._requests.wait_for_scope(scan)
-        try:
-            async with self._requests.pages_ahead:
-                await self._requests.send(scan)
+            async with self._requests.page(scan):
                 if not self.lands:
                     await asyncio.Event().wait()
-        except ApiError as error:
-            await self._requests.wait_after(error, scan)
-            return False
-        return True
 
     async def _ask(self, request: ApiRequest) -> Response:
         account = request.scope.partition(":")[2]

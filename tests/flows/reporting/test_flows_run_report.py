@@ -84,13 +84,13 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
     traces = {number: asked.correlation_id for asked in service.requests for number in (1, 2) if asked.is_posts(number)}
     denied, deferred = report.failure_groups
     text = "This credential is not authorized for the request."
-    examples = tuple(
+    examples = [
         {"ig_username": f"user_{n}", "surface": "posts", "correlation_id": traces[n], "account_id": uuid(n)}
         for n in (1, 2)
-    )
+    ]
     cause = (OutcomeKind.DENIED, "api_forbidden", 2, 2, None, text)
-    assert denied == FailureGroup(*cause, examples, ("user_1", "user_2"))
-    assert (deferred.outcome, deferred.usernames) == (OutcomeKind.DEFERRED, ("user_3",))
+    assert denied == FailureGroup(*cause, examples, ["user_1", "user_2"])
+    assert (deferred.outcome, deferred.usernames) == (OutcomeKind.DEFERRED, ["user_3"])
     assert deferred.resume_after is not None
     assert timedelta(hours=2) <= deferred.resume_after - START - timedelta(days=1) < timedelta(hours=3)
     found = _read(report, hours=13)

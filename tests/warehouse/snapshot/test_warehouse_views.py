@@ -28,6 +28,10 @@ def ago(days: float = 0, hours: float = 0) -> datetime:
     return NOW - timedelta(days=days, hours=hours)
 
 
+def rows(columns: str, *values: Row) -> list[Record]:
+    return [dict(zip(columns.split(), each, strict=True)) for each in values]
+
+
 def account(name: str, **more: object) -> Record:
     return {"account_id": name, "ig_username": name.upper(), "status": "active", "first_seen_at": ago(500), **more}
 
@@ -38,8 +42,8 @@ def item(account_id: str, media_id: str, published_at: datetime | None, **more: 
 
 
 def counts(media_id: str, metric: str, *seen: tuple[datetime, int | None], surface: str = "posts") -> list[Record]:
-    of_item = {"account_id": "anna", "surface": surface, "media_id": media_id, "metric": metric}
-    return [{**of_item, "observed_at": observed_at, "value": value} for observed_at, value in seen]
+    of_item = "anna", surface, media_id, metric
+    return rows("account_id surface media_id metric observed_at value", *((*of_item, *each) for each in seen))
 
 
 def scan(account_id: str, surface: str, complete_at: datetime, **more: object) -> Record:
@@ -49,10 +53,6 @@ def scan(account_id: str, surface: str, complete_at: datetime, **more: object) -
 def regular_posts(account_id: str, number: int, *, silent: datetime, gap: float) -> list[Record]:
     """Posts, one every `gap` days, the last of them at `silent`."""
     return [item(account_id, str(nth), silent - timedelta(days=gap * nth)) for nth in range(number)]
-
-
-def status(name: str, since: datetime, until: datetime | None) -> Record:
-    return {"account_id": "anna", "ig_username": "ANNA", "status": name, "valid_from": since, "valid_to": until}
 
 
 def version(
@@ -84,26 +84,22 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
     "observed": (
         {
             "accounts": [account("anna", first_seen_at=ago(3)), account("gone", first_seen_at=ago(2))],
-            "account_status_history": [{**status("removed", ago(1), None), "account_id": "gone"}],
+            "account_status_history": rows("account_id status valid_from", ("gone", "removed", ago(1))),
             # Of the older runs, more than 30 ago, equal outcomes were deleted.
-            "runs": [
-                {"run_id": str(seq), "seq": seq, "kind": "sync", "state": state, "ended_at": ended_at}
-                for seq, state, ended_at in [
-                    (1, "complete", ago(3)), (2, "interrupted", ago(2, 1)), (3, "partial", ago(2)),
-                    *((seq, "complete", ago(1)) for seq in range(4, 34)),
-                ]
-            ],
-            "run_outcomes": [
-                {"run_id": str(seq), "account_id": name, "surface": surface, "outcome": outcome, "pages": pages}
-                | {"ended_at": ended_at, "error_code": "rate_limited" if outcome == "deferred" else None}
-                for seq, name, surface, outcome, pages, ended_at in (
-                    (1, "anna", "posts", "complete", 3, ago(3)),
-                    (1, "anna", "stories", "deferred", 2, ago(3)),
-                    (33, "anna", "stories", "recent", 1, ago(1)),
-                    (33, "gone", "posts", "deferred", 0, ago(1)),
-                    (33, "anna", "undeclared", "complete", 0, ago(1)),
-                )
-            ],
+            "runs": rows(
+                "run_id seq kind state ended_at",
+                ("1", 1, "sync", "complete", ago(3)), ("2", 2, "sync", "interrupted", ago(2, 1)),
+                ("3", 3, "sync", "partial", ago(2)),
+                *((str(seq), seq, "sync", "complete", ago(1)) for seq in range(4, 34)),
+            ),
+            "run_outcomes": rows(
+                "run_id account_id surface outcome pages ended_at error_code",
+                ("1", "anna", "posts", "complete", 3, ago(3), None),
+                ("1", "anna", "stories", "deferred", 2, ago(3), "rate_limited"),
+                ("33", "anna", "stories", "recent", 1, ago(1), None),
+                ("33", "gone", "posts", "deferred", 0, ago(1), "rate_limited"),
+                ("33", "anna", "undeclared", "complete", 0, ago(1), None),
+            ),
         },
         [
             ("anna", "ANNA", "posts", TODAY - timedelta(3), "complete", None),
@@ -123,35 +119,27 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
             "accounts": [account("anna"), account("gone", removed_at=ago(1))],
             "completed_scans": [
                 scan(
-                    *("anna", "posts", ago(9)),
-                    recent_at=ago(2),
-                    covered_from=ago(3),
-                    item_order="newest_first",
-                    full_share=0.5,
-                    items_missing=2,
-                    removals_undecided_since=ago(4),
+                    "anna", "posts", ago(9), recent_at=ago(2), covered_from=ago(3), item_order="newest_first",
+                    full_share=0.5, items_missing=2, removals_undecided_since=ago(4),
                 ),
                 scan("anna", "stories", ago(6), full_share=1.0, items_missing=0),
                 scan("anna", "undeclared", ago()),
                 scan("gone", "posts", ago()),
             ],
             # The clock was ahead during the first run.
-            "runs": [{"run_id": "first", "seq": 1}, {"run_id": "second", "seq": 2}],
-            "run_outcomes": [
-                {"run_id": run_id, "account_id": "anna", "surface": surface, "outcome": outcome, "ended_at": ended_at}
-                | {"error_code": "rate_limited", "resume_after": NOW}
-                for run_id, surface, outcome, ended_at in (
-                    ("second", "posts", "deferred", ago(2)),
-                    ("first", "posts", "failed", ago(1)),
-                    ("first", "stories", "failed", ago(3)),
-                    ("first", "undeclared", "failed", ago(3)),
-                )
-            ],
-            "gaps": [{"account_id": "anna", "surface": "posts", "since": ago(5)}],
-            "due_scans": [
-                {"account_id": name, "surface": "posts", "due_at": ago(1), "due_reason": "retry"}
-                for name in ("anna", "gone")
-            ],
+            "runs": rows("run_id seq", ("first", 1), ("second", 2)),
+            "run_outcomes": rows(
+                "run_id account_id surface outcome ended_at error_code resume_after",
+                ("second", "anna", "posts", "deferred", ago(2), "rate_limited", NOW),
+                ("first", "anna", "posts", "failed", ago(1), None, None),
+                ("first", "anna", "stories", "failed", ago(3), "rate_limited", NOW),
+                ("first", "anna", "undeclared", "failed", ago(3), None, None),
+            ),
+            "gaps": rows("account_id surface since", ("anna", "posts", ago(5))),
+            "due_scans": rows(
+                "account_id surface due_at due_reason",
+                *((name, "posts", ago(1), "retry") for name in ("anna", "gone")),
+            ),
         },
         [
             (
@@ -343,11 +331,12 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
     ),
     "token_downtime": (
         {
-            "account_status_history": [
-                status("token_expired", ago(9), ago(7, 12)),
-                status("active", ago(7, 12), ago(2)),
-                status("token_expired", ago(2), None),
-            ]
+            "account_status_history": rows(
+                "account_id ig_username status valid_from valid_to",
+                ("anna", "ANNA", "token_expired", ago(9), ago(7, 12)),
+                ("anna", "ANNA", "active", ago(7, 12), ago(2)),
+                ("anna", "ANNA", "token_expired", ago(2), None),
+            )
         },
         [("anna", "ANNA", ago(9), ago(7, 12), 1.5), ("anna", "ANNA", ago(2), None, 2.0)],
     ),
@@ -391,9 +380,9 @@ def read_at(db: DuckDBPyConnection, moment: datetime) -> None:
     db.execute(f"CREATE OR REPLACE MACRO now() AS TIMESTAMPTZ '{moment.isoformat()}'")
 
 
-def fill(db: DuckDBPyConnection, rows: Rows) -> None:
+def fill(db: DuckDBPyConnection, tables: Rows) -> None:
     """Replace the rows of tables."""
-    for table, records in rows.items():
+    for table, records in tables.items():
         db.execute(f"DELETE FROM {table}")
         for record in records:
             marks = ", ".join("?" * len(record))
@@ -406,19 +395,19 @@ def ask(db: DuckDBPyConnection, query: str) -> list[Row]:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_has_the_rows_that_follow_from_its_tables(db: DuckDBPyConnection, view: str) -> None:
-    rows, expected = CASES[view]
-    fill(db, rows)
+    tables, expected = CASES[view]
+    fill(db, tables)
     assert ask(db, f"FROM {view}") == expected
 
 
-@pytest.mark.parametrize("view", [name for name, (rows, _) in CASES.items() if "media" in rows])
+@pytest.mark.parametrize("view", [name for name, (tables, _) in CASES.items() if "media" in tables])
 def test_a_post_in_ten_years_changes_nothing(db: DuckDBPyConnection, view: str) -> None:
-    rows, expected = CASES[view]
-    accounts = rows.get("accounts", [account("anna")])
+    tables, expected = CASES[view]
+    accounts = tables.get("accounts", [account("anna")])
     future = [item(each["account_id"], "in ten years", ago(-3650), like_count=1000) for each in accounts]
-    fill(db, {**rows, "media": [*rows["media"], *future]})
+    fill(db, {**tables, "media": [*tables["media"], *future]})
     if view == "engagement_by_day":
-        fill(db, {"media_metrics": [*rows["media_metrics"], *counts("in ten years", "like_count", (NOW, 1000))]})
+        fill(db, {"media_metrics": [*tables["media_metrics"], *counts("in ten years", "like_count", (NOW, 1000))]})
     assert ask(db, f"FROM {view}") == expected
 
 

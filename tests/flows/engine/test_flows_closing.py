@@ -1,8 +1,10 @@
-"""A whole run in this process: the client, the sandbox over ASGI, and a warehouse on disk."""
+"""The end of a run: what it warns of, and what is deleted because it is old."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -12,11 +14,12 @@ from connectors.warehouse.queries.reader import open_snapshot
 from flows.engine.closing import delete_old
 from flows.pipeline import run_sync
 from models.runs import RunState
-from tests.api.listed import ListedApi
+from tests.api.listed import ListedApi, Records
 from tests.clocks import START
 from tests.runs import open_run_resources, request, rows, synced
 
 pytestmark = pytest.mark.anyio
+
 
 YEAR = timedelta(days=365)
 
@@ -56,9 +59,9 @@ async def test_old_runs_are_deleted_once_ten_runs_agree_on_the_time(
 ) -> None:
     async with open_run_resources(tmp_path, ListedApi()) as resources:
         for day in runs:
-            await resources.warehouse.write_state(_ran, START + timedelta(days=day))
-        await delete_old(timedelta(days=keep), resources.warehouse, now=START + 2 * YEAR)
-        assert len(await resources.warehouse.read_state(read_runs)) == left
+            resources.warehouse.files.state.write(_ran, START + timedelta(days=day))
+        delete_old(resources.warehouse.files, timedelta(days=keep), now=START + 2 * YEAR)
+        assert len(resources.warehouse.files.state.read(read_runs)) == left
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(left,)]
 
 
@@ -69,5 +72,50 @@ async def test_records_leave_quarantine(tmp_path: Path) -> None:
         report = await run_sync(request(tmp_path), resources)
         assert report.media["quarantined"] == 3
         for days in (1, 0):
-            await delete_old(timedelta(days=days), resources.warehouse, now=START + timedelta(hours=23))
+            delete_old(resources.warehouse.files, timedelta(days=days), now=START + timedelta(hours=23))
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
+
+
+CODE = "items_changed_by_one_field"
+
+Varies = Callable[[int, int], dict[str, Any]]
+
+
+def _changed(varies: Varies, day: int, items: Records) -> Records:
+    return [item | varies(day, number) for number, item in enumerate(items)]
+
+
+async def _warnings(
+    folder: Path, service: ListedApi, varies: Varies, syncs: Sequence[Sequence[str]] = ((),) * 4
+) -> list[list[str]]:
+    """Run a sync on each day; return its warnings. Fields of the posts depend on the day and the post's number."""
+    found = []
+    for day, surfaces in enumerate(syncs):
+        service.change_posts = partial(_changed, varies, day)
+        report = await synced(folder, service, surfaces=surfaces)
+        found.append([f"{one.text} {one.fix}" for one in report.warnings if one.code == CODE])
+        service.clock.passed += 86_400
+    return found
+
+
+# Fields of day `d` and post `p` of 4, and the name in the warning; None if there is none. Each takes four runs.
+@pytest.mark.parametrize(
+    ("varies", "name"),
+    [
+        (lambda d, p: {"at": {"of": d * (p < 3)}, "likes": d}, "/at/of"),
+        (lambda d, p: {"at": d * (p < 2)}, None),
+    ],
+    ids=["most items", "half of the items"],
+)
+async def test_a_field_that_alone_changes_most_items_three_times_is_named(
+    tmp_path: Path, varies: Varies, name: str | None
+) -> None:
+    *before, found = await _warnings(tmp_path, ListedApi(accounts=2, posts=4), varies)
+    assert (before, len(found)) == ([[], [], []], name is not None)
+    assert all(f"{name} alone changed most items" in text and f'ignore = ["{name}"]' in text for text in found)
+
+
+async def test_syncs_of_stories_neither_prevent_the_warning_nor_hide_it(tmp_path: Path) -> None:
+    syncs = ((), ("stories",)) * 4
+    found = await _warnings(tmp_path, ListedApi(accounts=2, posts=4), lambda d, _: {"fetched_at": f"at {d}"}, syncs)
+    assert [len(warned) for warned in found] == [0, 0, 0, 0, 0, 0, 1, 0]

@@ -1,5 +1,6 @@
-"""A wrong clock: one that is behind is refused, until a person says that it is right."""
+"""Opening a warehouse: waiting for its lock; and a wrong clock, which is refused until a person repairs the times."""
 
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -8,8 +9,12 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage import holder
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.holder import hold
+from flows.config.settings import load
 from flows.engine.upkeep import repair_times
+from flows.engine.warehouse import open_warehouse
 from flows.reporting.run_report import RunReport
 from models.runs import RunState
 from tests.api.asked import Asked
@@ -18,6 +23,54 @@ from tests.clocks import VirtualClock
 from tests.runs import open_run_resources, stored, synced
 
 pytestmark = pytest.mark.anyio
+
+
+HELD = "w.duckdb is held by gramhouse sync (process"
+
+
+class Freeing(VirtualClock):
+    """A clock with a lock, which its holder releases after some seconds."""
+
+    def __init__(self, lock: ExitStack, seconds: float) -> None:
+        super().__init__()
+        self.lock, self.seconds = lock, seconds
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        if self.passed >= self.seconds:
+            self.lock.close()
+
+
+@pytest.mark.parametrize(
+    ("held_for", "patience", "slept", "lines"),
+    [
+        (0, 60, [], []),
+        (5, 60, [1] * 5, [", since 02:15). Waiting up to 1 min for the lock."]),
+        (100, 3.5, [1, 1, 1, 0.5], [", since 02:15). Waiting up to 3.5 s for the lock."]),
+        (100, 0, [], []),
+    ],
+    ids=["free", "freed", "held for too long", "no patience"],
+)
+async def test_a_command_waits_for_the_warehouse_for_a_limited_time_and_names_the_holder_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: list[str],
+    held_for: float,
+    patience: float,
+    slept: list[float],
+    lines: list[str],
+) -> None:
+    monkeypatch.setattr(holder, "_PAUSE", 0.0)
+    settings, lock = load(busy_wait=patience, warehouse=tmp_path / "w.duckdb"), ExitStack()
+    clock = Freeing(lock, held_for)
+    with lock, nullcontext() if held_for <= patience else pytest.raises(WarehouseBusy, match=r"Fix: wait until"):
+        if held_for:
+            lock.enter_context(hold(settings.warehouse, "gramhouse sync", since="02:15", pause=lambda _: None))
+        async with open_warehouse(settings, "gramhouse publish", clock):
+            pass
+    assert clock.slept == slept
+    assert [line.endswith(end) for line, end in zip(said, lines, strict=True)] == [True] * len(lines)
+    assert all(HELD in line for line in said[:1])
 
 
 @dataclass
@@ -50,8 +103,8 @@ async def corrected(folder: Path, clock: WrongClock) -> None:
         await synced(folder, served)
     assert served.requests == []
     async with open_run_resources(folder, served) as resources:
-        assert await repair_times(resources.warehouse, now=clock.now()) is not None
-        assert await repair_times(resources.warehouse, now=clock.now()) is None
+        assert repair_times(resources.warehouse.files, now=clock.now()) is not None
+        assert repair_times(resources.warehouse.files, now=clock.now()) is None
 
 
 async def test_runs_after_one_from_the_future_and_a_repair_decide_removals(tmp_path: Path) -> None:
@@ -88,11 +141,10 @@ def counting(clock: WrongClock, sync: int) -> ListedApi:
     return service(clock, posts=12, expired=expired, change_posts=lambda items: [item | more for item in items[sync:]])
 
 
-@pytest.mark.parametrize("step", [pytest.param(timedelta(hours=-1), marks=pytest.mark.long), timedelta(days=-40)])
 async def test_whatever_a_clock_does_during_a_run_nothing_is_stamped_earlier_than_what_it_follows(
-    tmp_path: Path, step: timedelta
+    tmp_path: Path,
 ) -> None:
-    clock = WrongClock()
+    clock, step = WrongClock(), timedelta(days=-40)
     for sync in (1, 2, 3, 4, 5):
         clock.passed += 60 if sync == 4 else 86_400
         served = counting(clock, sync)
