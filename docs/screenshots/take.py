@@ -280,8 +280,6 @@ async def photograph(at: Rig, trouble: str, folder: Path) -> None:
         await page.shoot("run")
         await page.open(f"{ui}/artifacts/artifact/{at.page_of(trouble)}", "Action required")
         await page.shoot("summary")
-        await page.scroll("This run")
-        await page.shoot("summary-below")
         await page.open(f"{ui}/deployments/deployment/{at.deployment('backfill')}/run", "Accounts", "Dry run")
         await page.scroll("Accounts (Optional)")
         await page.shoot("backfill")

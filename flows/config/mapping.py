@@ -81,15 +81,12 @@ class MappingSettings(BaseModel, extra="forbid", frozen=True):
 
     def mapping(self) -> Mapping:
         """Return the built-in mapping with these settings applied."""
+        lists = ("media_id", "children", "count_words", "ignore", "content")
         return replace(
             BUILT_IN,
-            media_id=_first(self.media_id, BUILT_IN.media_id),
-            children=_first(self.children, BUILT_IN.children),
             columns=_columns(self.columns, BUILT_IN.columns),
             child_columns=_columns(self.child_columns, BUILT_IN.child_columns),
-            count_words=_first(self.count_words, BUILT_IN.count_words),
-            ignore=_first(self.ignore, ()),
-            content=_first(self.content, ()),
+            **{name: _first(getattr(self, name), getattr(BUILT_IN, name)) for name in lists},
         )
 
 

@@ -23,8 +23,7 @@ from flows.config.errors import SettingsError, error_line
 from flows.reporting.charts import draw_columns, element
 from flows.reporting.findings import list_findings
 from flows.reporting.progress import notices
-from flows.reporting.reader import WEEKS, Reader
-from flows.reporting.run_report import NO_DATA, last_report
+from flows.reporting.run_report import NO_DATA, WEEKS, Reader, last_report
 from flows.reporting.words import count, span
 from models import release
 from models.feeds import SURFACES

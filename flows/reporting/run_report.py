@@ -1,4 +1,4 @@
-"""The report of a run: its row of `runs`, its outcomes, and what the published snapshot says about the data."""
+"""What a snapshot says about accounts and runs, and the report of a run: its outcomes and the data after it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,19 +7,69 @@ from pathlib import Path
 
 from connectors.source.errors import Failure
 from connectors.warehouse.queries.outcomes import FailureGroup, read_failures, read_report, read_warnings
-from connectors.warehouse.queries.reader import Record, open_snapshot
+from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
+from connectors.warehouse.queries.selection import find_accounts
+from connectors.warehouse.storage.errors import SnapshotUnreadable
 from connectors.warehouse.storage.sql import statements
 from flows.config.errors import ExitCode
-from flows.reporting.reader import Reader
 from models.checkpoint import RunKind
+from models.feeds import SURFACES
 from models.runs import Finding, RunState, Tally
 
+# Of the time axes of a report.
+WEEKS = 4
+
 _SQL = statements(__name__)
+_VIEWS = ("chosen", "fresh", "reported", "last_outcomes")
 
 Data = Mapping[str, Sequence[Record]]
 """The rows of each query of run_report.sql, by its name."""
 
-NO_DATA: Data = dict.fromkeys(_SQL, ())
+NO_DATA: Data = {name: () for name in _SQL if name not in _VIEWS}
+
+
+class Reader:
+    """Runs queries in an open snapshot, for some accounts and as of a time, `at`.
+
+    The queries refer to the variables `made_at` (that time), `stale_after` (seconds), `surfaces` and `is_everything`,
+    and to what these create: `chosen`, the ids of the accounts; `fresh`, their rows of the view `freshness` with
+    `is_overdue`; `last_outcomes`, the outcome of each partition in the last run of any kind that scanned it; and
+    `reported`, the runs that have reported what they found.
+
+    Raises SnapshotUnreadable, and SelectionError if the snapshot lacks one of the accounts.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        accounts: Sequence[str] = (),
+        *,
+        surfaces: Sequence[str] = SURFACES,
+        now: datetime | None = None,
+    ) -> None:
+        """Answer for these accounts (ids, names or public ids; empty: all), as of `now` or the time of the snapshot."""
+        self.snapshot = snapshot
+        # Refuses a file of another program, whose view has other columns.
+        published = self.records("FROM published WHERE snapshot_at IS NOT NULL AND stale_after IS NOT NULL")
+        if not published:
+            raise SnapshotUnreadable("published has no row, so this is not a snapshot of gramhouse.")
+        [self.published] = published
+        self.at: datetime = now or self.published["snapshot_at"]
+        # No account has the empty id, with which a list without any has a type.
+        ids = [*find_accounts(snapshot.db, accounts), ""]
+        self.set(made_at=self.at, stale_after=self.published["stale_after"], surfaces=surfaces)
+        self.set(is_everything=not accounts, account_ids=ids)
+        for name in _VIEWS:
+            self.records(_SQL[name])
+
+    def set(self, **variables: object) -> None:
+        """Set variables of queries."""
+        for name, value in variables.items():
+            self.snapshot.query(f"SET VARIABLE {name} = ?", [value])
+
+    def records(self, query: str) -> list[Record]:
+        """Return a query's rows."""
+        return self.snapshot.query(query)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +139,7 @@ def read_data(snapshot: Path, runs: Sequence[str], *, now: datetime) -> Data:
 def _data(reader: Reader, runs: Sequence[str]) -> Data:
     """Return what a snapshot says about the data. Findings are new since the first of `runs` began."""
     reader.set(runs=runs)
-    return {name: reader.records(query) for name, query in _SQL.items()}
+    return {name: reader.records(_SQL[name]) for name in NO_DATA}
 
 
 def last_report(reader: Reader) -> RunReport | None:

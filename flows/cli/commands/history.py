@@ -20,7 +20,7 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings
 from flows.engine.run_request import RunRequest
-from flows.reporting.reader import Reader
+from flows.reporting.run_report import Reader
 from flows.reporting.words import join, moment
 from models.runs import one_line
 

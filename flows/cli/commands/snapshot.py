@@ -31,7 +31,7 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import in_order
 from flows.reporting.progress import notices
-from flows.reporting.reader import WEEKS
+from flows.reporting.run_report import WEEKS
 from flows.reporting.words import count, join, moment
 from models.feeds import SURFACES
 from models.runs import nearest

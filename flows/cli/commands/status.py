@@ -27,8 +27,7 @@ from flows.clock import SystemClock
 from flows.config.errors import ExitCode, SettingsError
 from flows.config.settings import Settings
 from flows.reporting.findings import LOST, list_findings
-from flows.reporting.reader import Reader
-from flows.reporting.run_report import NO_DATA, Data, RunReport, last_report
+from flows.reporting.run_report import NO_DATA, Data, Reader, RunReport, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
 from models.feeds import FEEDS

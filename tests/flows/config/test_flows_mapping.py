@@ -11,11 +11,6 @@ from models.mapping import BUILT_IN, ColumnMapping, Reading
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def say(text: str) -> None:
     Path("gramhouse.toml").write_text(text, encoding="utf-8")
 

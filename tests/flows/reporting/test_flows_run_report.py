@@ -136,7 +136,7 @@ def test_what_was_not_reported_is_reported_by_the_next_run(runs: list[str], hour
             [[seq, *run] for seq, run in enumerate(RUNS, 1) if run[1] <= now],
         )
         db.execute(f"SET VARIABLE runs = {runs}")
-        db.execute(statements("flows.reporting.reader")["reported"])
+        db.execute(statements("flows.reporting.run_report")["reported"])
         db.execute(statements("flows.reporting.run_report")["begun"])
         found = db.execute("SELECT date_part('hour', timezone('UTC', getvariable('begun')))").fetchone()
     assert found == (hour,)
