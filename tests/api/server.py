@@ -9,8 +9,6 @@
 
 import asyncio
 import json
-import socket
-import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -24,16 +22,16 @@ from multidict import CIMultiDict
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES
+from connectors.sandbox.contract import ACCOUNTS_PATH, POSTS, SURFACES
 from connectors.sandbox.data.catalogue import Account, Catalogue, owner
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.data.items import Document, Item
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.requests import TRACE, Cursors, PageRequest, Refused, Resource
+from connectors.sandbox.http.requests import Cursors, PageRequest, Refused, Resource
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.asked import Asked
-from tests.api.faults import JSON, Action, Headers, Rule, Script
+from tests.api.faults import JSON, Action, OddError, OddReply, Rule, Script
 from tests.api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
 from tests.api.shapes import SHAPES
 
@@ -59,76 +57,6 @@ class OddCursors(Cursors):
     def read(self, text: str, resource: Resource) -> int | None:
         """Return the anchor of a cursor, or None if it is not valid for this resource."""
         return super().read(text.partition("~")[0], resource)
-
-
-class OddReply(Response):
-    """A reply with these `headers` alone, without a correlation id unless it is `traced`, which may end too early.
-
-    `ending`: "cut" closes the connection after half of the body, "reset" resets it without sending anything, "wire"
-    sends the body alone, as it is, and closes it; without a connection, the last two raise ConnectionResetError.
-    """
-
-    def __init__(
-        self, body: bytes, headers: Headers = JSON, *, status: int = 200, traced: bool = True, ending: str = ""
-    ) -> None:
-        super().__init__(body, status, headers)
-        self._is_traced, self._ending = traced, ending
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the reply over ASGI."""
-        if self._ending in ("reset", "wire"):
-            await _hang_up(receive, bytes(self.body) if self._ending == "wire" else b"")
-            return
-        if not self._is_traced:
-            del self.headers[TRACE]
-        if self._ending == "cut":
-            # If more is announced and does not come, the server closes the connection.
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": self.body[: len(self.body) // 2], "more_body": True})
-        else:
-            await super().__call__(scope, receive, send)
-
-
-async def _hang_up(receive: Receive, words: bytes) -> None:
-    transport = getattr(getattr(receive, "__self__", None), "transport", None)
-    if transport is None:
-        message = "the API reset this connection, by script"
-        raise ConnectionResetError(message)
-    if words:
-        transport.write(words)
-        transport.close()
-    else:
-        # With a linger time of 0 seconds, closing the socket sends a reset.
-        linger = struct.pack("ii", 1, 0)
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        transport.abort()
-    # Until the server has noticed it, it would send a response of its own.
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-class OddError(Refused):
-    """An error as scripted, also with a code that the API does not have."""
-
-    def __init__(self, action: Action) -> None:
-        super().__init__(action.code)
-        self._action = action
-
-    def reply(self, correlation_id: str) -> Response:
-        """Return the error reply."""
-        action = self._action
-        usual, message = ERRORS.get(action.code, (400, "Made up."))
-        status = action.status or usual
-        error: dict[str, object] = {"code": action.code, "message": message}
-        if action.code == "api_validation_error":
-            error["details"] = {"issues": [{"code": "unrecognized_keys", "path": [0]}]}
-        if action.correlated:
-            error["correlation_id"] = correlation_id
-        wait = 1 if action.retry_after is None and status == 429 else action.retry_after
-        waits = {} if wait is None or wait is False else {"Retry-After": str(wait)}
-        authenticate = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        body = json.dumps({"error": error}).encode()
-        return OddReply(body, {**JSON, **authenticate, **waits}, status=status, traced=action.correlated)
 
 
 class Api(Sandbox):

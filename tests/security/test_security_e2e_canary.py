@@ -18,8 +18,9 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.api.asked import Asked
+from tests.api.faults import OddReply
 from tests.api.listed import account
-from tests.api.server import Api, OddReply
+from tests.api.server import Api
 from tests.operator import COMMAND_LINE, ROOT, TIMEOUT, Operator, wait_until
 from tests.prefect_api import prefect_server
 from tests.security.canary import everything, holding, tells
