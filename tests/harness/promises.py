@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -281,21 +282,18 @@ def _blames(answer: Exchange, kind: str) -> tuple[str, str, int] | None:
 
 
 def _following(answer: Exchange) -> str | None:
-    try:
-        cursor = parsed(answer.body)["next_cursor"] if answer.whole else None
-    except (ValueError, KeyError, TypeError):
-        return None
-    return cursor if isinstance(cursor, str) else None
+    with suppress(ValueError, KeyError, TypeError):
+        cursor = parsed(answer.body)["next_cursor"]
+        return cursor if answer.whole and isinstance(cursor, str) else None
+    return None
 
 
 def _retry_after(answer: Exchange) -> float | None:
     text = answer.headers.get("retry-after", "")
-    if text.isdigit():
-        return float(text)
-    try:
-        return max(0.0, (parsedate_to_datetime(text) - instant(answer.received_at)).total_seconds())
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        at = instant(answer.received_at)
+        return float(text) if text.isdigit() else max(0.0, (parsedate_to_datetime(text) - at).total_seconds())
+    return None
 
 
 def _stops(answer: Exchange) -> bool:
