@@ -7,7 +7,7 @@ Bytes that are not UTF-8, and halves of characters (escapes of unpaired surrogat
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -109,37 +109,28 @@ class PagePaths:
 
 DEFAULT_PATHS = PagePaths()
 
-Hide = Callable[[bytes], bytes]
+_OWN = frozenset({"items", "next_cursor"})
 
 
-def read_account_page(body: bytes, hide: Hide = bytes) -> Page:
+def read_account_page(body: bytes) -> Page:
     """Parse a page of accounts (API 2). Malformed accounts become rejected records.
 
-    Names of unknown fields are as `hide` returns them. Raises Unreadable if the envelope itself is invalid.
+    Raises Unreadable if the envelope itself is invalid.
     """
     _, page = _read_object(body)
-    if missing := {"items", "next_cursor"} - page.keys():
+    if missing := _OWN - page.keys():
         raise Unreadable(f"it has no {min(missing)}")
-    cursor = _read_cursor(page["next_cursor"])
-    if isinstance(cursor, CursorFault):
-        raise Unreadable(cursor.message)
+    cursor, fault = _read_cursor(page["next_cursor"])
+    if fault is not None:
+        raise Unreadable(fault.message)
     raws = _elements(page["items"])
     if len(raws) > MAX_ACCOUNTS:
         raise Unreadable(f"it has more than {MAX_ACCOUNTS} items")
     read = [_read_account(position, raw) for position, raw in enumerate(raws)]
     accounts = [one for one in read if isinstance(one, Account)]
+    rejected = [one for one in read if isinstance(one, RejectedRecord)]
     of_accounts = {f"items[].{name}" for account in accounts for name in account.model_extra or ()}
-    return Page(
-        raws,
-        cursor,
-        _unknown(page.keys() | of_accounts, hide),
-        accounts=accounts,
-        rejected=[one for one in read if isinstance(one, RejectedRecord)],
-    )
-
-
-def _unknown(names: Iterable[str], hide: Hide) -> frozenset[str]:
-    return frozenset(hide(name.encode()).decode() for name in names if name not in ("items", "next_cursor"))
+    return Page(raws, cursor, frozenset((page.keys() - _OWN) | of_accounts), None, accounts, rejected)
 
 
 def _read_account(position: int, raw: bytes) -> Account | RejectedRecord:
@@ -152,36 +143,32 @@ def _read_account(position: int, raw: bytes) -> Account | RejectedRecord:
     return RejectedRecord(position, reason, raw.decode(), from_json(raw)["id"] if has_id else None)
 
 
-def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS, hide: Hide = bytes) -> Page:
+def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS) -> Page:
     """Parse a page of media, whose shape is not published (API 4.2).
 
     The list is the first found of: the paths of `paths`, `items`, the only top-level list of objects, and, if there is
     a cursor, the only top-level list if it is empty. The cursor is the first found of: the paths of `paths`,
     `next_cursor`, the only `next_cursor` in an object at the top level.
 
-    Names of unknown fields are as `hide` returns them. Raises Unreadable if the page is not JSON, or its list of items
-    is not found.
+    Raises Unreadable if the page is not JSON, or its list of items is not found.
     """
     text, page = _read_object(body)
     # Other objects may have duplicate keys.
     inner = [_members(raw) for raw in page.values() if raw.startswith(b"{") and b'"next_cursor"' in raw]
     nested = [found["next_cursor"] for found in inner if "next_cursor" in found]
-    cursor = _at(page, (*paths.next_cursor, "/next_cursor")) or (nested[0] if len(nested) == 1 else None)
+    raw = _at(page, (*paths.next_cursor, "/next_cursor")) or (nested[0] if len(nested) == 1 else None)
     # Without a cursor, an empty list may be anything, such as a list of errors.
-    items = _at(page, (*paths.items, "/items")) or _find_list(page, may_be_empty=cursor is not None)
+    items = _at(page, (*paths.items, "/items")) or _find_list(page, may_be_empty=raw is not None)
     if items is None:
         raise Unreadable("no list of items found")
-    found: str | CursorFault | None
-    if cursor is not None:
-        found = None if cursor == b'""' and paths.empty_cursor == "ends" else _read_cursor(cursor)
+    cursor, fault = None, None
+    if raw is not None:
+        cursor, fault = _read_cursor(b"null" if raw == b'""' and paths.empty_cursor == "ends" else raw)
     elif nested:
-        found = CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
+        fault = CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
     else:
-        found = _without_cursor(text.replace(items, b"[]"), paths)
-    records, unknown = _elements(items), _unknown(page, hide)
-    if isinstance(found, CursorFault):
-        return Page(records, None, unknown, found)
-    return Page(records, found, unknown)
+        fault = _without_cursor(text.replace(items, b"[]"), paths)
+    return Page(_elements(items), cursor, frozenset(page.keys() - _OWN), fault)
 
 
 def _at(page: Mapping[str, bytes], paths: Sequence[str]) -> bytes | None:
@@ -204,21 +191,19 @@ def _find_list(page: Mapping[str, bytes], *, may_be_empty: bool) -> bytes | None
     return lists[0][0] if may_be_empty and len(lists) == 1 and not lists[0][1] else None
 
 
-def _read_cursor(raw: bytes) -> str | CursorFault | None:
+def _read_cursor(raw: bytes) -> tuple[str | None, CursorFault | None]:
     """Return the value of a page's `next_cursor`, or why it is no cursor."""
-    if raw == b"null":
-        return None
     # Not decoded: a number may be out of any range.
     if not raw.startswith(b'"'):
-        return CursorFault("cursor_invalid", "next_cursor is neither text nor null")
+        return None, None if raw == b"null" else CursorFault("cursor_invalid", "next_cursor is neither text nor null")
     cursor: str = from_json(raw)
     if not cursor:
-        return CursorFault("cursor_empty", "next_cursor is an empty text")
+        return None, CursorFault("cursor_empty", "next_cursor is an empty text")
     if LOST in cursor:
-        return CursorFault("cursor_invalid", "next_cursor is not UTF-8")
+        return None, CursorFault("cursor_invalid", "next_cursor is not UTF-8")
     if len(cursor) > MAX_CURSOR:
-        return CursorFault("cursor_invalid", f"next_cursor has more than {MAX_CURSOR:,} characters")
-    return cursor
+        return None, CursorFault("cursor_invalid", f"next_cursor has more than {MAX_CURSOR:,} characters")
+    return cursor, None
 
 
 # Another field that may lead to the next page, with a value that is not empty, or a link to it.
@@ -258,7 +243,8 @@ def _read_object(body: bytes) -> tuple[bytes, Mapping[str, bytes]]:
         return text, _members(text)
     except (UnicodeDecodeError, Unreadable):
         # Only now, because other escapes may be many.
-        text = _without_halves(text.decode(errors="replace").encode())
+        valid = text.decode(errors="replace").encode()
+        text = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], valid)
     return text, _members(text)
 
 
@@ -283,10 +269,6 @@ def _elements(text: bytes) -> Sequence[bytes]:
         return [bytes(raw) for raw in _parse_list(text)]
     except UNREADABLE:
         raise Unreadable("its items are no list") from None
-
-
-def _without_halves(text: bytes) -> bytes:
-    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], text)
 
 
 class ErrorEnvelope(BaseModel):

@@ -33,9 +33,6 @@ PROOFS, PROOFS_AGAIN = 1, 2
 LOOKBACK_WINDOW = timedelta(days=28)
 FULL_REFRESH_EVERY = timedelta(days=7)
 
-# Replaces the id of the post that broke the order if it has none, or if a rebuild made the order unknown.
-NO_ID = ""
-
 SyncMode = Literal["full_refresh", "incremental"]
 
 
@@ -103,7 +100,7 @@ class Checkpoint:
             if position <= PINS or (media_id is not None and not is_new):
                 continue
             if at is None or at > latest or (read_to is not None and at > read_to):
-                broken_by = (media_id or NO_ID) if broken_by is None else broken_by
+                broken_by = (media_id or "") if broken_by is None else broken_by
                 run = 0
                 continue
             read_to = at
@@ -150,10 +147,6 @@ class Checkpoint:
         """Whether any page of the scan had a cursor."""
         is_ended = self.state is ScanState.COMPLETE or self.rejects_most
         return self.pages > 1 or self.cursor is not None or (self.pages == 1 and not is_ended)
-
-    def abandon(self, at: datetime) -> "Checkpoint":
-        """Return the checkpoint as abandoned: this scan is not resumed, and the next one starts at the first page."""
-        return replace(self, updated_at=at, cursor=None, state=ScanState.ABANDONED)
 
 
 def plan_scan(

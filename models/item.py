@@ -190,6 +190,7 @@ class _Place(dict[str, "_Place"]):
         self.is_ignored = rules.ignored.fullmatch(path) is not None
         self.is_content = rules.content.fullmatch(path) is not None
         self.is_count = rules.count_key.fullmatch(key) is not None and not self.is_ignored
+        self.may_be_none = self.is_ignored or self.is_count
 
     def __missing__(self, key: str) -> "_Place":
         place = _Place(self._rules, self.path + to_pointer((key,)), key)
@@ -286,28 +287,28 @@ def _read(record: Record, mapping: Mapping, kinds: Kinds, number: int) -> Item:
         item.values[name] = value
         if not (place.is_ignored or (is_address and not place.is_content)):
             content[name] = _by_value(value)
-    for place, value in found.items():
-        if place.path not in item.taken:
-            _add_field(place, value, item, content, kinds, number)
+    _add_fields(found, item, content, kinds, number)
     item.content = _canonical(content)
     item.content_hash = xxh3_64_intdigest(item.content, CONTENT_RULE)
     return item
 
 
-def _add_field(place: _Place, value: Any, item: Item, content: dict[str, Any], kinds: Kinds, number: int) -> None:  # noqa: ANN401
-    """Add the value at a path that no mapped column has to an item, to its content and to `kinds`."""
-    path = place.path
-    if place.is_count and (count := as_count(value)) is not None:
-        item.counts[path] = count
-        kinds.setdefault((path, "", _typed(count)[1], True), number)
-        return
-    item.values[path], kind = _typed(value)
-    kinds.setdefault((path, "", kind, False), number)
-    if (stable := _content(value, place)) is not None:
-        content[place.stable_path] = stable
-    if type(value) is list:
-        for member in (one for element in value if type(element) is dict for one in _member_types(element)):
-            kinds.setdefault((path, *member, False), number)
+def _add_fields(found: _Found, item: Item, content: dict[str, Any], kinds: Kinds, number: int) -> None:
+    """Add the values that no mapped column has to an item, to its content and to `kinds`."""
+    for place, value in found.items():
+        if (path := place.path) in item.taken:
+            continue
+        if place.is_count and (count := as_count(value)) is not None:
+            item.counts[path] = count
+            kinds.setdefault((path, "", _typed(count)[1], True), number)
+            continue
+        item.values[path], kind = _typed(value)
+        kinds.setdefault((path, "", kind, False), number)
+        if (stable := _content(value, place)) is not None:
+            content[place.stable_path] = stable
+        if type(value) is list:
+            for member in (one for element in value if type(element) is dict for one in _member_types(element)):
+                kinds.setdefault((path, *member, False), number)
 
 
 def _by_value(value: Any) -> Any:  # noqa: ANN401 - a scalar or a time
@@ -319,11 +320,11 @@ def _by_value(value: Any) -> Any:  # noqa: ANN401 - a scalar or a time
 
 def _content(value: Any, place: _Place, *, is_element: bool = False) -> Any:  # noqa: ANN401 - JSON
     """Return the content of a value in canonical form; None if it has none. A number in a list is no count."""
-    if place.is_ignored or (place.is_count and not is_element and as_count(value) is not None):
+    if place.may_be_none and (place.is_ignored or (not is_element and as_count(value) is not None)):
         return None
     kind = type(value)
-    if kind is str and (not value or (value.startswith(_ADDRESS) and not place.is_content)):
-        return None
+    if kind is str:
+        return None if not value or (value.startswith(_ADDRESS) and not place.is_content) else _by_value(value)
     if kind is list:
         return [_content(each, place, is_element=True) for each in value] or None
     if kind is not dict:

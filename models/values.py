@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -61,19 +60,14 @@ def decode_record(raw: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RejectedItem("not_an_object")
     # Python 3.13 parses any depth.
-    if raw.count(b"[") + raw.count(b"{") > _DEEPEST:
-        _check_depth(value)
+    if raw.count(b"[") + raw.count(b"{") > _DEEPEST and _is_deeper(value, _DEEPEST):
+        raise RejectedItem("too_deep")
     return value
 
 
-def _check_depth(record: dict[str, Any]) -> None:
-    level: list[Any] = [record]
-    for _ in range(_DEEPEST):
-        inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
-        level = [each for each in inner if isinstance(each, (dict, list))]
-        if not level:
-            return
-    raise RejectedItem("too_deep")
+def _is_deeper(value: object, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inner is not None and (levels == 0 or any(_is_deeper(each, levels - 1) for each in inner))
 
 
 # The range of times that both Python and DuckDB support in every zone.
@@ -162,13 +156,9 @@ def exact(value: float) -> int | float:
 
 def as_text(value: object) -> str | None:
     """Return a text, a number or a boolean as text, the same for equal numbers; None for anything else."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, (int, float)):
-        return repr(exact(value) if isinstance(value, float) else value)
-    return None
+        return repr(exact(value) if isinstance(value, float) else value).lower()
+    return value if isinstance(value, str) else None
 
 
 def as_count(value: object) -> int | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -101,11 +101,12 @@ def read_response(
     if status != 200:
         raise _refusal(operation, status, headers, hide(body), correlation_id, now)
     try:
-        page = read_account_page(body, hide) if operation == ACCOUNTS else read_media_page(body, paths, hide)
+        page = read_account_page(body) if operation == ACCOUNTS else read_media_page(body, paths)
     except Unreadable as malformed:
         why = str(malformed)
     else:
         # A cache that asked the service again less than a second ago sends an Age of 0.
+        page = replace(page, unknown_fields=frozenset(hide(name.encode()).decode() for name in page.unknown_fields))
         return Response(operation, page, correlation_id, headers.get("age", "").strip() not in {"", "0"})
     # Outside of the `except` block, so that the error does not reference the other one.
     why = f"{_content_type(headers)}: {why}"

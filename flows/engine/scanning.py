@@ -244,7 +244,7 @@ async def _land_error(run: Run, scan: Scan, error: ApiError | Deferred, *, is_ov
         is_refused = failure.disposition is Disposition.RESTART
         is_useless = not is_over or is_refused or failure.code.startswith("cursor_")
         if is_useless and scan.checkpoint.pages and scan.checkpoint.state is ScanState.SCANNING:
-            abandoned = scan.checkpoint.abandon(now)
+            abandoned = replace(scan.checkpoint, updated_at=now, cursor=None, state=ScanState.ABANDONED)
         if is_over and scan.may_repeat and rule_of(failure.code).is_transient:
             scan.may_repeat = is_over = False
         elif is_refused and not is_over:

@@ -1,7 +1,34 @@
 -- Every field received that the API's contract does not specify, and the column that holds it; and the paths that are
 -- read for mapped columns.
 -- key: resource, path
-WITH gh_mapped (resource, path, column_name, column_type) AS ({mapped}),
+WITH gh_mapping AS (
+    SELECT from_json(mapping, '{
+        "media_id": ["VARCHAR"],
+        "columns": [{"column": "VARCHAR", "reading": "VARCHAR", "paths": ["VARCHAR"]}],
+        "child_columns": [{"column": "VARCHAR", "reading": "VARCHAR", "paths": ["VARCHAR"]}]
+    }') AS gh_read
+    FROM core.warehouse
+),
+gh_column AS (
+    SELECT 'media' AS resource, {'column': 'media_id', 'reading': 'text', 'paths': gh_read.media_id} AS gh_one
+    FROM gh_mapping
+    UNION ALL
+    SELECT 'media', unnest(gh_read.columns) FROM gh_mapping
+    UNION ALL
+    SELECT 'media_children', unnest(gh_read.child_columns) FROM gh_mapping
+),
+gh_mapped AS (
+    SELECT
+        resource, unnest(gh_one.paths) AS path, gh_one."column" AS column_name,
+        CASE gh_one.reading
+            WHEN 'text' THEN 'VARCHAR'
+            WHEN 'count' THEN 'BIGINT'
+            WHEN 'number' THEN 'DOUBLE'
+            WHEN 'flag' THEN 'BOOLEAN'
+            ELSE 'TIMESTAMP WITH TIME ZONE'
+        END AS column_type
+    FROM gh_column
+),
 gh_field AS (
     FROM core.fields
     UNION ALL BY NAME

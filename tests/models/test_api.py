@@ -110,8 +110,8 @@ def test_what_is_no_character_is_replaced_and_all_else_stays_as_it_is(raw: bytes
 
 def test_a_page_lands_with_its_records_and_the_names_of_its_other_members() -> None:
     body = b'{"result": {"media": [{"id": "key"}, 1e0]}, "next_cursor": "on", "a key": "key"}'
-    read = read_media_page(body, PagePaths(("/result/media",)), hide=lambda text: text.replace(b"key", b"***"))
-    assert read.body == b'{"items":[{"id": "key"},1e0],"next_cursor":null,"a ***":null,"result":null}'
+    read = read_media_page(body, PagePaths(("/result/media",)))
+    assert read.body == b'{"items":[{"id": "key"},1e0],"next_cursor":null,"a key":null,"result":null}'
     again = read_media_page(read.body)
     assert again == replace(read, next_cursor=None)
 

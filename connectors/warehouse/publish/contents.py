@@ -44,7 +44,7 @@ def fill_views(mapping: MediaMapping, registry: Registry, hidden: Mapping[str, b
         _fill(declared[MEDIA], more, comments, kind=kind),
         _fill(declared["media_superseded"], of_versions, comments, paths=f"[{paths}]", **superseded),
         _fill(declared["media_history"], of_content, comments),
-        _fill(declared["fields"], {}, {}, mapped=_mapped_paths(mapping), counts=_counts(mapping, fields)),
+        _fill(declared["fields"], {}, {}, counts=_counts(mapping, fields)),
         _fill(declared["media_at"], {**of_content, **counts}, comments, kind=kind),
     ]
     lists: dict[str, list[Field]] = {CHILDREN: []}
@@ -115,14 +115,6 @@ def _member(paths: Iterable[str], kind: str) -> str:
     """Return the expression for the first of some members that an element of a list has."""
     values = ", ".join(f"gh_row.element ->> {literal(path)}" for path in paths)
     return f"TRY_CAST(coalesce({values}) AS {kind})"
-
-
-def _mapped_paths(mapping: MediaMapping) -> str:
-    """Return the rows of the paths that are read for mapped columns: resource, path, column and type."""
-    rows = [(MEDIA, path, "media_id", "VARCHAR") for path in mapping.media_id]
-    for resource, columns in ((MEDIA, mapping.columns), (CHILDREN, mapping.child_columns)):
-        rows += [(resource, path, one.column, READING_TYPES[one.reading]) for one in columns for path in one.paths]
-    return "VALUES " + ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
 
 
 def _counts(mapping: MediaMapping, fields: Iterable[Field]) -> str:

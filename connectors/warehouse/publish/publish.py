@@ -19,7 +19,7 @@ from connectors.warehouse.publish.contents import create_view, fill_views
 from connectors.warehouse.publish.hidden_copy import write_hidden
 from connectors.warehouse.publish.hide import Hiding, find_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
-from connectors.warehouse.queries.progress import read_dues
+from connectors.warehouse.queries.progress import query_dues
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.files import discard, logs, sync
@@ -30,10 +30,6 @@ from models.mapping import Mapping as MediaMapping
 from models.selection import Goals
 
 _SQL = statements(__name__)
-
-_DUES = pa.schema(
-    {**dict.fromkeys(("account_id", "surface", "due_reason"), pa.string()), "due_at": pa.timestamp("us", tz="UTC")}
-)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTES_PER_CALL = 64 * 1024 * 1024
@@ -81,7 +77,8 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
             views = fill_views(mapping, registry, hiding.hidden)
             statements = [statement for view in views for statement in create_view(view)]
             bring_state(db, state)
-            _write_dues(db, publication)
+            dues, parameters = query_dues(publication.goals, scan_expired=publication.scan_expired)
+            db.execute(_SQL["due_scans"].replace("{dues}", dues), parameters)
             _record(db, publication, hiding.setting or None, statements)
         db.execute("CHECKPOINT")
         try:
@@ -118,18 +115,6 @@ def bring_state(db: DuckDBPyConnection, state: StateRows) -> None:
     for name, table in zip(("state_runs", "state_warnings", "state_checkpoints"), state, strict=True):
         db.register(name, table)
     db.execute(_SQL["bring"])
-
-
-def _write_dues(db: DuckDBPyConnection, publication: Publication) -> None:
-    """Write when each feed is due."""
-    dues = read_dues(db, publication.goals, scan_expired=publication.scan_expired)
-    rows = [
-        {"account_id": one.account_id, "surface": one.surface, "due_at": due.at, "due_reason": due.reason}
-        for one, due in dues.items()
-        if one.surface
-    ]
-    db.register("dues", pa.Table.from_pylist(rows, _DUES))
-    db.execute(_SQL["due_scans"])
 
 
 def _record(db: DuckDBPyConnection, publication: Publication, hidden: str | None, create_views: Sequence[str]) -> None:

@@ -39,7 +39,8 @@ QUALIFY row_number() OVER (PARTITION BY c.account_id, c.surface ORDER BY c.began
 -- Replaces when the feeds are due. Writes core.due_scans.
 DELETE FROM core.due_scans;
 
-INSERT INTO core.due_scans BY NAME FROM dues;
+INSERT INTO core.due_scans BY NAME
+SELECT * EXCLUDE (resource) REPLACE (due_at AT TIME ZONE 'UTC' AS due_at) FROM ({dues}) WHERE resource = 'media'
 
 -- name: types
 -- The columns of all tables. Writes nothing.

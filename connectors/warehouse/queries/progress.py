@@ -89,16 +89,20 @@ def find_known_items(
 
 def read_dues(db: DuckDBPyConnection, goals: Goals, *, scan_expired: bool) -> Dues:
     """Return when the catalogue is due, and each feed of the listed accounts, as far as merged."""
+    found, dues = db.execute(*query_dues(goals, scan_expired=scan_expired)), dict[Partition, Due]()
+    while row := found.fetchone():
+        *partition, at, reason = row
+        dues[Partition(*partition)] = Due(at and at.replace(tzinfo=UTC), reason)
+    return dues
+
+
+def query_dues(goals: Goals, *, scan_expired: bool) -> tuple[str, Mapping[str, object]]:
+    """Return the query for what is due when, with its parameters: partition, `due_at` without a zone, `due_reason`."""
     microseconds = timedelta(microseconds=1)
-    about = {
+    return _SQL["dues"], {
         "surfaces": [*goals],
         "goals": [goal // microseconds for goal in goals.values()],
         "expires": [surface in LIFETIMES for surface in goals],
         "day": DAY // microseconds,
         "scan_expired": scan_expired,
     }
-    found, dues = db.execute(_SQL["dues"], about), dict[Partition, Due]()
-    while row := found.fetchone():
-        *partition, at, reason = row
-        dues[Partition(*partition)] = Due(at and at.replace(tzinfo=UTC), reason)
-    return dues

@@ -124,6 +124,7 @@ retried AS (
 )
 SELECT
     resource, account_id, surface,
-    CASE WHEN NOT is_left_out THEN make_timestamp(if(wait IS NULL, due_at, tried_at + greatest(wait, $day // 24))) END,
-    CASE WHEN is_left_out THEN 'token_expired' WHEN wait IS NOT NULL THEN 'retry' ELSE reason END
-FROM retried
+    CASE WHEN NOT is_left_out THEN make_timestamp(if(wait IS NULL, r.due_at, tried_at + greatest(wait, $day // 24))) END
+        AS due_at,
+    CASE WHEN is_left_out THEN 'token_expired' WHEN wait IS NOT NULL THEN 'retry' ELSE reason END AS due_reason
+FROM retried AS r

@@ -106,22 +106,34 @@ def test_if_it_fails_the_file_is_unchanged_and_no_other_program_can_write_meanwh
     assert [beside.name for beside in full.parent.iterdir()] == [full.name]
 
 
+def test_what_another_program_has_just_written_is_not_lost(full: Path) -> None:
+    with duckdb.connect(str(full)) as db:
+        db.execute("CREATE TABLE core.theirs AS SELECT 1 AS n")
+        killed = {path: path.read_bytes() for path in full.parent.iterdir() if path.is_file()}
+    for path, data in killed.items():
+        path.write_bytes(data)
+    with pytest.raises(WarehouseUnusable, match="another program has just written to it"):
+        rewrite_file(full)
+    assert {path: path.read_bytes() for path in full.parent.iterdir()} == killed
+
+
 def stored(rig: Rig) -> list[tuple[int, int, bytes]]:
     tables = read_parts(rig.folder / "raw", merged_seq=rig.seq)
     return [(row["landed"], row["position"], row["payload"]) for table in tables for row in table.to_pylist()]
 
 
-def compact(rig: Rig, before: datetime | None = None, *, hours: float = 0, large: int = 2**25) -> dict[str, int]:
+def compact(rig: Rig, before: datetime | None = None, *, hours: float = 0, **sizes: int) -> dict[str, int]:
     """Compact the parts, some hours from now: the age of a part is that of its file."""
     now = datetime.now(UTC) + timedelta(hours=hours)
-    return compact_parts.compact_parts(rig.db, rig.folder / "raw", now=now, before=before, large=large)
+    return compact_parts.compact_parts(rig.db, rig.folder / "raw", now=now, before=before, **sizes)
 
 
 @pytest.fixture
 def days(rig: Rig) -> Rig:
     """Six days, each with a part; an item changes its caption every second day, and its likes daily."""
     for day in range(6):
-        rig.full_scan(item("1", caption=f"{day // 2}", like_count=day), item(f"new-{day}"))
+        new = [] if day == 2 else [item(f"new-{day}")]
+        rig.full_scan(*new, item("1", caption=f"{day // 2}", like_count=day))
         rig.wait(24)
     return rig
 
@@ -146,13 +158,20 @@ def test_all_rows_are_in_one_part_and_the_others_stay_for_a_day(days: Rig) -> No
 
 def test_old_rows_go_but_not_those_of_items_and_versions(days: Rig) -> None:
     before, at = stored(days), days.now - timedelta(days=2)
-    # Of the first two captions, the days before the last one.
-    assert compact(days, at)["rows_deleted"] == 2
-    assert [row[:2] for row in before if row not in stored(days)] == [(1, 0), (3, 0)]
+    # Of the first two captions, the days before the last one; also of large parts.
+    assert compact(days, at, small=1)["rows_deleted"] == 2
+    assert [row[:2] for row in before if row not in stored(days)] == [(1, 1), (3, 0)]
     places = "raw_landed, raw_position"
     assert {*days.rows(places), *days.rows(places, "media_versions")} <= {row[:2] for row in stored(days)}
     assert compact(days, at)["rows_deleted"] == 0
     assert compact(days, days.now)["rows_deleted"] == 1
+
+
+def test_a_part_that_was_combined_stays_so_without_the_rows_of_its_last_landing(days: Rig) -> None:
+    raw = days.folder / "raw"
+    parts = find_parts(raw, merged_seq=6)
+    compact(days, days.now, large=sum(path.stat().st_size for path in parts[:3]))
+    assert parts[2] not in find_parts(raw, merged_seq=6)
 
 
 @pytest.mark.parametrize("step", [1, 2])

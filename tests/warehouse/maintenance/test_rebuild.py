@@ -70,6 +70,7 @@ def test_a_new_column_is_filled_for_everything_that_landed_and_its_field_leaves(
     # A field whose column is mapped now gets another one.
     assert rig.rows("media_id, alt_text, alt_text_2") == [("1", "a dog", None), ("2", None, 7)]
     assert rig.values("path", "fields") == ["/alt_text"]
+    assert "about__picture" not in {name for name, *_ in rig.db.execute("DESCRIBE core.media").fetchall()}
     assert rig.rows("content, changed", "media_versions") == [
         ('{"alt_text":"a cat","caption":"A caption","published_at":"2025-12-01T00:00:00Z"}', ["alt_text"])
     ]
