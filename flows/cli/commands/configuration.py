@@ -2,18 +2,16 @@
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from rich.console import RenderableType
+from collections.abc import Iterator
 
 from flows.cli.options import AsJson
-from flows.cli.terminal import DONE, Answer, clean, row
+from flows.cli.table import listing
+from flows.cli.terminal import DONE, Answer
 from flows.config.environment import CONFIG, origin
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 
-_WIDTH, _NAME = 100, max(map(len, Settings.model_fields))
+_WIDTH = 100
 
 
 def _lines() -> Iterator[str]:
@@ -46,10 +44,8 @@ def config(*, as_json: AsJson = False) -> Answer:
         {"setting": name, "value": value, "origin": origin(name) if name in settings.model_fields_set else "default"}
         for name, value in settings.model_dump(mode="json").items()
     ]
-    return Answer({"settings": found}, map(_setting, found))
-
-
-def _setting(found: Mapping[str, Any]) -> RenderableType:
-    value, place = found["value"], "" if found["origin"] == "default" else f"({found['origin']})"
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-    return row(f"[bold]{found['setting']:<{_NAME}}[/]", f"{clean(text)}  [dim]{clean(place)}[/]")
+    shown = []
+    for each in found:
+        value = each["value"]
+        shown.append(each | {"value": value if isinstance(value, str | None) else json.dumps(value)})
+    return Answer({"settings": found}, listing(shown, "setting value origin", prose="value"))
