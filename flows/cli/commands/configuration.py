@@ -4,7 +4,7 @@ import json
 import textwrap
 from collections.abc import Iterator
 
-from flows.cli.options import AsJson
+from flows.cli.options import Output
 from flows.cli.table import listing
 from flows.cli.terminal import DONE, Answer
 from flows.config.environment import CONFIG, origin
@@ -22,7 +22,7 @@ def _lines() -> Iterator[str]:
         yield "# [mapping]" if name == "mapping" else f"# {name} ={default}"
 
 
-def init(*, as_json: AsJson = False) -> Answer:
+def init(*, output: Output = Output()) -> Answer:
     """Write a gramhouse.toml in which every setting is explained.
 
     All lines are comments, so nothing changes before you edit it. A file that exists is never overwritten. Only its
@@ -37,7 +37,7 @@ def init(*, as_json: AsJson = False) -> Answer:
     return Answer({"file": str(CONFIG)}, [wrote])
 
 
-def config(*, as_json: AsJson = False) -> Answer:
+def config(*, output: Output = Output()) -> Answer:
     """Print each setting with its value and where it is set; the key is masked."""
     settings = load()
     found = [

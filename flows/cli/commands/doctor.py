@@ -21,7 +21,7 @@ from connectors.warehouse.storage.errors import WarehouseBusy
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.identity import read_warehouse
 from flows.cli.app import EXITS
-from flows.cli.options import AsJson, current, current_snapshot
+from flows.cli.options import Output, current, current_snapshot
 from flows.cli.terminal import DONE, FAIL, WARN, Answer, err, row
 from flows.clock import SystemClock
 from flows.config.environment import find_exposed_key, origin, prefect_api_url
@@ -268,7 +268,7 @@ def doctor(
         ),
     ] = False,
     yes: Annotated[bool, Parameter(help="With --repair, also lift cooldowns of more than a day.")] = False,
-    as_json: AsJson = False,
+    output: Output = Output(),
 ) -> Answer:
     """Check configuration, API, warehouse, snapshot, Prefect: one line each.
 

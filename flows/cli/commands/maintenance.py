@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from flows.cli.options import Files, LogFormat, of_setting
+from flows.cli.options import Files, of_setting
 from flows.cli.table import fields
 from flows.cli.terminal import DONE, Answer, clean
 from flows.config.errors import ExitCode, SettingsError
@@ -20,7 +20,6 @@ def publish(
         bool, Parameter(help="Publish although the snapshot would show what the last one hid.")
     ] = False,
     files: Files = Files(),
-    log_format: LogFormat = "text",
 ) -> Answer:
     """Merge landed pages and publish a snapshot, without requests."""
     from flows.engine.upkeep import publish_now
@@ -31,7 +30,7 @@ def publish(
     return Answer(document, fields(document))
 
 
-def compact(*, files: Files = Files(), log_format: LogFormat = "text") -> Answer:
+def compact(*, files: Files = Files()) -> Answer:
     """Rewrite the warehouse file, compacted and sorted.
 
     Small parts of the raw store are combined, without rows older than GRAMHOUSE_KEEP_RAW. The old parts are deleted a
@@ -54,7 +53,6 @@ def rebuild(
     dry_run: Annotated[bool, Parameter(help="Only print how many items have each path of the mapping.")] = False,
     force: Annotated[bool, Parameter(help="Rebuild even if a mapped column that has values becomes empty.")] = False,
     files: Files = Files(),
-    log_format: LogFormat = "text",
 ) -> Answer:
     """Read raw store and quarantine again with the current mapping.
 
@@ -87,7 +85,6 @@ def forget(
         bool, Parameter(help="Let syncs import a forgotten account (its id) again; restores no data.")
     ] = False,
     files: Files = Files(),
-    log_format: LogFormat = "text",
 ) -> Answer:
     """Erase an account everywhere; syncs do not import it again.
 

@@ -15,7 +15,6 @@ from connectors.warehouse.storage.sql import statements
 from flows.cli.options import (
     AccountNames,
     Files,
-    LogFormat,
     Reading,
     SurfaceNames,
     current,
@@ -213,7 +212,6 @@ def export(
         bool, Parameter(help="Also export the raw store: every version of every media item as received.")
     ] = False,
     reading: Reading = Reading(),
-    log_format: LogFormat = "text",
 ) -> Answer:
     """Export the snapshot as Parquet files."""
     from connectors.warehouse.queries.export import export as write_export
@@ -270,7 +268,7 @@ def mcp(*, snapshot: Annotated[str | None, of_setting("snapshot")] = None) -> No
     Its tools are describe, query, changes, explain and status. They only read the snapshot, and what it hides stays
     hidden. An answer has at most 50,000 bytes, and takes at most a minute.
     """
-    path = current_snapshot(Reading(snapshot).settings())
+    path = current_snapshot(Reading(snapshot=snapshot).settings())
     try:
         from flows.cli.agent_tools import build_server
     except ImportError as error:

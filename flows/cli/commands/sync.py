@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +13,7 @@ from humanize import naturalsize
 from rich.console import RenderableType
 from rich.text import Text
 
+from connectors.warehouse.queries.reader import Record
 from flows.cli.options import RunArguments, since_time
 from flows.cli.signals import run_until_signalled
 from flows.cli.table import listing
@@ -77,18 +77,19 @@ def _plan(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
 
     settings = load(**run.settings(options.expert))
     made = make_plan(RunRequest(settings, options), now=SystemClock().now())
-    return Answer(made.document(), _describe_plan(made))
+    document = made.document()
+    return Answer(document, _describe_plan(made, document))
 
 
-def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
+def _describe_plan(plan: "Plan", document: Record) -> Iterator[RenderableType]:
     """Yield what a run would do: its scans by reason, and of few accounts each scan."""
-    if plan.groups():
-        yield from listing(plan.groups(), "surface scan reason scans requests")
+    if document["groups"]:
+        yield from listing(document["groups"], "surface scan reason scans requests")
     if 0 < len(plan.scans) <= _SHOWN:
         dues = "due_at due_reason" if plan.is_due else ""
         columns = f"ig_username surface scan reason requests {dues} resume_after account_id"
         yield ""
-        yield from listing([asdict(scan) for scan in plan.scans], columns, prose="ig_username")
+        yield from listing(document["scans"], columns, prose="ig_username")
     yield str(plan)
 
 
