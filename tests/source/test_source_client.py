@@ -135,6 +135,14 @@ async def test_a_page_that_cannot_be_read_is_kept_without_the_key() -> None:
     assert error.failure.body == b"<html>Bearer ***</html>"
 
 
+async def test_the_names_of_a_pages_fields_are_kept_without_the_key() -> None:
+    body = f'{{"items": [], "next_cursor": null, "{KEY}": 1}}'.encode()
+    async with Stage(saying(http("200 OK", body=body))).open() as stage, client(stage.url) as one:
+        page = (await one.send(REQUEST)).page
+    assert page.unknown_fields == {"***"}
+    assert KEY.encode() not in page.body
+
+
 @pytest.fixture
 def full() -> Iterator[int]:
     """A port whose queue of connections is full."""
