@@ -22,7 +22,7 @@ from connectors.state.database import open_state_read_only, state_path
 from connectors.state.inbox import read_landings
 from connectors.warehouse.queries.reader import add_raw_media, mentions_raw_media
 from flows.cli.app import main
-from flows.cli.log import LOGGERS
+from flows.cli.terminal import LOGGERS
 from models.checkpoint import Landing
 from tests.api.server import Api
 

@@ -39,7 +39,7 @@ def check_base_url(url: str) -> str:
     try:
         parts, given = Url(url), urlsplit(url)
     except ValueError:
-        raise ValueError("the base URL is not a valid address: its host or port cannot be parsed") from None
+        raise ValueError("the base URL is not an address such as https://api.example, or its port is invalid") from None
     host, path = parts.host or "", (parts.path or "").rstrip("/")
     past = path.partition(f"{_VERSION_PATH}/")[2]
     is_clean = url.isascii() and url.isprintable() and not {" ", "\\"} & {*url}

@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from connectors.buckets import BucketError
 from connectors.warehouse.storage.errors import (
@@ -15,20 +15,19 @@ from connectors.warehouse.storage.errors import (
     WarehouseError,
 )
 from flows.cli.command_table import COMMANDS, GROUPS
-from flows.cli.log import begin_log
 from flows.cli.signals import Stopped
-from flows.cli.terminal import Answer, failure
+from flows.cli.terminal import Answer, begin_log, failure
 from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.progress import notices
 from models.selection import SelectionError
 
-# Errors that are the user's to fix, with messages of one line; the first code with a class that matches decides.
-_EXITS: Mapping[ExitCode, tuple[type[Exception], ...]] = {
+EXITS: Mapping[ExitCode, tuple[type[Exception], ...]] = {
     ExitCode.WRONG_USAGE: (SettingsError, SelectionError, OtherService, QueryError),
     ExitCode.BUSY: (WarehouseBusy,),
     ExitCode.PARTIAL: (SnapshotHides,),
     ExitCode.FAILED: (WarehouseError, TrackerUnreachable, ClusterLost, BucketError, OSError),
 }
+"""Errors that are the user's to fix, with messages of one line; the first code with a class that matches decides."""
 
 # Known before parsing, because of usage errors. The arguments are separated by NUL.
 _JSON = re.compile(r"(?<![^\0])(--json|(--format|-f)[=\0]?json)(?![^\0])")
@@ -97,11 +96,7 @@ def _explain_usage(error: CycloptsError, command: str) -> list[str]:
 
         return refusals(error.__cause__)
     what, fix = str(error).partition(" Available commands: ")[0], f"see `gramhouse {command}".strip() + " --help`"
-    if error.argument and (why := getattr(error, "exception_message", "")):
-        what = f"{error.argument.name}: {why[:1].lower()}{why[1:]}"
-    elif isinstance(error, UnusedCliTokensError):
-        what = f"Unexpected argument {' '.join(error.unused_tokens or ())!r}"
-    return [f"{what}{'' if what.endswith(('.', '?')) else '.'} Fix: {fix}."]
+    return [f"{' '.join(what.split())}{'' if what.endswith(('.', '?')) else '.'} Fix: {fix}."]
 
 
 def _end(error: BaseException) -> Answer:
@@ -114,7 +109,7 @@ def _end(error: BaseException) -> Answer:
     elif isinstance(error, BrokenPipeError):
         # The reader of the output closed it, such as `head`.
         messages = []
-    elif found := [code for code, kinds in _EXITS.items() if isinstance(error, kinds)]:
+    elif found := [code for code, kinds in EXITS.items() if isinstance(error, kinds)]:
         code, messages = found[0], list(map(str, error.args)) if isinstance(error, SettingsError) else messages
     else:
         messages, bug = [f"Bug in gramhouse: {type(error).__name__}: {error}"], error

@@ -1,15 +1,13 @@
 """`gramhouse describe --format dbt`: the snapshot as a dbt source, with its keys and joins as tests."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import yaml
 
+from connectors.warehouse.queries.reader import Record, Snapshot
 from models.views import CHILDREN, Relation, views
-
-Record = Mapping[str, Any]
 
 SOURCE = "gramhouse"
 
@@ -20,9 +18,6 @@ _HEAD = (
 # dbt renders descriptions; names from the API must not be interpreted as templates.
 _TEMPLATE = re.compile(r"(?<=\{)(?=[{%#])")
 
-# Seconds; for snapshots without their own limit.
-_STALE_AFTER = 36 * 3600
-
 
 def _plain(text: str | None) -> str:
     return _TEMPLATE.sub(" ", text or "")
@@ -32,7 +27,7 @@ def _row(columns: Sequence[str]) -> str:
     return columns[0] if len(columns) == 1 else f"row({', '.join(columns)})"
 
 
-def _table_tests(relation: Relation) -> Iterator[dict[str, Any]]:
+def _table_tests(relation: Relation) -> Iterator[Record]:
     if relation.key:
         severity = {} if relation.is_unique else {"config": {"severity": "warn"}}
         yield {"unique": {"arguments": {"column_name": _row(relation.key)}} | severity}
@@ -42,17 +37,21 @@ def _table_tests(relation: Relation) -> Iterator[dict[str, Any]]:
             yield {"relationships": {"arguments": {"column_name": columns, "to": to, "field": columns}}}
 
 
-def _column(column: Record, relation: Relation) -> dict[str, Any]:
-    described = {"name": column["name"], "data_type": column["type"], "description": _plain(column["comment"])}
-    required = column["name"] in relation.key and column["name"] not in relation.nullable
-    return described | ({"data_tests": ["not_null"]} if required else {})
-
-
-def _table(table: Record, columns: Sequence[Record]) -> dict[str, Any]:
+def _table(table: Record, columns: Sequence[Record]) -> Record:
     relation = _relation(table["name"], columns)
-    described = {"name": table["name"], "description": _plain(table["comment"])}
+    described = []
+    for each in columns:
+        column = {"name": each["name"], "data_type": each["type"], "description": _plain(each["comment"])}
+        if each["name"] in relation.key and each["name"] not in relation.nullable:
+            column["data_tests"] = ["not_null"]
+        described.append(column)
     tests = list(_table_tests(relation))
-    return described | {"data_tests": tests, "columns": [_column(each, relation) for each in columns]}
+    return {
+        "name": table["name"],
+        "description": _plain(table["comment"]),
+        "data_tests": tests,
+        "columns": described,
+    }
 
 
 def _relation(name: str, columns: Sequence[Record]) -> Relation:
@@ -66,16 +65,13 @@ def _relation(name: str, columns: Sequence[Record]) -> Relation:
     return replace(child, joins=tuple(joins))
 
 
-def sources(tables: Sequence[Record], columns: Mapping[str, Sequence[Record]], stale_after: float | None) -> str:
-    """Return a sources.yml for dbt 1.10.5 or newer.
-
-    `tables` have name, kind and comment, `columns` (by table) name, type and comment; `stale_after` is in seconds.
-    """
-    described = {each["name"]: _table(each, columns[each["name"]]) for each in tables}
-    hours = max(1, round((stale_after or _STALE_AFTER) / 3600))
-    freshness = {"loaded_at_field": "snapshot_at", "freshness": {"warn_after": {"count": hours, "period": "hour"}}}
-    if "published" in described:
-        described["published"]["config"] = freshness
+def sources(snapshot: Snapshot) -> str:
+    """Return a sources.yml for dbt 1.10.5 or newer, with all tables and views. Raises SnapshotUnreadable."""
+    relations = [each for each in snapshot.relations() if each["kind"] != "macro"]
+    described = {each["name"]: _table(each, snapshot.columns(each["name"])) for each in relations}
+    [published] = snapshot.query("SELECT stale_after FROM published")
+    warn_after = {"count": max(1, round(published["stale_after"] / 3600)), "period": "hour"}
+    described["published"]["config"] = {"loaded_at_field": "snapshot_at", "freshness": {"warn_after": warn_after}}
     source = {
         "name": SOURCE,
         "description": "Snapshot by gramhouse: social-media accounts and their media, from a REST API.",

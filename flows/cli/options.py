@@ -60,7 +60,6 @@ def since_time(name: str, text: str, now: datetime) -> datetime:
         ) from None
 
 
-AsJson = Annotated[bool, Parameter("--json", help="Print one JSON document to standard output.")]
 SurfaceNames = Annotated[
     list[Surface] | None, Parameter("--surface", metavar="SURFACE", help="Only this surface; may be repeated.")
 ]
@@ -78,12 +77,19 @@ _RETRIES = "Retries of a run that failed because of an outage: after 5 and 15 mi
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class RunArguments:
+class Output:
+    """The options of all commands that report."""
+
+    as_json: Annotated[bool, Parameter("--json", help="Print one JSON document to standard output.")] = False
+    log_format: LogFormat = "text"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class RunArguments(Output):
     """The options of all commands that start a run, and which its flow does not have."""
 
-    as_json: AsJson = False
     verbose: Annotated[bool, Parameter(("--verbose", "-v"), help="Log every retry and wait.")] = False
-    log_format: LogFormat = "text"
     retries: Annotated[int, number(_RETRIES, 0)] = 0
     base_url: Annotated[str | None, of_setting("base_url")] = None
     scheduler: Annotated[str | None, of_setting("scheduler")] = None
@@ -95,12 +101,11 @@ class RunArguments:
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Output):
     """The options of commands that read the snapshot."""
 
     # Not a Path, which would turn s3://bucket into s3:/bucket.
     snapshot: Annotated[str | None, of_setting("snapshot")] = None
-    as_json: AsJson = False
 
     def settings(self) -> Settings:
         """Return the settings for these files. Raises SettingsError."""

@@ -35,22 +35,21 @@ def run_until_signalled(work: Callable[[Callable[[], None]], Coroutine[Any, Any,
     heard = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
     received: list[int] = []
 
+    def handle(handler: Any) -> None:  # noqa: ANN401 - the signature is signal's
+        for number in heard:
+            signal.signal(number, handler)
+
     async def main() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
         def cancel(number: int, _: object) -> None:
             received.append(number)
-            for each in heard:
-                signal.signal(each, signal.SIG_DFL)
+            handle(signal.SIG_DFL)
             if task is not None:
                 loop.call_soon_threadsafe(task.cancel)
 
-        def listen() -> None:
-            for number in heard:
-                signal.signal(number, cancel)
-
-        listen()
-        return await work(listen)
+        handle(cancel)
+        return await work(lambda: handle(cancel))
 
     try:
         return asyncio.run(main())

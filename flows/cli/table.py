@@ -14,6 +14,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import msgspec
+from humanize import naturalsize
 from rich.box import SIMPLE_HEAD, SQUARE, Box
 from rich.console import RenderableType
 from rich.table import Table
@@ -117,6 +118,23 @@ def listing(
     return table(columns, [[Text(text, styles.get(text, "")) for text in each] for each in texts])
 
 
+def fields(document: Mapping[str, object]) -> Iterator[RenderableType]:
+    """Yield the values of a document that are not empty, each behind its name; those of bytes as a size."""
+    for name, value in document.items():
+        if name != "exit_code" and value not in (None, "", (), [], {}):
+            yield row(f"[dim]{name.replace('_', ' '):<15}[/]", text=_field(name, value))
+
+
+def _field(name: str, value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key.replace('_', ' ')} {_field(key, each)}" for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(map(str, value))
+    if isinstance(value, datetime):
+        return f"{moment(value)} UTC"
+    return naturalsize(str(value)) if "bytes" in name else _text(value)
+
+
 def _text(value: object) -> str:
     if isinstance(value, datetime):
         return moment(value)
@@ -184,7 +202,7 @@ def _to_lines(stream: Stream, rows: Iterator[Row]) -> Iterator[RenderableType]:
     wide = max(map(len, names))
     for values in rows:
         for name, value in zip(names, values, strict=True):
-            yield row(f"[bold]{name:<{wide}}[/]", "[dim]NULL[/]" if value is None else clean(value))
+            yield row(f"[bold]{name:<{wide}}[/]", text="NULL" if value is None else value)
         yield Text()
 
 

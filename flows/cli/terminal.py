@@ -1,6 +1,11 @@
-"""Terminal output: results on standard output, everything else on standard error."""
+"""Terminal output: results on standard output, everything else on standard error.
+
+Every line on standard error is a log record: of the command's `notices`, of our packages, or of a library. It is for a
+person, or with `--log-format json` a JSON object with the same fields.
+"""
 
 import json
+import logging
 import os
 import re
 import sys
@@ -8,14 +13,15 @@ import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 from flows.config.errors import ExitCode
-from flows.reporting.progress import notices
-from flows.reporting.words import json_value
+from flows.reporting.progress import Progress, notices
+from flows.reporting.words import json_value, moment
 from models.runs import Finding, Severity
 
 # Lines that go into a pipe or a file are neither wrapped nor truncated.
@@ -109,17 +115,83 @@ def escape_json(text: str) -> str:
     return "".join(char if _is_harmless(char) else json.dumps(char)[1:-1] for char in text)
 
 
-def row(*cells: str) -> Table:
-    """Return cells side by side; the last one is wrapped between words, and never goes below the others."""
-    *heads, text = filter(None, cells)
+def row(*heads: str, text: object) -> Table:
+    """Return texts with markup and one from outside side by side; that is wrapped, and never goes below the others."""
     grid = Table.grid(padding=(0, 1))
     for _ in heads:
         grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    grid.add_row(*heads, text)
+    grid.add_row(*heads, clean(text))
     return grid
 
 
 def finding_line(finding: Finding) -> Table:
     """Return a finding behind its mark: the cause, then the fix."""
-    return row(_MARKS[finding.severity], clean(finding.sentence()))
+    return row(_MARKS[finding.severity], text=finding.sentence())
+
+
+# The fields of a log record that connectors and flows set with `extra`, and `run`.
+_FACTS = (
+    *("run", "account", "username", "partition", "code", "http_status", "correlation_id"),
+    *("retry_in", "resume_after"),
+)
+
+LOGGERS = ("root", notices.name, "connectors", "flows")
+
+
+class _Lines(logging.Handler):
+    """Prints records for a person: an error, which ends a command, and outside of a terminal others with their time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        is_error = record.levelno >= logging.ERROR
+        mark = f"{FAIL} " if is_error else f"{WARN} " if record.levelno == logging.WARNING else ""
+        at = datetime.fromtimestamp(record.created, UTC)
+        time = "" if err.is_terminal or is_error else f"{moment(at, seconds=True)} UTC "
+        # A terminal wraps the line, so that a log has it complete.
+        err.print(f"{mark}{time}{clean(record.getMessage(), newlines=is_error)}", soft_wrap=True)
+        if record.exc_info:
+            err.print(clean(logging.Formatter().formatException(record.exc_info), newlines=True), soft_wrap=True)
+
+
+class _Objects(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as a JSON object."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        fields: dict[str, object] = {"time": at, "level": record.levelname.lower(), "message": record.getMessage()}
+        fields |= {name: getattr(record, name, None) for name in _FACTS}
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=json_value)
+
+
+def begin_log(*, as_json: bool) -> None:
+    """Write all log records to standard error from now on."""
+    handler: logging.Handler = _Lines()
+    if as_json:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_Objects())
+        logging.captureWarnings(capture=True)
+        log_requests()
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        # Prefect replaces the handlers of the root, which are for libraries.
+        logger.propagate = False
+    notices.setLevel(logging.INFO)
+
+
+def log_requests() -> None:
+    """Log what our packages do, such as every retry and wait. Prefect and its client would log each request."""
+    for package in ("connectors", "flows"):
+        logging.getLogger(package).setLevel(logging.INFO)
+
+
+def name_run(progress: Progress) -> None:
+    """Add the id of a run in this process to all records from now on."""
+
+    def add(record: logging.LogRecord) -> bool:
+        record.run = progress.run_id
+        return True
+
+    for handler in notices.handlers:
+        handler.addFilter(add)

@@ -8,7 +8,7 @@ from connectors.warehouse.queries.reader import Record
 from flows.reporting.findings import hint, list_findings
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import changes, code, count, join, json_value, moment, plain, run_title, span, tally
-from models.runs import TOKEN_EXPIRED, Finding, OutcomeKind, RunState, Severity, Tally, several
+from models.runs import TOKEN_EXPIRED, Finding, OutcomeKind, RunState, Severity, several
 
 # The number of findings in a message, and the length of each.
 _FINDINGS = 3
@@ -49,10 +49,6 @@ def title(report: RunReport) -> str:
     return f"{run_title(report.kind, selection)} {moment(report.started_at)}"
 
 
-def _describe_outcomes(outcomes: Tally) -> str:
-    return tally({kind: outcomes[kind] for kind in OutcomeKind})
-
-
 def list_numbers(report: RunReport) -> Iterator[tuple[str, str]]:
     """Yield what a run did, also before in those that it resumed, without zeros: names and texts."""
     for run in report.resumed:
@@ -65,7 +61,7 @@ def list_numbers(report: RunReport) -> Iterator[tuple[str, str]]:
         found = "due" if is_due else "listed" if report.kind == "sync" else "chosen"
         yield found, f"{count(report.accounts, 'account')}{removed}"
     if report.state is not RunState.COMPLETE:
-        yield "scans", _describe_outcomes(report.outcomes)
+        yield "scans", tally({kind: report.outcomes[kind] for kind in OutcomeKind})
     if report.pages:
         yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
         yield "media", changes(report.media)
@@ -110,7 +106,7 @@ def to_markdown(report: RunReport, report_url: str | None = None) -> str:
     Text from outside is only in code spans. `report_url` is the address of the HTML report.
     """
     found = list_findings(report)
-    is_well = report.exit_code == 0 and all(finding.severity is Severity.INFORMATION for finding in found)
+    is_well = report.state is RunState.COMPLETE and all(finding.severity is Severity.INFORMATION for finding in found)
     parts = [f"## {report.state.capitalize()}{': nothing needs attention' if is_well else ''}", describe_run(report)]
     if report.report:
         link = f"[Report with charts]({report_url})" if report_url else None
@@ -121,13 +117,13 @@ def to_markdown(report: RunReport, report_url: str | None = None) -> str:
     if report.kind != "sync" and report.selection:
         why = report.reason and f"because {code(report.reason, 200)}"
         parts.append(join(", ", (f"Scanned: {code(report.selection, 200)}", why)))
-    scans = {each["surface"]: _describe_outcomes(Tally(each["outcomes"])) for each in report.data["outcomes"]}
-    parts.append("\n".join(f"- {surface or 'account catalogue'}: {ends}" for surface, ends in scans.items()))
+    scans = {each["surface"] or "account catalogue": tally(each["outcomes"]) for each in report.data["outcomes"]}
+    parts.append("\n".join(f"- {what}: {ends}" for what, ends in scans.items()))
     return "\n\n".join(parts)
 
 
 def _to_item(finding: Finding) -> str:
-    names = f": {code(several(finding.accounts, _NAMED), _LONGEST)}" if finding.accounts else ""
+    names = f": {code(several(finding.accounts, _NAMED), 2 * _LONGEST)}" if finding.accounts else ""
     fix = f"\n  - Fix: {code(finding.fix, _LONGEST)}" if finding.fix else ""
     return f"- {code(finding.text, _LONGEST)}{names}{fix}"
 

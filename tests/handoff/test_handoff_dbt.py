@@ -14,7 +14,8 @@ import pytest
 import yaml
 from jinja2 import Template
 
-from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.queries.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.sql import literal
 from flows.cli.dbt import sources
 from models.views import Relation, views
 from tests.harness.scenario import generate
@@ -69,9 +70,11 @@ def test_every_table_column_comment_type_key_and_join_is_in_the_sources(describe
 
 def test_names_from_the_api_are_escaped_for_templates_and_terminals() -> None:
     hostile = "{{ env_var('HOME') }} {% do x %} {# y #} {{{ \x1b[31m \u202e"
-    table = {"name": "media_odd", "kind": "table", "comment": hostile}
-    column = {"name": "odd", "type": "VARCHAR", "comment": hostile}
-    text = sources([table], {"media_odd": [column]}, None)
+    with duckdb.connect() as db:
+        db.execute("CREATE TABLE published AS SELECT 1.5 AS stale_after; CREATE TABLE media_odd (odd VARCHAR)")
+        for what in ("TABLE media_odd", "COLUMN media_odd.odd"):
+            db.execute(f"COMMENT ON {what} IS {literal(hostile)}")
+        text = sources(Snapshot(db))
     assert not any(sign in text for sign in ("{{", "{%", "{#", "\x1b"))
     assert text.isascii()
     [source] = yaml.safe_load(text)["sources"]

@@ -1,11 +1,27 @@
+"""Paths, and which fields get which columns, whatever they are called and however many there are."""
+
 import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.mapping import Keys, to_keys, to_pointer
+from models.mapping import (
+    KEYWORDS,
+    Field,
+    FieldType,
+    Keys,
+    column_type,
+    register,
+    safe_name,
+    table_name,
+    to_keys,
+    to_pointer,
+)
 
 # Keys that look like a path, or almost like each other.
 KEYS = (
@@ -51,3 +67,147 @@ def test_a_person_writes_a_path_in_either_way(path: str, expected: Keys) -> None
 def test_anything_else_is_not_a_path(path: str) -> None:
     with pytest.raises(ValueError, match=r"is not a path; use \$\.owner\.username"):
         to_keys(path)
+
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+# Where a person may write a column's name.
+QUERIES = """
+SELECT {0} FROM t
+SELECT t.{0} FROM t
+SELECT _i, {0} FROM t
+SELECT {0}, _i FROM t
+FROM t SELECT {0}
+SELECT {0} IS NULL FROM t
+SELECT {0}::VARCHAR FROM t
+SELECT _i FROM t ORDER BY {0}
+SELECT {0} + 1 FROM t WHERE {0} > 1 AND NOT {0} = 2
+SELECT count({0}) FROM t GROUP BY {0} HAVING max({0}) > 1
+SELECT sum({0}) FILTER ({0} > 1) OVER (PARTITION BY {0} ORDER BY {0}) FROM t
+SELECT CASE WHEN {0} = 1 THEN {0} END FROM t
+SELECT _i AS {0} FROM t
+SELECT * EXCLUDE ({0}) FROM t
+SELECT a._i FROM t AS a JOIN t AS b USING ({0})
+""".strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(config={"threads": 1}) as db:
+        yield db
+
+
+def is_refused(db: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Whether DuckDB refuses this name without quotes somewhere."""
+    db.execute("CREATE OR REPLACE TABLE t (_i INTEGER)")
+    try:
+        for query in (f"ALTER TABLE t ADD COLUMN {name} INTEGER", *(query.format(name) for query in QUERIES)):
+            db.execute(query)
+    except duckdb.Error:
+        return True
+    return False
+
+
+def test_the_names_of_fields_are_none_of_the_words_that_duckdb_refuses(db: duckdb.DuckDBPyConnection) -> None:
+    words = {word for (word,) in db.execute("SELECT keyword_name FROM duckdb_keywords()").fetchall()}
+    assert {word for word in words if is_refused(db, word)} == KEYWORDS - {"rowid"}
+    names = {safe_name((key,)) for word in KEYWORDS for key in (word, word.upper())}
+    assert not [name for name in names if is_refused(db, name)]
+    assert not names & {*words, "rowid"}
+
+
+HOSTILE = (
+    "", "_", "__", " ", ".", "1", "2026-01-01", "9lives", "½", "²", "١٢", "a'b", 'a"b', "a;DROP TABLE t", "--", "/*",
+    "$1", "?", "%s", "{0}", "\n", "\u00a0", "\u200b", "\ufeff", "é", "É", "ß", "ẞ", "İ", "\u0131", "\u017f", "Å", "ﬁ",
+    "日本", "🍲", "ᾳ", "\u13a0", "x" * 500, "ß" * 40, "日" * 70, "ROWID", "\ud800", "e\u0301",
+)  # fmt: skip
+
+hostile_keys = st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=70)), min_size=1, max_size=3).map(tuple)
+
+
+@given(keys=hostile_keys)
+def test_the_column_name_of_any_field_needs_no_quotes(db: duckdb.DuckDBPyConnection, keys: Keys) -> None:
+    name, table = safe_name(keys), table_name("media", keys)
+    assert not is_refused(db, name)
+    db.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT 1 AS {name}")
+    assert db.execute(f"SELECT {table}.{name} FROM {table}").fetchall() == [(1,)]
+    assert (name, table) == (name.casefold(), table.casefold())
+    # Room for a number, within the 63 characters of PostgreSQL.
+    assert 0 < len(name) <= 59
+    assert len(table) <= 59
+
+
+@pytest.mark.parametrize(
+    ("keys", "name", "table"),
+    [
+        (("caption",), "caption", "media_caption"),
+        (("mediaType",), "media_type", "media_media_type"),
+        (("HTMLText",), "html_text", "media_html_text"),
+        (("owner", "fullName"), "owner__full_name", "media_owner__full_name"),
+        (("a.b", "c d"), "a_b__c_d", "media_a_b__c_d"),
+        (("2026",), "_2026", "media_2026"),
+        (("🍲",), "field", "media_field"),
+        (("order",), "order_", "media_order"),
+        (("by", "order"), "by__order", "media_by__order"),
+        (("tags", "data"), "tags__data", "media_tags"),
+        (("data",), "data", "media_data"),
+    ],
+)
+def test_names_are_snake_case_and_a_child_table_is_called_after_its_list(keys: Keys, name: str, table: str) -> None:
+    assert (safe_name(keys), table_name("media", keys)) == (name, table)
+
+
+def test_long_names_are_cut_and_stay_distinct() -> None:
+    names = [safe_name(("a" * 70, last)) for last in "ab"]
+    assert names[0] != names[1]
+    assert [name.rpartition("_")[0] for name in names] == ["a" * 50] * 2
+    assert (safe_name(("a" * 59,)), table_name("media", ("x" * 53,))) == ("a" * 59, "media_" + "x" * 53)
+    assert "__" not in safe_name(("a" * 49 + "_" + "b" * 20,))
+
+
+def seen(path: str, *kinds: FieldType, resource: str = "media", is_count: bool = False, hours: int = 0) -> Field:
+    return Field(resource, path, frozenset(kinds), is_count, AT + timedelta(hours=hours))
+
+
+def test_a_field_has_one_column_which_only_widens() -> None:
+    first = register(
+        {}, [seen("/Foo", FieldType.INTEGER), seen("/own", FieldType.TEXT), seen("/foo", FieldType.TEXT)], {"own"}
+    )
+    assert [field.column_name for field in first.values()] == ["foo", "own_2", "foo_2"]
+    later = register(
+        first, [seen("/Foo", FieldType.NUMBER, is_count=True, hours=1), seen("/own", FieldType.TEXT)], {"own"}
+    )
+    kinds = frozenset({FieldType.INTEGER, FieldType.NUMBER})
+    changed_at = AT + timedelta(hours=1)
+    expected = replace(first["media", "/Foo"], kinds=kinds, is_count=True, last_type_change_at=changed_at)
+    assert later == {**first, ("media", "/Foo"): expected}
+    assert (first["media", "/Foo"].type, expected.type) == ("BIGINT", "DOUBLE")
+
+
+def test_the_first_fields_have_columns_and_the_last_are_not_registered() -> None:
+    paths = [f"/f{number}" for number in range(700)]
+    found = register({}, [seen(path, FieldType.TEXT) for path in paths], set())
+    assert [field.path for field in found.values()] == paths[:600]
+    assert [field.path for field in found.values() if field.column_name] == paths[:300]
+    assert register(found, [seen("/tags", FieldType.TEXT, resource="media_tags")], set())[
+        "media_tags", "/tags"
+    ].column_name
+
+
+def test_a_field_outside_of_items_or_with_a_nul_has_no_column() -> None:
+    found = register({}, [seen("/total", resource="media_page"), seen("/a\0", FieldType.TEXT)], set())
+    assert [field.column_name for field in found.values()] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("types", "column"),
+    [
+        ({FieldType.INTEGER, FieldType.NUMBER}, "DOUBLE"),
+        ({FieldType.LONG, FieldType.NUMBER}, "VARCHAR"),
+        ({FieldType.INTEGER, FieldType.LONG}, "BIGINT"),
+        ({FieldType.TIME, FieldType.TEXT}, "VARCHAR"),
+        ({FieldType.LIST}, "VARCHAR"),
+    ],
+)
+def test_a_column_holds_every_type_of_its_field(types: set[FieldType], column: str) -> None:
+    assert column_type(types) == column

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from models.runs import Finding, OutcomeKind, RunState, Severity, Tally, run_state
+from models.runs import Finding, OutcomeKind, RunState, Severity, Tally, one_line, run_state
 
 COMPLETE, RECENT, SKIPPED, DEFERRED, DENIED, NOT_FOUND, FAILED = OutcomeKind
 
@@ -37,3 +37,10 @@ def test_a_run_with_a_warning_that_makes_it_partial_is_never_complete(kinds: lis
     assert run_state(tally(kinds), stopped=False, warnings=[noted, serious]) is expected
     assert run_state(tally(kinds), stopped=False, warnings=[noted]) is run_state(tally(kinds), stopped=False)
     assert run_state(tally(kinds), stopped=True, warnings=[serious]) is RunState.FAILED
+
+
+def test_one_line_is_printable_and_bounded() -> None:
+    assert one_line(" a\n\x1b[31mb\u202e\ud83d  c ") == "a [31mb c"
+    assert one_line("x" * 201) == "x" * 199 + "…"
+    assert one_line("x" * 200) == "x" * 200
+    assert one_line("\n" * 5000 + "lost").endswith("…")

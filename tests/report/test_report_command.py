@@ -17,8 +17,8 @@ def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(snapshot: P
     code, message, errors = run_here("report", "--snapshot", str(snapshot))
     index = snapshot.with_name("report.html")
     assert (code, errors) == (0, "")
-    assert message.startswith(f"✔ {index} (")
-    assert "the snapshot of 2026-03-03 02:15 UTC" in message
+    assert str(index) in message
+    assert "2026-03-03 02:15" in message
     assert index.read_text(encoding="utf-8").startswith(MARK)
     assert list(index.parent.glob(".report*")) == []
     target = tmp_path / "new" / "folder" / "page.html"

@@ -16,13 +16,8 @@ AUTHORIZED = {"Authorization": f"Bearer {DEMO_KEY}"}
 
 @pytest.mark.e2e
 def test_the_command_prints_its_settings_and_a_signal_ends_it() -> None:
-    command = ["sandbox", "--port", "0", "--day", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "flows.cli", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-W", "error", "-m", "flows.cli", "sandbox", "--port", "0", "--day", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         first = process.stdout.readline().rstrip("\n")

@@ -5,7 +5,7 @@ import gzip
 import socket
 import ssl
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,9 @@ async def test_each_lost_connection_has_its_code_and_a_text_with_server_and_caus
         assert await described(stage.url) == (code, message)
 
 
-async def test_an_error_response_without_a_body_keeps_its_status_and_its_wait(hasten: Callable[[], None]) -> None:
+async def test_an_error_without_a_body_keeps_its_status_and_its_wait(
+    hasten: Callable[[], None],
+) -> None:
     hasten()
     limited = http("429 Too Many Requests", body=b"x" * 20_000, retry_after="30")
     broken = http("429 Too Many Requests", retry_after="30", content_encoding="gzip")
@@ -127,40 +129,38 @@ async def test_an_error_response_without_a_body_keeps_its_status_and_its_wait(ha
         async with Stage(play).open() as stage:
             error = await failing(stage.url)
         assert (error.failure.code, error.retry_after, error.failure.correlation_id) == ("http_429", 30.0, TRACE)
-
-
-async def test_a_page_that_cannot_be_read_is_kept_without_the_key() -> None:
     async with Stage(saying(http(body=f"<html>Bearer {KEY}</html>".encode()))).open() as stage:
         error = await failing(stage.url)
     assert error.failure.body == b"<html>Bearer ***</html>"
 
 
-@pytest.fixture
-def full() -> Iterator[int]:
-    """A port whose queue of connections is full."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
+async def test_the_names_of_a_pages_fields_are_kept_without_the_key() -> None:
+    body = f'{{"items": [], "next_cursor": null, "{KEY}": 1}}'.encode()
+    async with Stage(saying(http("200 OK", body=body))).open() as stage, client(stage.url) as one:
+        page = (await one.send(REQUEST)).page
+    assert page.unknown_fields == {"***"}
+    assert KEY.encode() not in page.body
+
+
+async def test_a_server_that_cannot_be_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        for scheme, host in (("http", "localhost"), ("https", "127.0.0.1")):
+            refused = await described(f"{scheme}://{host}:{port}")
+            assert refused == ("connection_failed", f"cannot connect to {host}:PORT: connection refused")
+        # Its queue of connections is full.
+        taken.listen(0)
         waiting = [socket.socket() for _ in range(4)]
         for one in waiting:
             one.settimeout(0)
-            one.connect_ex(listener.getsockname())
-        yield listener.getsockname()[1]
+            one.connect_ex(taken.getsockname())
+        with monkeypatch.context() as patch:
+            patch.setattr("connectors.source.client.TIMEOUT", ClientTimeout(sock_connect=0.1))
+            late = await described(f"http://127.0.0.1:{port}")
         for one in waiting:
             one.close()
-
-
-async def test_a_server_that_cannot_be_connected_to(full: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("connectors.source.client.TIMEOUT", ClientTimeout(sock_connect=0.1))
-        late = await described(f"http://127.0.0.1:{full}")
     assert late == ("timeout", f"{SERVER} did not accept the connection in time")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        free = taken.getsockname()[1]
-    for scheme, host in (("http", "localhost"), ("https", "127.0.0.1")):
-        refused = await described(f"{scheme}://{host}:{free}")
-        assert refused == ("connection_failed", f"cannot connect to {host}:PORT: connection refused")
     code, message = await described("https://no-such-host.invalid:8443")
     assert (code, message.rpartition(": ")[0]) == ("connection_failed", "cannot connect to no-such-host.invalid:PORT")
 

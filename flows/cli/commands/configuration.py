@@ -2,18 +2,16 @@
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from rich.console import RenderableType
-
-from flows.cli.options import AsJson
-from flows.cli.terminal import DONE, Answer, clean, row
+from flows.cli.options import Output
+from flows.cli.table import listing
+from flows.cli.terminal import DONE, Answer
 from flows.config.environment import CONFIG, origin
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 
-_WIDTH, _NAME = 100, max(map(len, Settings.model_fields))
+_WIDTH = 100
 
 
 def _lines() -> Iterator[str]:
@@ -24,7 +22,7 @@ def _lines() -> Iterator[str]:
         yield "# [mapping]" if name == "mapping" else f"# {name} ={default}"
 
 
-def init(*, as_json: AsJson = False) -> Answer:
+def init(*, output: Output = Output()) -> Answer:
     """Write a gramhouse.toml in which every setting is explained.
 
     All lines are comments, so nothing changes before you edit it. A file that exists is never overwritten. Only its
@@ -39,17 +37,15 @@ def init(*, as_json: AsJson = False) -> Answer:
     return Answer({"file": str(CONFIG)}, [wrote])
 
 
-def config(*, as_json: AsJson = False) -> Answer:
+def config(*, output: Output = Output()) -> Answer:
     """Print each setting with its value and where it is set; the key is masked."""
     settings = load()
     found = [
         {"setting": name, "value": value, "origin": origin(name) if name in settings.model_fields_set else "default"}
         for name, value in settings.model_dump(mode="json").items()
     ]
-    return Answer({"settings": found}, map(_setting, found))
-
-
-def _setting(found: Mapping[str, Any]) -> RenderableType:
-    value, place = found["value"], "" if found["origin"] == "default" else f"({found['origin']})"
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-    return row(f"[bold]{found['setting']:<{_NAME}}[/]", f"{clean(text)}  [dim]{clean(place)}[/]")
+    shown = []
+    for each in found:
+        value = each["value"]
+        shown.append(each | {"value": value if isinstance(value, str | None) else json.dumps(value)})
+    return Answer({"settings": found}, listing(shown, "setting value origin", prose="value"))

@@ -14,8 +14,8 @@ from connectors.sandbox.http.requests import DEMO_KEY
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.files import database, replace_file
 from connectors.warehouse.storage.sql import statements
+from flows.cli.commands.sync import describe_report
 from flows.cli.options import number, to_path
-from flows.cli.run import describe_report
 from flows.cli.signals import run_until_signalled
 from flows.cli.table import print_stream
 from flows.cli.terminal import clean, err, show

@@ -2,29 +2,30 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Annotated
 
 from cyclopts import Parameter
 from humanize import naturalsize
 from rich.table import Table
 
-from connectors.buckets import BucketError
 from connectors.source.messages import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.clock import find_ahead
 from connectors.warehouse.publish.publish import prepare
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.queries.reader import Record, open_snapshot
 from connectors.warehouse.storage.connection import explained
-from connectors.warehouse.storage.errors import WarehouseError
+from connectors.warehouse.storage.errors import WarehouseBusy
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.identity import read_warehouse
-from flows.cli.options import AsJson, current, current_snapshot
-from flows.cli.terminal import DONE, FAIL, WARN, Answer, clean, err, row
+from flows.cli.app import EXITS
+from flows.cli.options import Output, current, current_snapshot
+from flows.cli.terminal import DONE, FAIL, WARN, Answer, err, row
 from flows.clock import SystemClock
 from flows.config.environment import find_exposed_key, origin, prefect_api_url
-from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line
+from flows.config.errors import ExitCode, SettingsError, error_line
 from flows.config.settings import Settings, load
 from flows.engine.publishing import publication
 from flows.engine.resources import check_clock, check_writable, make_client
@@ -34,7 +35,7 @@ from flows.reporting.words import count, moment, span
 from models.erasure import OPERATION, UNFINISHED
 from models.feeds import FEEDS
 from models.files import service_refusal
-from models.runs import LONG_COOLDOWN, OutcomeKind, several
+from models.runs import LONG_COOLDOWN, OutcomeKind
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
 
@@ -50,7 +51,7 @@ _Results = Iterable[tuple[str, str]]
 
 def check_line(result: Record) -> Table:
     """Return a result of `find` as a line of the terminal."""
-    return row(_MARKS[result["verdict"]], f"[bold]{result['check']}[/]", clean(result["message"]))
+    return row(_MARKS[result["verdict"]], f"[bold]{result['check']}[/]", text=result["message"])
 
 
 def _address(settings: Settings, _: datetime) -> _Results:
@@ -77,13 +78,12 @@ def _api(settings: Settings, now: datetime) -> _Results:
     # Without the lock, so that this works while another process writes.
     with open_existing_state(settings.warehouse) as state:
         cooldowns = {} if state is None else state.read(read_cooldowns, now=now)
-    ends = {scope: f"{moment(until, seconds=True)} UTC" for scope, until in sorted(cooldowns.items())}
-    long = [scope for scope in ends if cooldowns[scope] - now > LONG_COOLDOWN]
-    named = [f"{scope.partition(':')[2] or 'the account catalogue'} until {ends[scope]}" for scope in long]
-    if long:
-        yield "bad", f"no requests for {several(named)}: {LONG_COOLDOWN_WHY}. Fix: {LONG_COOLDOWN_FIX}."
-    if CATALOGUE_SCOPE in ends:
-        yield "note", f"not checked: the account catalogue is rate-limited until {ends[CATALOGUE_SCOPE]}"
+    if (until := cooldowns.get(CATALOGUE_SCOPE)) is not None:
+        text = f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC"
+        if until - now > LONG_COOLDOWN:
+            yield "bad", f"{text}: {LONG_COOLDOWN_WHY}. Fix: {LONG_COOLDOWN_FIX}."
+        else:
+            yield "note", text
     elif writing := holder(settings.warehouse):
         # It would not know of a wait that an answer asks for.
         yield "note", f"not checked: {writing} is running"
@@ -91,7 +91,7 @@ def _api(settings: Settings, now: datetime) -> _Results:
         yield from asyncio.run(_request_pages(settings, cooldowns))
 
 
-async def _request_pages(settings: Settings, cooldowns: Mapping[str, datetime]) -> _Results:
+async def _request_pages(settings: Settings, cooldowns: Collection[str]) -> _Results:
     """Request a page of accounts and one of media, once each; store the wait that a refusal asks for."""
     from connectors.source.errors import ApiError, Disposition
     from connectors.source.messages import accounts_request, feed_request
@@ -104,26 +104,22 @@ async def _request_pages(settings: Settings, cooldowns: Mapping[str, datetime]) 
             accounts = response.page.accounts
             some = f"{count(len(accounts), 'account')}{' or more' if response.page.next_cursor else ''}"
             found.append(("ok", f"answers, and the key reaches {some} (correlation id {response.correlation_id})"))
-            active = [each for each in accounts if each.status == "active" and account_scope(each.id) not in cooldowns]
-            for account in active[:1]:
-                request = feed_request(next(iter(FEEDS.values())), account.id, None, 1)
-                await client.send(request)
-                found.append(("ok", f"the key can list media (checked with {account.ig_username})"))
-            if not active:
-                why = "no account on the first page has a valid token and no cooldown"
-                found.append(("note", f"media not checked: {why}"))
+            for account in accounts:
+                if account.status == "active" and account_scope(account.id) not in cooldowns:
+                    request = feed_request(next(iter(FEEDS.values())), account.id, None, 1)
+                    await client.send(request)
+                    return [*found, ("ok", f"the key can list media (checked with {account.ig_username})")]
+            why = "no account on the first page has a valid token and no cooldown"
+            return [*found, ("note", f"media not checked: {why}")]
     except ApiError as error:
-        seconds = error.retry_after
-        if error.failure.disposition is not Disposition.WAIT:
+        failure, wait = error.failure, error.retry_after or 60
+        if failure.disposition is not Disposition.WAIT:
             # An account that is gone is no problem of the key.
-            is_gone = found and error.failure.outcome is OutcomeKind.NOT_FOUND
-            found.append(("note" if is_gone else "bad", f"{error}. Fix: {error.failure.hint}."))
-        elif seconds and keep_cooldown(settings, request.scope, seconds):
-            found.append(("note", f"{error}. Syncs wait for {span(seconds)}, too"))
-        else:
-            wait = f"wait {span(seconds or 60)} before you sync: that could not be stored"
-            found.append(("note", f"{error}. Fix: {wait}."))
-    return found
+            is_gone = found and failure.outcome is OutcomeKind.NOT_FOUND
+            return [*found, ("note" if is_gone else "bad", f"{error}. Fix: {failure.hint}.")]
+        is_kept = error.retry_after and keep_cooldown(settings, request.scope, wait)
+        fix = f"Fix: wait {span(wait)} before you sync: that could not be stored."
+        return [*found, ("note", f"{error}. {f'Syncs wait for {span(wait)}, too' if is_kept else fix}")]
 
 
 def _disk(settings: Settings, _: datetime) -> _Results:
@@ -149,9 +145,6 @@ def _warehouse(settings: Settings, now: datetime) -> _Results:
     from connectors.warehouse.raw.parts import find_parts, read_part
 
     file = settings.warehouse
-    if writing := holder(file):
-        yield "note", f"{file} is locked by {writing}; a sync would wait or exit with code 4"
-        return
     if not file.exists():
         if settings.snapshot_url() is None and settings.snapshot_file().exists():
             yield "bad", f"{file} does not exist yet, so {another_warehouse(settings.snapshot)}"
@@ -227,24 +220,24 @@ _CHECKS: Mapping[str, Callable[[Settings, datetime], _Results]] = {
     "schedules": _schedules,
 }
 
-_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ClusterLost, OSError)
-
 
 def find(settings: Settings, checks: Sequence[str] = (*_CHECKS,)) -> Iterator[Record]:
     """Yield the results of these checks: `check`, `verdict` (ok, note or bad), `message`, and `fix`, its end.
 
     Address, key and API are not checked if a Prefect block has them, which tracked runs use even if others are set.
     """
-    now = SystemClock().now()
-    if settings.credentials is not None:
+    now, block = SystemClock().now(), settings.credentials
+    if block is not None:
         settings = settings.model_copy(update={"base_url": None})
     for name in checks:
         try:
-            if settings.credentials is not None and name in _OF_BLOCK:
-                yield _result(name, "note", f"not checked: it is that of the Prefect block {settings.credentials}")
+            if block is not None and name in _OF_BLOCK:
+                yield _result(name, "note", f"not checked: it is that of the Prefect block {block}")
             else:
                 yield from (_result(name, *each) for each in _CHECKS[name](settings, now))
-        except _ERRORS as error:
+        except WarehouseBusy as error:
+            yield _result(name, "note", str(error))
+        except tuple(chain(*EXITS.values())) as error:
             yield _result(name, "bad", error_line(error))
 
 
@@ -253,17 +246,16 @@ def _result(check: str, verdict: str, message: str) -> Record:
     return {"check": check, "verdict": verdict, "message": message, "fix": fix}
 
 
-def _repair(settings: Settings, *, lift: bool) -> _Results:
+def _repair(settings: Settings, *, lift: bool) -> str:
     """Move times in the future to now; with `lift`, let long cooldowns end."""
     from flows.engine.upkeep import repair_now
 
-    if moved := repair_now(settings, lift=lift):
+    moved = repair_now(settings, lift=lift)
+    text = "no stored time lies in the future: nothing to repair"
+    if moved:
         what = f"{count(moved.count, 'time')} in the future, up to {moment(moved.last)} UTC"
-        yield "ok", f"moved back {what}, to now; cooldowns among them start now"
-    else:
-        yield "ok", "no stored time lies in the future: nothing to repair"
-    if lift:
-        yield "ok", "no cooldown of more than a day is left"
+        text = f"moved back {what}, to now; cooldowns among them start now"
+    return f"{text}; no cooldown of more than a day is left" if lift else text
 
 
 def doctor(
@@ -276,7 +268,7 @@ def doctor(
         ),
     ] = False,
     yes: Annotated[bool, Parameter(help="With --repair, also lift cooldowns of more than a day.")] = False,
-    as_json: AsJson = False,
+    output: Output = Output(),
 ) -> Answer:
     """Check configuration, API, warehouse, snapshot, Prefect: one line each.
 
@@ -286,7 +278,7 @@ def doctor(
     settings = load()
     if yes and not repair:
         raise SettingsError("--yes is an answer to --repair. Fix: use both, or leave it out.")
-    found = [_result("repair", *each) for each in (_repair(settings, lift=yes) if repair else ())]
+    found = [_result("repair", "ok", _repair(settings, lift=yes))] if repair else []
     with err.status("[dim]checking …[/]"):
         found += find(settings)
     failed = {each["check"] for each in found if each["verdict"] == "bad"}

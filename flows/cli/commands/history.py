@@ -14,7 +14,7 @@ from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import NAMES, as_name, find_accounts
 from connectors.warehouse.storage.sql import statements
 from flows.cli.options import AccountNames, Reading, current_snapshot, number, since_time
-from flows.cli.table import listing
+from flows.cli.table import fields, listing
 from flows.cli.terminal import Answer, clean, row
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
@@ -32,7 +32,8 @@ _SHOWN, _BEGINNING = 100, 80
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
 
-# What is shown of changes and of an account's surfaces.
+# What is shown of an account, of changes, and of an account's surfaces.
+_ACCOUNT = "status token_expired_since missing_since removed_at"
 _CHANGE = "run_seq change ig_username surface media_id columns caption permalink old_ig_username account_id"
 _SURFACE = """
 surface outcome next_scan next_reason due_at due_reason complete_at recent_at full_due_at error_code resume_after
@@ -59,12 +60,12 @@ def _describe_changes(found: Record, numbers: Record, *, values: bool) -> Iterat
         return
     seqs = "" if len(runs) == 1 else f"{runs[-1]['seq']} to "
     began = f"(began {moment(runs[-1]['started_at'])} UTC)"
-    yield row(f"[bold]Run {seqs}{runs[0]['seq']}[/]", f"{began}: {numbers['text']}")
+    yield row(f"[bold]Run {seqs}{runs[0]['seq']}[/]", text=f"{began}: {numbers['text']}")
     rows = [*found["account_changes"], *found["changes"]]
     if values:
         for each in rows:
             what = join(" ", (each["ig_username"] or each["account_id"], each.get("surface"), each.get("media_id")))
-            yield row(" ", f"{each['change']:<8}", clean(join("  ", (what, _differences(each.get("values") or {})))))
+            yield row(" ", f"{each['change']:<8}", text=join("  ", (what, _differences(each.get("values") or {}))))
     elif rows:
         yield from listing(rows, _CHANGE, prose="columns caption")
     if (shown := len(found["changes"])) < (total := numbers["total"]):
@@ -153,14 +154,12 @@ def _explain_item(opened: Snapshot, found: Record, *, with_raw: bool) -> Record:
 def _describe(explained: Record) -> Iterator[RenderableType]:
     if item := explained.get("item"):
         yield f"[bold]{clean(item['surface'])} {clean(item['media_id'])}[/] of {clean(item['ig_username'] or '?')}"
-        texts = (item.get("permalink"), one_line(item.get("caption") or "", _BEGINNING), explained["state"])
-        yield from (row(" ", clean(text)) for text in texts if text)
+        shown = item | {"caption": one_line(item.get("caption") or "", _BEGINNING)}
+        yield from fields({name: shown.get(name) for name in ("permalink", "caption")} | {"state": explained["state"]})
     else:
         account = explained["account"]
         yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
-        since, missing = moment(account["removed_at"] or account["token_expired_since"]), account["missing_since"]
-        status = f"{'removed' if account['removed_at'] else account['status']}{since and f' since {since} UTC'}"
-        yield row(" ", clean(join("; ", (status, missing and f"missing since {moment(missing)} UTC"))))
+        yield from fields({name: account[name] for name in _ACCOUNT.split()})
         yield from listing(explained["surfaces"], _SURFACE)
     for event in explained["events"]:
         what = join(" ", (event.get("surface"), event.get("outcome"))) or event["event"].replace("_", " ")
@@ -168,9 +167,9 @@ def _describe(explained: Record) -> Iterator[RenderableType]:
         run, trace = event["run_seq"], event.get("correlation_id")
         ids = join(", ", (run and f"run {run}", trace and f"correlation id {trace}"))
         parts = (what, _differences(event.get("changes") or {}), renamed, event.get("error_code"), ids)
-        yield row(" ", f"[dim]{moment(event['at'], seconds=True)}[/]", clean(join("; ", parts)))
+        yield row(" ", f"[dim]{moment(event['at'], seconds=True)}[/]", text=join("; ", parts))
         if "payload" in event:
-            yield row(" ", f"[dim]{clean(event['payload'])}[/]")
+            yield row(" ", text=event["payload"])
 
 
 def explain(

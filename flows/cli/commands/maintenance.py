@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from humanize import naturalsize
-from rich.console import RenderableType
 
-from flows.cli.options import Files, LogFormat, of_setting
-from flows.cli.terminal import DONE, Answer, clean, row
+from flows.cli.options import Files, of_setting
+from flows.cli.table import fields
+from flows.cli.terminal import DONE, Answer, clean
 from flows.config.errors import ExitCode, SettingsError
 from flows.config.settings import Settings
 from flows.reporting.words import count
@@ -21,18 +20,17 @@ def publish(
         bool, Parameter(help="Publish although the snapshot would show what the last one hid.")
     ] = False,
     files: Files = Files(),
-    log_format: LogFormat = "text",
 ) -> Answer:
     """Merge landed pages and publish a snapshot, without requests."""
     from flows.engine.upkeep import publish_now
 
     settings = files.settings(busy_wait=busy_wait)
     size = publish_now(settings, may_show=show_hidden)
-    lines = [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."]
-    return Answer({"snapshot": settings.snapshot, "snapshot_bytes": size}, lines)
+    document = {"snapshot": settings.snapshot, "snapshot_bytes": size}
+    return Answer(document, fields(document))
 
 
-def compact(*, files: Files = Files(), log_format: LogFormat = "text") -> Answer:
+def compact(*, files: Files = Files()) -> Answer:
     """Rewrite the warehouse file, compacted and sorted.
 
     Small parts of the raw store are combined, without rows older than GRAMHOUSE_KEEP_RAW. The old parts are deleted a
@@ -46,13 +44,8 @@ def compact(*, files: Files = Files(), log_format: LogFormat = "text") -> Answer
 
     settings = files.settings()
     before, after, raw = compact_now(settings)
-    lines = [f"Compacted {clean(settings.warehouse)}: {naturalsize(before)} before, {naturalsize(after)} now."]
-    parts = (
-        f"{count(raw['parts_before'], 'part')} before, {raw['parts_after']:,} now ({naturalsize(raw['bytes_after'])})"
-    )
-    lines.append(f"Raw store: {parts}; {count(raw['rows_deleted'], 'row')} deleted.")
-    document = {"warehouse": str(settings.warehouse), "bytes_before": before, "bytes_after": after}
-    return Answer({**document, "raw": raw}, lines)
+    document = {"warehouse": str(settings.warehouse), "bytes_before": before, "bytes_after": after, "raw": raw}
+    return Answer(document, fields(document))
 
 
 def rebuild(
@@ -60,7 +53,6 @@ def rebuild(
     dry_run: Annotated[bool, Parameter(help="Only print how many items have each path of the mapping.")] = False,
     force: Annotated[bool, Parameter(help="Rebuild even if a mapped column that has values becomes empty.")] = False,
     files: Files = Files(),
-    log_format: LogFormat = "text",
 ) -> Answer:
     """Read raw store and quarantine again with the current mapping.
 
@@ -74,14 +66,8 @@ def rebuild(
         counts = count_paths_now(settings)
         return Answer(counts, _list_paths(settings, counts))
     done, size = rebuild_now(settings, force=force)
-    items, columns = count(done["items"], "item"), count(done["columns"], "column")
-    imported, outdated, left = (f"{done[name]:,}" for name in ("imported", "outdated", "quarantined"))
-    lines = [
-        f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).",
-        *_list_paths(settings, done),
-        f"Quarantine: {imported} imported, {outdated} deleted as outdated, {left} left.",
-    ]
-    return Answer({**done, "snapshot": settings.snapshot, "snapshot_bytes": size}, lines)
+    document = {**done, "snapshot": settings.snapshot, "snapshot_bytes": size}
+    return Answer(document, [*fields({**document, "paths": None}), *_list_paths(settings, done)])
 
 
 def _list_paths(settings: Settings, counts: Mapping[str, Any]) -> Iterator[str]:
@@ -99,7 +85,6 @@ def forget(
         bool, Parameter(help="Let syncs import a forgotten account (its id) again; restores no data.")
     ] = False,
     files: Files = Files(),
-    log_format: LogFormat = "text",
 ) -> Answer:
     """Erase an account everywhere; syncs do not import it again.
 
@@ -133,18 +118,5 @@ def forget(
         "not_reached": NOT_REACHED,
         "exit_code": ExitCode.COMPLETE,
     }
-    return Answer(document, _describe_receipt(document))
-
-
-def _describe_receipt(done: Mapping[str, Any]) -> Iterator[RenderableType]:
-    yield f"{DONE} Erased. Syncs skip it; `--undo`, with its id, lets them import it again."
-    removed = [f"{name} {number:,}" for name, number in done["removed"].items()]
-    for title, texts in (
-        ("account", done["account_ids"]),
-        ("rows", removed),
-        ("written again", done["rewritten"]),
-        ("deleted", done["removed_files"]),
-        ("not looked into", done["not_reached"]),
-    ):
-        if texts:
-            yield row(f"  [dim]{title:<15}[/]", clean("; ".join(texts)))
+    erased = f"{DONE} Erased. Syncs skip it; `--undo`, with its id, lets them import it again."
+    return Answer(document, [erased, *fields(document)])

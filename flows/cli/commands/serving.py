@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
-from connectors.warehouse.storage.errors import WarehouseBusy
-from connectors.warehouse.storage.holder import hold, holder
+from connectors.warehouse.storage.holder import hold
 from flows.cli.options import LogFormat, number
 from flows.cli.signals import Stopped, run_until_signalled
-from flows.cli.terminal import DONE, WARN, clean, err, show
+from flows.cli.terminal import DONE, WARN, clean, err, row, show
 from flows.config.environment import prefect_api_url
-from flows.config.errors import ExitCode, SettingsError
+from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_prefect, local_prefect
 from flows.reporting.progress import notices
@@ -26,24 +25,22 @@ _BUSY_WAIT = 6 * 3600
 
 def _greet(settings: Settings, api: str | None, names: Sequence[str], notes: Sequence[str]) -> None:
     here = f"http://127.0.0.1:{settings.prefect_port}"
-    if api is None:
-        show(f"{DONE} Prefect's UI is at [bold]{here}[/], its API at {here}/api.")
-    else:
-        show(f"{DONE} Serving to {clean(api)}: PREFECT_API_URL is set, so no server is started here.")
+    where = f"Prefect's UI is at {here}, its API at {here}/api."
+    show(row(DONE, text=f"Serving to {api}: PREFECT_API_URL is set, so no server is started." if api else where))
     following = settings.next_runs(datetime.now(UTC))
     for name in names:
         due = following.get(name)
-        when = f"next {due:%a %Y-%m-%d %H:%M} {settings.time_zone}" if due else "on request"
-        show(clean(f"  {name:<9} {when}"))
+        show(clean(f"  {name:<9} {f'next {due:%a %Y-%m-%d %H:%M} {settings.time_zone}' if due else 'on request'}"))
     start = f"PREFECT_API_URL={api or f'{here}/api'} prefect deployment run sync/nightly"
-    show(f"Start one now in the UI, or in another terminal: [cyan]{clean(start)}[/]", soft_wrap=True)
-    report = settings.report_file()
     shown = "" if api else f", shown at {here}{REPORT_PATH}"
-    show(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
-    if not following:
-        notes = ["Both schedules are off: nothing runs by itself. Fix: set GRAMHOUSE_NIGHTLY or GRAMHOUSE_DUE.", *notes]
-    for note in notes:
-        show(f"{WARN} {clean(note)}")
+    show(
+        f"Start one now in the UI, or in another terminal: [cyan]{clean(start)}[/]",
+        f"Each run updates the report {clean(settings.report_file())}{shown}.",
+        soft_wrap=True,
+    )
+    off = "Both schedules are off: nothing runs by itself. Fix: set GRAMHOUSE_NIGHTLY or GRAMHOUSE_DUE."
+    for note in (*([] if following else [off]), *notes):
+        show(row(WARN, text=note))
     show("Stop with Ctrl-C.")
 
 
@@ -66,8 +63,7 @@ def _check_key(settings: Settings) -> None:
     """Show what the service answers. A machine that restarts at night must come up, whatever that is."""
     from flows.cli.commands.doctor import check_line, find
 
-    for found in find(settings, ["API"]) if settings.credentials is None else ():
-        show(check_line(found))
+    show(*map(check_line, find(settings, ["API"] if settings.credentials is None else [])))
 
 
 def _listen(port: int) -> socket.socket:
@@ -122,6 +118,3 @@ def up(
             run_until_signalled(partial(_run, settings, api, as_json=log_format == "json"), lambda: "")
     except Stopped:
         notices.info("Stopped.")
-    except WarehouseBusy:
-        notices.error(f"Already running: {holder(settings.prefect_home / 'up')}. Fix: end that process first.")
-        raise SystemExit(ExitCode.BUSY) from None

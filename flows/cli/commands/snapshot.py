@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from humanize import naturalsize
 from rich.console import RenderableType
 
 from connectors.warehouse.queries.reader import Record, mentions_raw_media, open_snapshot
@@ -16,7 +15,6 @@ from connectors.warehouse.storage.sql import statements
 from flows.cli.options import (
     AccountNames,
     Files,
-    LogFormat,
     Reading,
     SurfaceNames,
     current,
@@ -25,7 +23,7 @@ from flows.cli.options import (
     of_setting,
     to_path,
 )
-from flows.cli.table import SHOWN, into_file, listing, print_stream
+from flows.cli.table import SHOWN, fields, into_file, listing, print_stream
 from flows.cli.terminal import DONE, WARN, Answer, clean, err, row
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
@@ -77,7 +75,7 @@ def _list_accounts(rows: Sequence[Record]) -> Iterator[RenderableType]:
             what, since = "missing", each["missing_since"]
         if what != "active":
             name = clean(each["ig_username"] or each["account_id"])
-            yield row(f"[bold]{name}[/]:", f"{clean(what)}{f' since {moment(since)} UTC' if since else ''}")
+            yield row(f"[bold]{name}[/]:", text=f"{what}{f' since {moment(since)} UTC' if since else ''}")
 
 
 def runs(*, last: Annotated[int, number("Number of runs.")] = 20, files: Files = Files()) -> Answer:
@@ -101,7 +99,7 @@ def _list_runs(rows: Sequence[Record]) -> Iterator[RenderableType]:
     yield from listing(shown, "seq started_at kind state took pages added changed gone", styles=_STATES)
     for each in rows:
         if why := join(", ", (each["selection"], join(": ", (each["error_code"], each["detail"])))):
-            yield row(f"[bold]{each['seq']}[/]", clean(why))
+            yield row(f"[bold]{each['seq']}[/]", text=why)
 
 
 def quarantine(
@@ -120,7 +118,7 @@ def quarantine(
 def _list_quarantine(rows: Sequence[Record], reasons: Sequence[Record]) -> Iterator[RenderableType]:
     total = sum(each["records"] for each in reasons)
     yield f"{WARN} {count(total, 'record')} rejected:"
-    yield from (row(" ", f"{each['records']:,}: {clean(each['reason'])}") for each in reasons)
+    yield from (row(" ", text=f"{each['records']:,}: {each['reason']}") for each in reasons)
     yield ""
     yield from listing(rows, "seen_at ig_username correlation_id payload surface position", prose="payload")
     if len(rows) < total:
@@ -153,10 +151,7 @@ def query(
     """
     style = "json" if reading.as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
-    try:
-        text = sys.stdin.buffer.read().decode() if sql == "-" else sql
-    except UnicodeDecodeError as error:
-        raise SettingsError("The query on standard input is not UTF-8. Fix: write it in UTF-8.") from error
+    text = sys.stdin.buffer.read().decode(errors="replace") if sql == "-" else sql
     with reading.open(with_raw=mentions_raw_media(text)) as opened:
         stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
         with into_file(target):
@@ -190,15 +185,12 @@ def describe(
     if form == "dbt" and (table is not None or reading.as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
     with reading.open() as opened:
-        relations = opened.relations()
         if form == "dbt":
             from flows.cli.dbt import sources
 
-            relations = [relation for relation in relations if relation["kind"] != "macro"]
-            columns = {relation["name"]: opened.columns(relation["name"]) for relation in relations}
-            [published] = opened.query("SELECT stale_after FROM published")
-            sys.stdout.write(sources(relations, columns, published["stale_after"]))
+            sys.stdout.write(sources(opened))
             return None
+        relations = opened.relations()
         if table is None:
             # The rows of views, which are expensive to compute, are not counted.
             rows = [one | {"rows": opened.count(one["name"]) if one["kind"] == "table" else None} for one in relations]
@@ -220,15 +212,14 @@ def export(
         bool, Parameter(help="Also export the raw store: every version of every media item as received.")
     ] = False,
     reading: Reading = Reading(),
-    log_format: LogFormat = "text",
 ) -> Answer:
     """Export the snapshot as Parquet files."""
     from connectors.warehouse.queries.export import export as write_export
 
     at, tables = write_export(current_snapshot(reading.settings()), to_path("DIR", folder), with_raw=raw)
-    size = naturalsize(sum(table["bytes"] for table in tables))
-    line = f"{DONE} {count(len(tables), 'table')}, {size}, in {clean(folder)}: the snapshot of {moment(at)} UTC"
-    return Answer({"folder": folder, "published_at": at, "tables": tables}, [line])
+    document = {"folder": folder, "published_at": at, "tables": tables}
+    numbers = {"tables": len(tables), "bytes": sum(table["bytes"] for table in tables)}
+    return Answer(document, fields(document | numbers))
 
 
 def report(
@@ -259,20 +250,16 @@ def report(
     path = settings.report_file() if file is None else to_path("FILE", file)
     surfaces = in_order(surface or [])
     written = write_page(current_snapshot(settings), path, account or (), surfaces=surfaces, weeks=weeks)
-    size = len(written.html.encode())
     document = {
         "report": str(path),
-        "report_bytes": size,
+        "report_bytes": len(written.html.encode()),
         "published_at": written.published_at,
         "action_required": written.attention,
         "exit_code": 0,
     }
-    needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
-    made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
-    line = f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"
     if show and not webbrowser.open(path.resolve().as_uri()):
         notices.warning(f"Could not start a browser. Fix: open {path.resolve()} manually.")
-    return Answer(document, [line])
+    return Answer(document, fields(document))
 
 
 def mcp(*, snapshot: Annotated[str | None, of_setting("snapshot")] = None) -> None:
@@ -281,7 +268,7 @@ def mcp(*, snapshot: Annotated[str | None, of_setting("snapshot")] = None) -> No
     Its tools are describe, query, changes, explain and status. They only read the snapshot, and what it hides stays
     hidden. An answer has at most 50,000 bytes, and takes at most a minute.
     """
-    path = current_snapshot(Reading(snapshot).settings())
+    path = current_snapshot(Reading(snapshot=snapshot).settings())
     try:
         from flows.cli.agent_tools import build_server
     except ImportError as error:

@@ -16,9 +16,8 @@ from humanize import naturaldelta
 from rich.console import RenderableType
 from rich.text import Text
 
-from connectors.buckets import BucketError
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
+from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseError
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import statements
 from flows.cli.options import Files, current, current_snapshot
@@ -63,7 +62,7 @@ def read_status(settings: Settings, now: datetime, *, is_chosen: bool = False) -
         with open_snapshot(file) as snapshot:
             state = state.of(snapshot, settings.snapshot, is_chosen=is_chosen)
             totals, report = _read_data(snapshot, settings, now)
-    except (SnapshotMissing, SnapshotUnreadable, WarehouseUnusable) as error:
+    except WarehouseError as error:
         if not (state.runs or state.command or state.writing):
             raise
         if not isinstance(error, SnapshotMissing):
@@ -188,49 +187,46 @@ def metrics(found: Record | None) -> str:
     from prometheus_client.openmetrics.exposition import generate_latest
 
     registry = CollectorRegistry()
-    for name, what, labels, values in _gauges(found):
+
+    def add(name: str, what: str, numbers: Mapping[Any, float | None], *labels: str) -> None:
         gauge = Gauge(f"gramhouse_{name}", what, labels, registry=registry)
-        for of, number in values.items():
+        for of, number in numbers.items():
             if number is not None:
                 # An error code may be any text that the API sent.
                 (gauge.labels(*map(without_control_characters, of)) if labels else gauge).set(number)
+
+    totals = found and found["totals"]
+    add("snapshot_readable", "1 if there is a snapshot that can be read.", {(): bool(totals)})
+    if found:
+        attention = {(reason,): reason in found["attention"] for reason in REASONS}
+        add("attention", "1 for each reason that requires attention, else 0.", attention, "reason")
+    # Not a run in progress: its time and counts would be missing until it ends, and if it is killed, for good.
+    if found and (run := found["last_ended_run"]):
+        add(
+            "last_run_ended_timestamp_seconds",
+            "When the last run that ended did so.",
+            {(): run["ended_at"].timestamp()},
+        )
+        add("last_run_count", "What it landed and changed.", {(name,): run.get(name) for name in _RUN_COUNTS}, "what")
+    if found and totals:
+        stale, ages = (
+            {(row["surface"],): row[name] for row in found["freshness"]} for name in ("stale", "age_seconds")
+        )
+        add("accounts_token_expired", "Accounts whose token must be renewed.", {(): totals["expired"]})
+        add("stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", {(): totals["stale_after"]})
+        add("stale_accounts", "Accounts that should be fresh and are stale.", stale, "surface")
+        add("oldest_age_seconds", "Age of the oldest that should be fresh.", ages, "surface")
+        scans, ends = Counter[tuple[str, ...]](), dict[tuple[str, ...], float]()
+        for each in found["failures"]:
+            cause = each["outcome"], each["error_code"]
+            scans[cause] += each["scans"]
+            if each["resume_after"]:
+                ends[cause] = max(ends.get(cause, 0.0), each["resume_after"].timestamp())
+        cause = "outcome", "code"
+        add("incomplete_scans", "Scans that are not complete, by outcome and error code.", scans, *cause)
+        add("cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", ends, *cause)
     exposition: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return exposition.decode().rstrip("\n")
-
-
-_Gauge = tuple[str, str, Sequence[str], Mapping[Any, Any]]
-
-
-def _gauges(found: Record | None) -> Iterator[_Gauge]:
-    """Yield the metrics: name, description and labels, and the numbers by the values of the labels as a tuple."""
-    totals = found and found["totals"]
-    yield "snapshot_readable", "1 if there is a snapshot that can be read.", (), {(): float(bool(totals))}
-    if not found:
-        return
-    attention = {(reason,): float(reason in found["attention"]) for reason in REASONS}
-    yield "attention", "1 for each reason that requires attention, else 0.", ["reason"], attention
-    # Not a run in progress: its time and counts would be missing until it ends, and if it is killed, for good.
-    if run := found["last_ended_run"]:
-        ended = {(): run["ended_at"].timestamp()}
-        yield "last_run_ended_timestamp_seconds", "When the last run that ended did so.", (), ended
-        counts = {(name,): run.get(name) for name in _RUN_COUNTS}
-        yield "last_run_count", "What it landed and changed.", ["what"], counts
-    if not totals:
-        return
-    stale, ages = ({(each["surface"],): each[name] for each in found["freshness"]} for name in ("stale", "age_seconds"))
-    yield "accounts_token_expired", "Accounts whose token must be renewed.", (), {(): totals["expired"]}
-    yield "stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", (), {(): totals["stale_after"]}
-    yield "stale_accounts", "Accounts that should be fresh and are stale.", ["surface"], stale
-    yield "oldest_age_seconds", "Age of the oldest that should be fresh.", ["surface"], ages
-    scans, ends = Counter[tuple[str, ...]](), dict[tuple[str, ...], float]()
-    for each in found["failures"]:
-        cause = each["outcome"], each["error_code"]
-        scans[cause] += each["scans"]
-        if each["resume_after"]:
-            ends[cause] = max(ends.get(cause, 0.0), each["resume_after"].timestamp())
-    labels = "outcome", "code"
-    yield "incomplete_scans", "Scans that are not complete, by outcome and error code.", labels, scans
-    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", labels, ends
 
 
 def status(
@@ -251,7 +247,7 @@ def status(
         raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
     try:
         found = read_status(files.settings(), SystemClock().now(), is_chosen=files.snapshot is not None)
-    except (SettingsError, WarehouseError, BucketError, OSError):
+    except Exception:
         if form == "openmetrics":
             sys.stdout.write(f"{metrics(None)}\n")
         raise

@@ -1,30 +1,35 @@
 """`gramhouse sync` and `gramhouse backfill`: runs, tracked by Prefect if its API is configured, otherwise direct."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import asdict
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, nullcontext
+from datetime import datetime, timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from humanize import naturalsize
 from rich.console import RenderableType
+from rich.text import Text
 
-from flows.cli.log import log_requests, name_run
+from connectors.warehouse.queries.reader import Record
 from flows.cli.options import RunArguments, since_time
 from flows.cli.signals import run_until_signalled
 from flows.cli.table import listing
-from flows.cli.terminal import Answer, clean, err
+from flows.cli.terminal import DONE, FAIL, WARN, Answer, clean, err, finding_line, log_requests, name_run, row
 from flows.clock import SystemClock
 from flows.config.environment import find_exposed_key, prefect_api_url
 from flows.config.errors import ExitCode, SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import Settings, load
 from flows.engine.run_request import RunRequest
+from flows.reporting.findings import list_findings
+from flows.reporting.message import list_numbers, to_document, to_message
 from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import record_failed_start
-from flows.reporting.words import count
-from models.runs import RunState
+from flows.reporting.words import count, join, moment, per_second, span
+from models.runs import RunState, Severity
 from models.selection import NothingChosen
 
 if TYPE_CHECKING:
@@ -34,6 +39,15 @@ if TYPE_CHECKING:
 
 # The most scans that are listed one by one.
 _SHOWN = 20
+
+# Seconds between updates of the line on a terminal, and between lines elsewhere.
+_UPDATED, _PLAIN = 0.125, 15.0
+
+_ENDS = {
+    RunState.COMPLETE: (DONE, logging.INFO),
+    RunState.PARTIAL: (WARN, logging.WARNING),
+    RunState.FAILED: (FAIL, logging.ERROR),
+}
 
 
 def sync(
@@ -63,18 +77,19 @@ def _plan(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
 
     settings = load(**run.settings(options.expert))
     made = make_plan(RunRequest(settings, options), now=SystemClock().now())
-    return Answer(made.document(), _describe_plan(made))
+    document = made.document()
+    return Answer(document, _describe_plan(made, document))
 
 
-def _describe_plan(plan: "Plan") -> Iterator[RenderableType]:
+def _describe_plan(plan: "Plan", document: Record) -> Iterator[RenderableType]:
     """Yield what a run would do: its scans by reason, and of few accounts each scan."""
-    if plan.groups():
-        yield from listing(plan.groups(), "surface scan reason scans requests")
+    if document["groups"]:
+        yield from listing(document["groups"], "surface scan reason scans requests")
     if 0 < len(plan.scans) <= _SHOWN:
         dues = "due_at due_reason" if plan.is_due else ""
         columns = f"ig_username surface scan reason requests {dues} resume_after account_id"
         yield ""
-        yield from listing([asdict(scan) for scan in plan.scans], columns, prose="ig_username")
+        yield from listing(document["scans"], columns, prose="ig_username")
     yield str(plan)
 
 
@@ -143,26 +158,83 @@ def _begin(kind: str, settings: Settings, run: RunArguments) -> str | None:
     return api
 
 
-def _log_end(report: "RunReport") -> None:
-    from flows.reporting.message import to_message
+def _describe_progress(progress: Progress, seconds: float, now: datetime) -> str:
+    """Return phase, waits, outlook and counts of a run: what matters most first, because a narrow terminal cuts.
 
-    for warning in report.warnings:
-        notices.warning(f"{warning.text}.", extra={"code": warning.code})
-    level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
-    notices.log(level, to_message(report), extra=report.stopped_by.facts if report.stopped_by else None)
+    It has been running for `seconds`. What is left takes as long by account as what is done, or until a cooldown ends.
+    """
+    done, accounts = progress.accounts_done, progress.accounts
+    cooldowns = [until for until in progress.cooldowns.values() if until > now]
+    is_estimated = progress.phase == "scan" and done and not cooldowns
+    parts = (
+        progress.phase,
+        not progress.ending and f"{done:,} of {accounts:,}{'' if progress.catalogue_complete else '+'} accounts",
+        cooldowns and f"{count(len(cooldowns), 'cooldown')} until {moment(max(cooldowns), seconds=True)} UTC",
+        is_estimated and f"about {span(round(seconds / done * (accounts - done)))} left",
+        progress.allowed is not None and f"the service allows {per_second(progress.allowed)}; pace kept",
+        f"{progress.pages:,} pages",
+        f"{progress.items:,} records",
+        progress.waiting and f"{progress.waiting:,} waiting",
+        progress.retries and f"{progress.retries:,} retried",
+    )
+    return join(" · ", parts)
+
+
+@asynccontextmanager
+async def _watch(progress: Progress, *, on_terminal: bool) -> AsyncIterator[None]:
+    """Show the progress of a run while the block runs: in one line on a terminal, elsewhere a line every 15 seconds."""
+    clock = SystemClock()
+    began = clock.monotonic()
+    status = err.status("") if on_terminal else None
+
+    async def speak() -> None:
+        while True:
+            await asyncio.sleep(_PLAIN if status is None else _UPDATED)
+            line = _describe_progress(progress, clock.monotonic() - began, clock.now())
+            if status is None:
+                notices.info(line)
+            else:
+                text = Text(line)
+                # Beside the spinner, which has two characters.
+                text.truncate(err.width - 2, overflow="ellipsis")
+                status.update(text)
+
+    speaker = asyncio.create_task(speak())
+    try:
+        with status or nullcontext():
+            yield
+    finally:
+        speaker.cancel()
+
+
+def describe_report(report: "RunReport") -> Iterator[RenderableType]:
+    """Yield a run's state, its findings, each a cause and the fix, and its numbers.
+
+    Of a run that failed before it landed a page, the cause is in the first line, and there are no numbers.
+    """
+    found = list_findings(report)
+    head = f"{_ENDS[report.state][0]} [bold]{report.state.value}[/]"
+    if report.state is RunState.FAILED and not report.pages and found:
+        yield row(f"{head}:", text=found[0].sentence())
+        yield from (finding_line(finding) for finding in found[1:] if finding.severity is Severity.ACTION)
+        return
+    yield f"{head} in {span(report.seconds)}"
+    yield from map(finding_line, found)
+    snapshot = f"{report.snapshot_url or report.snapshot} ({naturalsize(report.snapshot_bytes)})"
+    for name, text in (*list_numbers(report), ("snapshot", snapshot), ("report", report.report)):
+        if text:
+            yield row(f"[dim]{name:<8}[/] ", text=text)
 
 
 def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
     """Run a sync or backfill with its retries; return the report of the last attempt."""
-    from flows.cli.run import describe_report, watch
     from flows.engine.retrying import repeat
-    from flows.reporting.message import to_document
 
     clock, progress, is_text = SystemClock(), Progress(), run.log_format == "text"
 
     def work(take_signals: Callable[[], None]) -> "Coroutine[Any, Any, RunReport]":
         async def attempt() -> "RunReport":
-            async with watch(progress, on_terminal=err.is_terminal and is_text):
+            async with _watch(progress, on_terminal=err.is_terminal and is_text):
                 if api:
                     return await _attempt_tracked(options, run, progress, take_signals)
                 from flows.scale import run_with_workers
@@ -191,5 +263,8 @@ def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
             document = {"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)}
             return Answer(document, [clean(nothing)])
     if not is_text:
-        _log_end(report)
+        for warning in report.warnings:
+            notices.warning(f"{warning.text}.", extra={"code": warning.code})
+        stop = report.stopped_by.facts if report.stopped_by else None
+        notices.log(_ENDS[report.state][1], to_message(report), extra=stop)
     return Answer(to_document(report), describe_report(report), report.exit_code)

@@ -1,8 +1,11 @@
-"""The command line: its options and messages, and never a traceback for errors the user can fix."""
+"""The command line: its options, messages and exit codes, and never a traceback for errors the user can fix."""
 
+import csv
 import errno
+import json
 import os
 import re
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,10 +17,9 @@ import pytest
 from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
 from flows.clock import SystemClock
-from tests.operator import Cli, Done
+from tests.operator import ROOT, Cli, Done
 
 HUGE = "1" + "0" * 20
-
 
 # What cannot be used, and a part of the line that refuses it.
 REFUSED: dict[tuple[str, ...], str] = {
@@ -100,10 +102,6 @@ def test_every_command_has_help_and_refuses_what_is_mistyped(
     assert (code, shown) == (0, f"gramhouse {command} {COMMANDS[command].example}".rstrip())
     # The example has options that exist.
     assert {word for word in shown.split() if word.startswith("--")} <= set(described.split())
-    if command not in WITHOUT_JSON:
-        # A query may begin like an option.
-        for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
-            assert refusal(run_cli(command, "--json", *wrong))
     monkeypatch.setenv("GRAMHOUSE_CONCURENCY", "7")
     what, fix = (
         "GRAMHOUSE_CONCURENCY: unknown setting. Did you mean concurrency?",
@@ -148,36 +146,151 @@ def test_a_missing_or_unrelated_snapshot_is_reported_in_one_line(run_cli: Cli, c
     assert (code, out, len(err.splitlines()), why in err) == (1, "", 1, True)
 
 
-@pytest.mark.usefixtures("service")
-def test_on_a_terminal_raw_rows_steer_nothing(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_cli("sync")
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize("style", ["csv", "json", "jsonl", "line", "markdown", "table"])
+def test_on_a_terminal_rows_steer_nothing(run_cli: Cli, monkeypatch: pytest.MonkeyPatch, style: str) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    for style in ("csv", "json"):
-        text = run_cli("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style).stdout
-        assert re.search("[\x1b\x9b\u202e]", text) is None
+    text = run_cli("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style).stdout
+    assert re.search("\x1b[^[]|\x1b\\[[^\\dm]|[\x9b\u202e]", text) is None
 
 
 @pytest.mark.usefixtures("service")
 def test_files_that_cannot_be_written_are_found_before_anything_is_asked(run_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
-    code, _, err = run_cli("sync", "--warehouse", "file/w.duckdb")
-    assert (code, len(err.splitlines()), "Fix: set GRAMHOUSE_WAREHOUSE" in err) == (1, 2, True)
-    for wrong, expected, fix in (("file/s.duckdb", 1, "set"), ("folder", 2, "check"), ("file", 2, "check")):
-        code, _, err = run_cli("sync", "--snapshot", wrong)
-        assert (code, len(err.splitlines())) == (expected, 2)
-        assert f"Fix: {fix} GRAMHOUSE_SNAPSHOT" in err
-        assert "File exists" not in err
-        hint = run_cli("sync", "--json", "--snapshot", wrong).json()["hint"]
-        assert hint.startswith(f"{fix} GRAMHOUSE_SNAPSHOT")
-    code, _, err = run_cli("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
-    assert (code, "is the warehouse itself" in err, Path("same.duckdb").exists()) == (2, True, False)
+    for arguments, code, fix in (
+        (["--warehouse", "file/w.duckdb"], 1, "Fix: set GRAMHOUSE_WAREHOUSE"),
+        (["--snapshot", "file/s.duckdb"], 1, "Fix: set GRAMHOUSE_SNAPSHOT"),
+        (["--snapshot", "folder"], 2, "Fix: check GRAMHOUSE_SNAPSHOT"),
+        (["--snapshot", "file"], 2, "Fix: check GRAMHOUSE_SNAPSHOT"),
+        (["--snapshot", "same.duckdb", "--warehouse", "./same.duckdb"], 2, "is the warehouse itself"),
+    ):
+        done = run_cli("sync", *arguments)
+        assert (done.code, len(done.stderr.splitlines()), fix in done.stderr) == (code, 2, True)
+    assert not Path("same.duckdb").exists()
 
 
-def test_errors_of_the_operating_system_are_reported_in_one_line(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(**_: bool) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
+DENIED = PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
 
-    monkeypatch.setattr(command_line, "build_app", refused)
-    line = "✖ /somewhere/s.duckdb: Permission denied. Fix: check path, permissions and disk.\n"
-    assert run_cli() == (1, "", line)
+
+@pytest.mark.parametrize(
+    ("error", "message", "lines"),
+    [
+        (DENIED, "/somewhere/s.duckdb: Permission denied.", 1),
+        (RuntimeError("unforeseen"), "Bug in gramhouse: RuntimeError: unforeseen", 10),
+    ],
+)
+def test_an_error_of_the_system_is_one_line_and_a_bug_has_a_traceback(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str, lines: int
+) -> None:
+    def broken(**_: bool) -> None:
+        raise error
+
+    monkeypatch.setattr(command_line, "build_app", broken)
+    done = run_cli("status", "--json")
+    assert (done.code, done.json()["message"].rstrip(".")) == (1, message.rstrip("."))
+    assert ("in broken" in done.stderr, len(done.stderr.splitlines()) >= lines) == (lines > 1, True)
+
+
+OBJECTS = sorted(set(COMMANDS) - WITHOUT_JSON)
+
+
+def environment(address: str) -> dict[str, str]:
+    python = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    return {**python, "GRAMHOUSE_BASE_URL": address, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
+
+
+@pytest.mark.usefixtures("service")
+def test_every_report_is_one_object(run_cli: Cli) -> None:
+    result = {
+        command: run_cli(command, "--json", *REQUIRED.get(command, ())).json()
+        for command in ["sync", *(each for each in OBJECTS if each != "sync")]
+    }
+    assert {type(document) for document in result.values()} == {dict}
+    assert len(result["accounts"]["accounts"]) == 4
+    assert len(result["runs"]["runs"]) == 1 + (OBJECTS.index("backfill") < OBJECTS.index("runs"))
+    assert result["quarantine"]["records"] == []
+    assert {"accounts", "media"} <= {table["name"] for table in result["describe"]["tables"]}
+    assert (result["doctor"]["exit_code"], result["sync"]["exit_code"]) == (0, 0)
+    media = run_cli("describe", "media", "--json").json()
+    assert (media["table"], media["columns"][0]["name"]) == ("media", "account_id")
+    assert result["query"] == {"columns": ["a"], "rows": [{"a": 1}], "exit_code": 0}
+    assert run_cli("query", "SELECT 1 AS a LIMIT 0", "--json").json()["rows"] == []
+    for style in (["--json"], ["-f", "json"], ["-fjson"], ["--format=json"]):
+        assert refusal(run_cli("query", "SELECT nope", *style))
+        assert refusal(run_cli("query", "SELECT 1", *style, "--snapshot", "s3://"))
+
+
+CRON_LINE = re.compile(r"^[\d*][\d*/,-]*(?: +[\d*][\d*/,-]*){4} +(.+)$", re.MULTILINE)
+
+
+def test_the_cron_lines_of_the_docs_work_without_an_environment(tmp_path: Path, address: str) -> None:
+    home, collector = tmp_path / "gramhouse", tmp_path / "node_exporter"
+    collector.mkdir()
+    (home / ".venv").mkdir(parents=True)
+    (home / ".venv" / "bin").symlink_to(Path(sys.prefix) / "bin")
+    (home / "api-key").write_text("sandbox-demo-key")
+    (home / "api-key").chmod(0o600)
+    documents = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))]
+    [settings] = re.findall(r"```toml\n(# /srv/gramhouse/gramhouse.toml\n.*?)```", "".join(documents), re.DOTALL)
+    settings = settings.replace("https://api.example.com", address).replace("/srv/gramhouse", str(home))
+    (home / "gramhouse.toml").write_text(settings)
+    lines = [line for text in documents for line in CRON_LINE.findall(text)]
+    assert len(lines) == 3
+    for line in lines:
+        command = line.replace("/srv/gramhouse", str(home)).replace("/var/lib/node_exporter", str(collector))
+        done = subprocess.run(["env", "-i", "sh", "-c", command], cwd="/", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    runs = [json.loads(line) for line in (home / "runs.jsonl").read_text().splitlines()]
+    assert [(run["state"], run["exit_code"]) for run in runs] == [("complete", 0), ("nothing_to_do", 0)]
+    assert len(re.findall(r"^\S+ \S+ UTC gramhouse sync of ", (home / "sync.log").read_text(), re.MULTILINE)) == 2
+    assert "gramhouse_snapshot_readable 1" in (collector / "gramhouse.prom").read_text()
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_query_that_fails_after_rows_were_written_is_one_object(run_cli: Cli) -> None:
+    late = "SELECT CASE WHEN range < 300000 THEN range ELSE error('too far') END AS a FROM range(300001)"
+    done = run_cli("query", late, "--json")
+    found = done.json()
+    assert (done.code, found["exit_code"], found["state"]) == (2, 2, "invalid_parameters")
+    assert found["rows"][:2] == [{"a": 0}, {"a": 1}]
+    # Where one of DuckDB's threads fails while rows are fetched, it may report that it stopped the others.
+    assert all(re.search("too far|Interrupted", text) for text in (found["message"], done.stderr))
+
+
+def test_output_in_a_pipe_is_utf8_whatever_the_locale(empty: Path) -> None:
+    odd = """SELECT 'é😀' AS "ñ", '{"k": "😀"}'::JSON AS j, chr(8238) AS c, 2 AS "ñ" """
+    command = [sys.executable, "-m", "flows.cli", "query", odd, "--snapshot", str(empty)]
+    latin = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    as_json, as_csv = (
+        subprocess.run([*command, "-f", style], capture_output=True, check=True, cwd=ROOT, env=latin).stdout.decode()
+        for style in ("json", "csv")
+    )
+    assert json.loads(as_json)["rows"] == [{"ñ": "é😀", "j": {"k": "😀"}, "c": "\u202e", "ñ_1": 2}]
+    assert [*csv.reader(as_csv.splitlines())] == [["ñ", "j", "c", "ñ_1"], ["é😀", '{"k": "😀"}', "\u202e", "2"]]
+
+
+@pytest.mark.parametrize(
+    ("command", "where", "code"),
+    [
+        ("sync", ">&-", 0),
+        ("sync --json -v", ">/dev/full", 1),
+        pytest.param("sync", "2>&1 | :", 0, marks=pytest.mark.long),
+        pytest.param("sync --json -v", "2>/dev/full", 0, marks=pytest.mark.long),
+        pytest.param("sync --json -v", "2>&-", 0, marks=pytest.mark.long),
+    ],
+)
+def test_a_run_completes_if_output_fails(tmp_path: Path, address: str, command: str, where: str, code: int) -> None:
+    for each in (command, "export out"):
+        script = f"{sys.executable} -m flows.cli {each} {where}; echo ${{PIPESTATUS[0]}} >code"
+        subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
+        assert (tmp_path / "code").read_text() == f"{code}\n"
+    assert (tmp_path / "out").is_dir()
+
+
+def test_rows_that_cannot_be_written_are_a_failure(empty: Path) -> None:
+    for style in ("table", "json"):
+        script = f'{sys.executable} -m flows.cli query "SELECT 1" -f {style} --snapshot {empty} >/dev/full'
+        done = subprocess.run(["bash", "-c", script], cwd=ROOT, check=False, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "No space left on device" in done.stderr

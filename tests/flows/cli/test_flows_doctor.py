@@ -132,7 +132,7 @@ def test_a_long_cooldown_is_lifted_when_a_person_agrees(doctor: Doctor) -> None:
         for arguments, code in ((["--repair"], 1), (["--repair", "--yes"], 0)):
             assert doctor.run_cli("doctor", *arguments)[0] == code
             text = doctor.run_cli("doctor").text
-            assert ("no requests for the account catalogue until 2082-01-02" in text) == bool(code)
+            assert ("the account catalogue is rate-limited until 2082-01-02" in text) == bool(code)
     with open_state_read_only(state_path(Path("data/warehouse.duckdb"))) as state:
         assert state is not None
         assert state.read(read_cooldowns, now=datetime.now(UTC))["selected_account:other"] == soon

@@ -12,7 +12,7 @@ import pytest
 
 from connectors.source.errors import ApiError
 from flows.cli.commands import status
-from flows.cli.run import describe_report
+from flows.cli.commands.sync import describe_report
 from flows.cli.terminal import Answer
 from flows.config.settings import load
 from flows.reporting.findings import list_findings

@@ -1,5 +1,7 @@
-"""The snapshot in a bucket: commands publish it, and read it on the writer's machine and on another."""
+"""`gramhouse quarantine`, and the snapshot in a bucket, which commands publish, and read here and elsewhere."""
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -10,9 +12,46 @@ from connectors.buckets import BucketError
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
+from models.feeds import CATALOGUE
+from models.values import REASONS
 from tests.buckets.s3 import s3_server
-from tests.operator import KEY, Operator
+from tests.filling import Scan, begin, land, opened
+from tests.operator import KEY, Cli, Operator
 from tests.security.canary import holding
+from tests.warehouse.days import POSTS, account
+
+EVIL = {"uuid": "a", "caption": "\x1b[31m[bold]\u202e\nx" + "y" * 1000}
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "w.duckdb"
+    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", str(path))
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    return path
+
+
+def test_rejected_records_are_listed_until_they_have_an_id(warehouse: Path, run_cli: Cli) -> None:
+    with opened(warehouse) as files:
+        begin(files)
+        land(files, Scan(CATALOGUE, "c", 0).page(account(), account("x")))
+        scan = Scan(POSTS, "p", 1)
+        land(files, scan.page({"id": "1"}, last=False), scan.page(EVIL, {"uuid": "b"}, {"caption": "no id"}))
+    run_cli("publish")
+    code, out, err = run_cli("quarantine")
+    assert (code, err, re.search("[\x1b\u202e]", out)) == (0, "", None)
+    lines = out.splitlines()
+    assert lines[:2] == ["! 4 records rejected:", f"  3: {REASONS['no_id']}"]
+    assert lines[2].startswith("  1: id: String should match pattern")
+    assert lines[4].split() == ["seen_at", "ig_username", "correlation_id", "payload", "surface", "position"]
+    assert lines[5].split()[:5] == ["2026-03-01", "03:02", "anna", "p-2", '{"uuid":']
+    assert lines[8].startswith("2026-03-01 02:01               c-1")
+    [first, *_] = run_cli("quarantine", "--json").json()["records"]
+    assert (json.loads(first["payload"]), first["position"], first["run_id"]) == (EVIL, 0, "run-1")
+    Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/id", "/uuid"]\n', encoding="utf-8")
+    assert "imported 2 " in run_cli("rebuild").text
+    assert run_cli("quarantine").stdout.startswith("! 2 records rejected")
+
 
 Machines = Callable[[str], Operator]
 
@@ -67,7 +106,7 @@ def test_it_is_published_and_read_here_and_on_another_machine(on: Machines) -> N
     before = analyst.snapshot.read_bytes()
     assert (before, analyst.snapshot.stat().st_mode & 0o777) == (writer.snapshot.read_bytes(), 0o444)
     with analyst.snapshot.open("rb") as reader:
-        assert writer.run("publish").stdout.startswith(f"Published {url} (")
+        assert f"snapshot {url} snapshot bytes " in writer.run("publish").text
         assert accounts(analyst) == 4
         assert analyst.snapshot.read_bytes() == writer.snapshot.read_bytes() != before
         assert reader.read() == before
