@@ -12,7 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from connectors.warehouse.merge.run_counts import read_counts
+from connectors.warehouse.queries.outcomes import read_counts
 from flows.config.options import SyncOptions
 from flows.engine.run import Batch, Run
 from flows.orchestration.flow_run import run_in_flow, run_name

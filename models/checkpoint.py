@@ -27,9 +27,6 @@ LEAST_PAGES = 3
 # Differences between clocks are smaller than this. A publication time further in the future is treated as unknown.
 FUTURE = timedelta(days=1)
 
-# Consecutive full scans that must find posts in order before recent scans rely on it: initially, and after a violation.
-PROOFS, PROOFS_AGAIN = 1, 2
-
 LOOKBACK_WINDOW = timedelta(days=28)
 FULL_REFRESH_EVERY = timedelta(days=7)
 

@@ -4,11 +4,14 @@ Erased accounts are recognized by a salted hash, because their ids are not store
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import chain
 
 import msgspec
+from pydantic_core import from_json
 
 from models.api import UUID, Page, read_account_page
 
@@ -31,11 +34,6 @@ class Account:
         """Return the id and the names, in lower case."""
         return tuple(word.lower() for word in (self.account_id, *self.names))
 
-    @property
-    def name(self) -> str:
-        """Return its name, or its id."""
-        return (*self.names, self.account_id)[0]
-
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
@@ -51,8 +49,7 @@ class Erasure:
 
     def with_removed(self, removed: Mapping[str, int]) -> "Erasure":
         """Return the erasure with numbers of rows. After a kill some rows are deleted already: the most counts."""
-        found = {**self.removed, **{name: max(rows, self.removed.get(name, 0)) for name, rows in removed.items()}}
-        return Erasure(self.accounts, {name: rows for name, rows in found.items() if rows})
+        return replace(self, removed=Counter(self.removed) | Counter(removed))
 
     def redact(self, text: str) -> str:
         """Replace ids and names in a text by the word forgotten.
@@ -60,9 +57,8 @@ class Erasure:
         A name that may be a word of any text, such as `the` or `10`, counts only where a text shows that it is a name:
         alone, in quotes, after an @, or before what was selected of it.
         """
-        for one in self.accounts:
-            for word in one.words:
-                text = _pattern(word).sub(FORGOTTEN, text)
+        for word in chain.from_iterable(one.words for one in self.accounts):
+            text = _pattern(word).sub(FORGOTTEN, text)
         return text
 
 
@@ -84,7 +80,7 @@ def to_text(erasure: Erasure) -> str:
 
 def from_text(text: str | None) -> Erasure:
     """Return the erasure of a JSON text; None is that of nothing."""
-    return Erasure() if text is None else msgspec.json.decode(text, type=Erasure)
+    return msgspec.json.decode(text or "{}", type=Erasure)
 
 
 def mark_of(account_id: str, salt: str) -> str:
@@ -113,7 +109,7 @@ def without_forgotten(page: Page, forgotten: Forgotten) -> Page:
     """
     if not (page.accounts or page.rejected):
         return page
-    valid, rejected = iter(page.accounts), {record.position: record.payload for record in page.rejected}
-    texts = [rejected.get(position) or next(valid).id for position in range(len(page.records))]
-    kept = [raw for raw, text in zip(page.records, texts, strict=True) if not forgotten.marks_in(text)]
+    rejected = {record.position for record in page.rejected}
+    of_whom = (raw.decode() if n in rejected else from_json(raw)["id"] for n, raw in enumerate(page.records))
+    kept = [raw for raw, text in zip(page.records, of_whom, strict=True) if not forgotten.marks_in(text)]
     return replace(read_account_page(replace(page, records=kept).body), next_cursor=page.next_cursor)

@@ -190,4 +190,4 @@ class Operator:
     def landed(self) -> list[Landing]:
         """Return what landed and is not merged."""
         with open_state_read_only(state_path(self.warehouse)) as state:
-            return [] if state is None else state.read(lambda connection: [*read_landings(connection)])
+            return [] if state is None else state.read(lambda connection: [*read_landings(connection, 0)])

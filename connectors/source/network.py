@@ -39,7 +39,8 @@ def check_base_url(url: str) -> str:
     try:
         parts, given = Url(url), urlsplit(url)
     except ValueError:
-        raise ValueError("the base URL is not an address such as https://api.example, or its port is invalid") from None
+        why = "is not a valid address, which begins with https://, or for this machine with http://"
+        raise ValueError(f"the base URL {why}") from None
     host, path = parts.host or "", (parts.path or "").rstrip("/")
     past = path.partition(f"{_VERSION_PATH}/")[2]
     is_clean = url.isascii() and url.isprintable() and not {" ", "\\"} & {*url}

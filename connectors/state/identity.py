@@ -13,10 +13,8 @@ from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, ide
 
 def read_identity(connection: Connection) -> Identity:
     """Return what the file says of itself; the token and `seq` are compared with those of the warehouse's file."""
-    token, last_seq, salt, base_url = connection.execute(
-        select(identity.c.token, identity.c.last_seq, identity.c.salt, identity.c.base_url)
-    ).one()
-    return Identity(token, last_seq, salt=salt, base_url=base_url)
+    row = connection.execute(select(identity)).one()
+    return Identity(row.token, row.last_seq, salt=row.salt, base_url=row.base_url)
 
 
 def write_token(connection: Connection, token: str) -> None:

@@ -78,7 +78,7 @@ def count_landings(connection: Connection, number: int) -> int:
     return int(connection.exec_driver_sql(count, (number,)).scalar_one()) - number
 
 
-def read_landings(connection: Connection, after: int = 0, last: int = 2**63 - 1) -> Iterator[Landing]:
+def read_landings(connection: Connection, after: int, last: int = 2**63 - 1) -> Iterator[Landing]:
     """Yield the landings after one number, up to another, in order, without all of them in memory."""
     driver = driver_of(connection)
     run_seqs = dict(driver.execute("SELECT run_id, seq FROM runs WHERE run_id IS NOT NULL"))
@@ -86,11 +86,6 @@ def read_landings(connection: Connection, after: int = 0, last: int = 2**63 - 1)
     for seq, entry, body in driver.execute(query, (after, last)):
         landing = _decode(entry)
         yield replace(landing, body=body, seq=seq, run_seq=run_seqs[landing.run_id])
-
-
-def last_landing(connection: Connection) -> int:
-    """Return the number of the last landing that is not merged; 0 without any."""
-    return int(connection.exec_driver_sql("SELECT coalesce(max(seq), 0) FROM inbox").scalar_one())
 
 
 def delete_landings(connection: Connection, last: int) -> None:

@@ -14,8 +14,6 @@ from connectors.warehouse.maintenance.retention import (
     find_agreed_time,
 )
 from connectors.warehouse.merge.removals import (
-    ACCOUNTS_CONFIRM_AFTER_HOURS,
-    ACCOUNTS_LIMIT,
     Removals,
     remove_missing,
 )
@@ -49,6 +47,10 @@ _RELEASE = (
 )
 
 ACCOUNTS_MISSING = "accounts_missing"
+
+# If the catalogue misses more than this part of the known accounts, a person should look: a key with fewer grants looks
+# the same.
+_ACCOUNTS_LIMIT = 0.1
 
 # A field is suspicious if it alone changed most items in this many syncs, one after the other.
 _SYNCS = 3
@@ -192,7 +194,7 @@ def _accounts_missing(found: Mapping[str, Any], removals: Removals) -> Iterator[
         yield Finding("accounts_removed", Severity.INFORMATION, text, count=gone)
     if not (found["missing"] or found["is_empty"]):
         return
-    then = f"a sync at least {ACCOUNTS_CONFIRM_AFTER_HOURS} hours later may do so"
+    then = "a sync at least 12 hours later may do so"
     if removals.too_many_accounts:
         then = "so many are only marked as removed by a person"
     text = "The catalogue is empty: the API key reaches no account"
@@ -200,7 +202,7 @@ def _accounts_missing(found: Mapping[str, Any], removals: Removals) -> Iterator[
         which = f"{missing:,} of {found['known']:,} known accounts ({several(found['names'])})"
         verb = "is" if missing == 1 else "are"
         text = f"{which} {verb} missing from the catalogue, and not marked as removed yet: {then}"
-    is_serious = found["is_empty"] or found["undecided"] > 0 or missing > ACCOUNTS_LIMIT * found["known"]
+    is_serious = found["is_empty"] or found["undecided"] > 0 or missing > _ACCOUNTS_LIMIT * found["known"]
     severity = Severity.ACTION if is_serious else Severity.WARNING
     fix = f"check which accounts the API key can access, and the address; {_RELEASE}"
     yield Finding(ACCOUNTS_MISSING, severity, text, fix, count=missing)

@@ -173,7 +173,12 @@ class Requests:
         is_limited = self.rate.is_limited(self.clock.monotonic()) or len(self._outage.failed) > 1
         verdict = scan.attempts.decide(error, self._random, of_key=error.is_limit and is_limited)
         if verdict.whole_scope:
-            await self._start_cooldown(scan.budget, verdict.delay, failure)
+            # It lands before it is waited for, so that it survives a kill.
+            scan.budget.start_cooldown(verdict.delay, self.clock.monotonic(), failure)
+            now, scope = self.clock.now(), scan.budget.scope
+            resume_after = scan.budget.resume_after(now, self.clock.monotonic())
+            self.progress.cooldowns[scope] = resume_after
+            await self._land(ScopeCooldown(scope, resume_after, now))
         if not verdict.retries:
             raise error
         facts = {**scan.about, **failure.facts, "retry_in": round(verdict.delay, 1)}
@@ -182,11 +187,3 @@ class Requests:
         _log.info("%s at %s: %s; retry in %.1f s", who, at, failure, verdict.delay, extra=facts)
         if not verdict.whole_scope:
             await self.sleep(scan, verdict.delay)
-
-    async def _start_cooldown(self, budget: RateLimitBudget, seconds: float, cause: Failure) -> None:
-        """Begin a cooldown; it lands before it is waited for, so that it survives a kill."""
-        budget.start_cooldown(seconds, self.clock.monotonic(), cause)
-        now = self.clock.now()
-        resume_after = budget.resume_after(now, self.clock.monotonic())
-        self.progress.cooldowns[budget.scope] = resume_after
-        await self._land(ScopeCooldown(budget.scope, resume_after, now))

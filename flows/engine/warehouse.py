@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from connectors.state.database import State, open_state, open_state_read_only, state_path
 from connectors.state.identity import end_operation, read_identity, read_operations, read_unmerged, write_token
-from connectors.state.inbox import delete_landings, forget_order, land, last_landing, read_landings
+from connectors.state.inbox import delete_landings, forget_order, land, read_landings
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
 from connectors.warehouse.storage import identity as of_warehouse
@@ -71,10 +71,13 @@ class Files:
         # commands that merge nothing do not need it.
         from connectors.warehouse.merge.merge import merge_batch  # noqa: PLC0415
 
-        last = self.state.read(last_landing)
-        while (merged := of_warehouse.read_warehouse(db).merged_seq) < last:
+        last = self.state.read(read_identity).seq
+        while True:
+            merged = of_warehouse.read_warehouse(db).merged_seq
             with self.state.reading() as connection:
                 batch = cut_batch(read_landings(connection, merged, last))
+            if not batch:
+                return
             with transaction(db):
                 merge_batch(db, batch, self.mapping, self.raw)
             self.state.write(delete_landings, batch[-1].seq)

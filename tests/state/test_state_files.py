@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.files import Identity, find_mismatch
 from models.runs import RunState
 from tests.api.listed import ListedApi
 from tests.runs import stored, synced
@@ -83,3 +84,26 @@ def test_a_file_that_is_missing_is_named(both_days: Path, tmp_path: Path, name: 
             day(folder, 2)
     shutil.copy(both_days / name, folder / name)
     assert day(folder, 2) is RunState.COMPLETE
+
+
+@pytest.mark.parametrize(
+    ("state", "warehouse", "wrong"),
+    [
+        (Identity("", 0), Identity("", 0), None),
+        (Identity("b", 5), Identity("b", 5), None),
+        (Identity("b", 5), Identity("b", 3), None),
+        # Killed between the two tokens, the first time and later.
+        (Identity("", 0), Identity("a", 0, ""), None),
+        (Identity("a", 5), Identity("b", 5, "a"), None),
+        # One of them is older.
+        (Identity("a", 5), Identity("b", 5), "do not belong together"),
+        (Identity("b", 5), Identity("a", 5), "do not belong together"),
+        (Identity("b", 4), Identity("b", 5), "do not belong together"),
+        # One of them is missing.
+        (Identity("", 0), Identity("b", 5), "{state} is missing"),
+        (Identity("b", 5), Identity("", 0), "{warehouse} is missing"),
+    ],
+)
+def test_which_files_belong_together(state: Identity, warehouse: Identity, wrong: str | None) -> None:
+    found = find_mismatch(state, warehouse)
+    assert (found is None) if wrong is None else (found is not None and wrong in found and "Fix: " in found)

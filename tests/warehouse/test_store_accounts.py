@@ -7,30 +7,23 @@ HISTORY = "value, valid_from, valid_to, run_seq"
 STATUS, NAMES = (f"account_periods WHERE attribute = '{name}'" for name in ("status", "ig_username"))
 
 
-def test_every_change_of_status_is_a_period(rig: Rig) -> None:
+def test_every_change_of_status_and_name_is_a_period(rig: Rig) -> None:
     times = []
-    for status in ("active", "token_expired", "token_expired", "suspended", "active"):
-        rig.full_scan(account(1, status), partition=CATALOGUE)
+    for status, name in zip(("active", "token_expired", "token_expired", "new", "active"), "aabbb", strict=True):
+        rig.full_scan(account(1, status, name), partition=CATALOGUE)
         times.append(rig.now)
         rig.end_run()
         rig.wait(24)
     assert rig.rows(HISTORY, STATUS, "seq") == [
         ("active", times[0], times[1], 1),
         ("token_expired", times[1], times[3], 2),
-        ("suspended", times[3], times[4], 4),
+        ("new", times[3], times[4], 4),
         ("active", times[4], None, 5),
     ]
+    assert rig.rows(HISTORY, NAMES, "seq") == [("a", times[0], times[2], 1), ("b", times[2], None, 3)]
     assert rig.rows("status, status_since, first_seen_at, last_seen_at", "accounts") == [
         ("active", times[4], times[0], times[4])
     ]
-
-
-def test_a_new_name_is_a_period_and_changes_no_status(rig: Rig) -> None:
-    for name in ("before", "after"):
-        rig.full_scan(account(1, name=name), partition=CATALOGUE)
-        rig.wait(24)
-    assert [value for value, *_ in rig.rows(HISTORY, NAMES, "seq")] == ["before", "after"]
-    assert len(rig.rows(HISTORY, STATUS)) == 1
 
 
 def test_of_two_records_in_one_catalogue_the_first_counts(rig: Rig) -> None:

@@ -1,15 +1,13 @@
-"""A kill leaves a file that opens again, with all or nothing of a merge; and files that do not belong together."""
+"""A kill leaves a file that opens again, with all or nothing of a merge; and a raw store that does not belong to it."""
 
 import subprocess
 import sys
 from itertools import permutations
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, part_path
-from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from tests.warehouse.rig import Rig, item, opened
 
@@ -69,28 +67,3 @@ def test_a_part_that_is_newer_than_the_warehouse_is_refused_and_kept(rig: Rig) -
     with pytest.raises(WarehouseUnusable, match="which the warehouse needs, is missing"):
         find_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox={2})
     assert part_numbers(raw) == [2]
-
-
-def test_a_file_of_an_older_or_newer_version_or_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "w.duckdb"
-    for statements, message in (
-        ("CREATE SCHEMA core; CREATE TABLE core.media (id INT)", "a gramhouse before 2.0 wrote it. Fix: move it away"),
-        ("CREATE TABLE mine (id INT)", "gramhouse did not write it. Fix: move it away"),
-        (
-            "CREATE SCHEMA core; CREATE TABLE core.warehouse AS SELECT 99 AS schema_number",
-            "a newer gramhouse wrote it .*Fix: upgrade gramhouse",
-        ),
-    ):
-        path.unlink(missing_ok=True)
-        with duckdb.connect(str(path)) as db:
-            db.execute(statements)
-        with pytest.raises(WarehouseUnusable, match=message), open_warehouse(path):
-            pass
-
-
-def test_every_table_and_column_has_a_comment(rig: Rig) -> None:
-    missing = rig.db.execute(
-        "SELECT table_name, NULL FROM duckdb_tables() WHERE comment IS NULL"
-        " UNION ALL SELECT table_name, column_name FROM duckdb_columns() WHERE comment IS NULL AND NOT internal"
-    ).fetchall()
-    assert missing == []

@@ -30,7 +30,7 @@ from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import quoted, statements
-from models.checkpoint import PROOFS, Landing, cut_batch
+from models.checkpoint import Landing, cut_batch
 from models.feeds import media
 from models.item import CONTENT_RULE, Items, read_items
 from models.mapping import BUILT_IN, Registry, register, to_keys
@@ -57,7 +57,7 @@ def rebuild(
     before = read_warehouse(db).mapping or mapping
     counts = read_again(db, raw, mapping, force=force)
     if order_of(before) != order_of(mapping):
-        db.execute(_SQL["order"], [PROOFS])
+        db.execute(_SQL["order"])
     imported, outdated = _import_quarantine(db, raw, mapping, take)
     [(left,)] = db.execute("SELECT count(*) FROM core.quarantine").fetchall()
     columns = len(item_columns(mapping, read_registry(db)))

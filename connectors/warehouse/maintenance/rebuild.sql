@@ -83,7 +83,7 @@ DROP TABLE temp.items
 -- name: order
 -- The next scan of each feed in order is a full one. Writes core.closed_scans.
 UPDATE core.closed_scans SET
-    item_order = NULL, recent_at = NULL, covered_from = NULL, order_proofs = greatest(order_proofs, ?)
+    item_order = NULL, recent_at = NULL, covered_from = NULL, order_proofs = greatest(order_proofs, 1)
 WHERE resource = 'media'
 
 -- name: in_force

@@ -9,17 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from zlib import crc32
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.items import merge_items
-from connectors.warehouse.merge.reading import read_records
-from connectors.warehouse.merge.removals import ACCOUNTS_CONFIRM_AFTER_HOURS, CONFIRM_AFTER_HOURS
-from connectors.warehouse.merge.run_counts import Counted, add_counts
+from connectors.warehouse.merge.reading import Counted, read_records
 from connectors.warehouse.storage.sql import statements
-from models.checkpoint import PROOFS, PROOFS_AGAIN, Checkpoint, Landing, ScanState
+from models.checkpoint import Checkpoint, Landing
 from models.feeds import CATALOGUE, LIFETIMES
 from models.item import CONTENT_RULE
 from models.mapping import Mapping as MediaMapping
@@ -35,14 +32,6 @@ _LISTED_ACCOUNTS = pa.schema(
         "said": pa.struct(dict.fromkeys(("listed_as", "ig_username", "public_id", "status"), pa.string())),
     }
 )
-
-# Hours, and numbers of full scans.
-_FIGURES = {
-    "confirm_after": CONFIRM_AFTER_HOURS,
-    "confirm_accounts_after": ACCOUNTS_CONFIRM_AFTER_HOURS,
-    "proofs": PROOFS,
-    "proofs_again": PROOFS_AGAIN,
-}
 
 
 def merge_batch(db: DuckDBPyConnection, batch: Sequence[Landing], mapping: MediaMapping, raw: Path) -> None:
@@ -89,35 +78,35 @@ def _list_in_turn(accounts: Sequence[Row]) -> Iterable[list[Row]]:
 
 def _close_scans(db: DuckDBPyConnection, ends: Mapping[int, Checkpoint]) -> Counted:
     """Mark what these scans missed, which ended with these landings, and remember them; return what to count."""
-    db.register("ends", pa.Table.from_pylist([_end(seq, end) for seq, end in ends.items()]))
-    db.execute(_SQL["closing"].format(**_FIGURES))
-    db.execute(_SQL["missed"].format(**_FIGURES))
+    lifetimes = {name: int(lifetime.total_seconds()) for name, lifetime in LIFETIMES.items()}
+    rows = [
+        {**asdict(end), "seq": seq, "state": str(end.state), "lifetime": lifetimes.get(end.partition.surface)}
+        for seq, end in ends.items()
+    ]
+    db.register("ends", pa.Table.from_pylist(rows))
+    db.execute(_SQL["closing"])
+    db.execute(_SQL["missed"])
     counted = Counted(db.execute(_SQL["missed_counts"]).fetchall())
     if counted:
         db.execute(_SQL["missed_items"])
         counted.update(db.execute(_SQL["expired"]).fetchall())
     if any(end.partition == CATALOGUE for end in ends.values()):
-        db.execute(_SQL["missed_accounts"].format(**_FIGURES))
-    db.execute(_SQL["closed_scans"].format(**_FIGURES))
+        db.execute(_SQL["missed_accounts"])
+    db.execute(_SQL["closed_scans"])
     db.execute(_SQL["old_findings"])
     return counted
 
 
-def _end(seq: int, end: Checkpoint) -> Row:
-    account_id, lifetime = end.partition.account_id, LIFETIMES.get(end.partition.surface)
-    names = ("started_at", "read_to", "order_broken_by", "had_expired_token", "pages", "items")
-    return {
-        "seq": seq,
-        **{name: getattr(end, name) for name in names},
-        "is_recent": end.state is ScanState.RECENT,
-        "full_share": _share_of(account_id) if end.full_share is None else end.full_share,
-        "lifetime": lifetime and int(lifetime.total_seconds()),
-    }
+def add_counts(db: DuckDBPyConnection, counted: Counted, run_ids: Mapping[int, str]) -> None:
+    """Add numbers to core.run_counts, in the open transaction. `run_ids` are by number.
 
-
-def _share_of(account_id: str) -> float:
-    """Return the part of the refresh interval after which an account's first full scan is due again, in (0, 1].
-
-    It differs so that the full scans of all accounts are spread.
+    The sums over all of its rows include everything ever merged, regardless of kills, resumed runs and retention: that
+    of `added` is the number of rows of media. An event is counted once, however the pages were divided into merges.
     """
-    return (crc32(account_id.encode()) + 1) / 2**32
+    rows = [
+        {"run_seq": run_seq, "run_id": run_ids[run_seq], "name": name, "number": number}
+        for (run_seq, name), number in counted.items()
+        if number
+    ]
+    if rows:
+        db.execute(_SQL["counted"], [rows])

@@ -104,28 +104,30 @@ WHEN NOT MATCHED THEN INSERT BY NAME
 --
 -- A scan says nothing if another one of its partition was closed after it began, because its first pages are older than
 -- that result; nor does a recent one of a partition that has never been scanned in full. `is_blocked`: it rejected
--- records, or found different ones with one id.
+-- records, or found different ones with one id. The part of the refresh interval after which the first full scan is due
+-- again differs, so that the full scans of all accounts are spread.
 CREATE OR REPLACE TEMP TABLE closing AS
 SELECT
-    p.* EXCLUDE (page, received_at), p.received_at AS closed_at, e.* EXCLUDE (seq) REPLACE (
-        e.read_to::TIMESTAMPTZ AS read_to, e.order_broken_by::VARCHAR AS order_broken_by, e.lifetime::BIGINT AS lifetime
-    ),
+    p.* EXCLUDE (page, received_at), p.received_at AS closed_at, e.started_at, e.had_expired_token, e.pages, e.items,
+    e.state = 'recent' AS is_recent, e.read_to::TIMESTAMPTZ AS read_to, e.order_broken_by::VARCHAR AS order_broken_by,
+    e.lifetime::BIGINT AS lifetime,
+    coalesce(e.full_share::DOUBLE, (md5_number_lower(p.account_id) % 10000 + 1) / 10000) AS full_share,
     w.complete_at, w.pages AS full_pages, w.items AS full_items, w.order_proofs AS proofs_before, w.item_order,
     w.order_broken_by AS broken_before, w.full_share AS share_before, w.removals_undecided_since AS undecided_before,
     f.scan_id IS NOT NULL AS is_blocked, NOT is_blocked AND NOT e.had_expired_token AS decides
 FROM ends AS e
 JOIN pages AS p ON p.seq = e.seq
-LEFT JOIN (SELECT DISTINCT scan_id FROM core.scan_findings WHERE finding <> 'listed_twice') AS f USING (scan_id)
+LEFT JOIN (SELECT DISTINCT scan_id FROM core.scan_findings WHERE finding <> 'listed_twice') AS f ON f.scan_id = p.scan_id
 LEFT JOIN core.closed_scans AS w
     ON w.resource = p.resource AND w.account_id = p.account_id AND w.surface = p.surface
-WHERE if(w.seq IS NULL, NOT e.is_recent, w.seq <= p.began_seq)
+WHERE if(w.seq IS NULL, NOT is_recent, w.seq <= p.began_seq)
 
 -- name: missed
 -- The items that closed scans covered and did not list. Writes nothing.
 --
 -- Items with the same time as the last post of a recent scan are not covered: they may follow it. A story whose lifetime
 -- was over when it was first missed has expired. Any other item is confirmed as removed by a scan that began an hour
--- after the end of the first that missed it.
+-- after the end of the first that missed it: the cause of a truncated listing may last a while.
 CREATE OR REPLACE TEMP TABLE missed AS
 SELECT
     m.rowid AS row, m.account_id, m.surface, m.media_id, c.seq, c.run_seq, c.decides, c.closed_at,
@@ -133,7 +135,7 @@ SELECT
     m.missed_at IS NULL AND coalesce(
         c.closed_at - coalesce(m.published_at, m.first_seen_at) >= to_seconds(c.lifetime), false
     ) AS is_expired,
-    coalesce(c.started_at >= m.missed_at + to_hours({confirm_after}), false) AS is_confirmed
+    coalesce(c.started_at >= m.missed_at + INTERVAL 1 HOUR, false) AS is_confirmed
 FROM closing AS c
 JOIN core.media AS m ON m.account_id = c.account_id AND m.surface = c.surface
 WHERE m.removed_at IS NULL AND m.seen_seq < c.began_seq AND (NOT c.is_recent OR m.published_at > c.read_to)
@@ -162,19 +164,22 @@ WHERE is_expired AND decides
 RETURNING run_seq, event
 
 -- name: missed_accounts
--- Marks the accounts that a complete catalogue did not list. One that listed none decides nothing. Writes core.accounts.
+-- Marks the accounts that a complete catalogue did not list. One that listed none decides nothing. It is twelve hours
+-- (the warning `accounts_missing` says so) until another one confirms it: a key that lost its grants must not remove them
+-- before somebody has noticed. Writes core.accounts.
 UPDATE core.accounts SET
     missed_at = coalesce(accounts.missed_at, c.closed_at),
     confirmed_by = if(
-        c.started_at >= accounts.missed_at + to_hours({confirm_accounts_after}), c.run_seq, accounts.confirmed_by
+        c.started_at >= accounts.missed_at + INTERVAL 12 HOUR, c.run_seq, accounts.confirmed_by
     )
 FROM closing AS c
 WHERE c.resource = 'accounts' AND c.decides AND accounts.removed_at IS NULL AND accounts.seen_seq < c.began_seq
   AND EXISTS (FROM core.accounts AS listed WHERE listed.seen_seq >= c.began_seq)
 
 -- name: closed_scans
--- Remembers the scans. A recent one leaves what the last full one found. Each full scan without a post out of order is a
--- proof less that is needed. A scan that is blocked leaves undecided what it missed. Writes core.closed_scans.
+-- Remembers the scans. A recent one leaves what the last full one found. Of the full scans that must find posts in order,
+-- at first one, and two after a post out of order, each that does is one less. A scan that is blocked leaves undecided
+-- what it missed. Writes core.closed_scans.
 MERGE INTO core.closed_scans AS w
 USING (
     SELECT
@@ -184,8 +189,8 @@ USING (
         if(is_recent, full_pages, pages) AS pages, if(is_recent, full_items, items) AS items,
         CASE
             WHEN is_recent THEN proofs_before
-            WHEN order_broken_by IS NOT NULL THEN {proofs_again}
-            ELSE greatest(coalesce(proofs_before, {proofs}) - (read_to IS NOT NULL)::INTEGER, 0)
+            WHEN order_broken_by IS NOT NULL THEN 2
+            ELSE greatest(coalesce(proofs_before, 1) - (read_to IS NOT NULL)::INTEGER, 0)
         END AS order_proofs,
         CASE WHEN is_recent THEN item_order WHEN order_proofs = 0 AND read_to IS NOT NULL THEN 'newest_first' END
             AS item_order,
@@ -213,3 +218,23 @@ WHERE f.resource = c.resource AND f.account_id = c.account_id AND f.surface = c.
 UPDATE core.warehouse SET
     merged_seq = ?, raw_seq = coalesce(?, raw_seq), mapping = coalesce(mapping, ?),
     content_rule = coalesce(content_rule, ?)
+
+-- name: counted
+-- Adds up the counts of runs. Writes core.run_counts.
+MERGE INTO core.run_counts AS c
+USING (
+    SELECT run_seq, run_id, coalesce(COLUMNS(* EXCLUDE (run_seq, run_id)), 0)
+    FROM (
+        PIVOT (SELECT unnest(?, max_depth := 2)) ON name IN (
+            'pages', 'items', 'added', 'changed', 'returned', 'missed', 'removed', 'expired', 'accounts_removed',
+            'quarantined'
+        ) USING sum(number) GROUP BY run_seq, run_id
+    )
+) AS n
+ON c.run_seq = n.run_seq
+WHEN MATCHED THEN UPDATE SET
+    pages = c.pages + n.pages, items = c.items + n.items, added = c.added + n.added, changed = c.changed + n.changed,
+    returned = c.returned + n.returned, missed = c.missed + n.missed, removed = c.removed + n.removed,
+    expired = c.expired + n.expired, accounts_removed = c.accounts_removed + n.accounts_removed,
+    quarantined = c.quarantined + n.quarantined
+WHEN NOT MATCHED THEN INSERT BY NAME

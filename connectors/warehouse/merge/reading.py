@@ -24,6 +24,10 @@ _OF_PAGE = {
 }
 
 
+Counted = Counter[tuple[int, str]]
+"""Numbers by run, and by the column of core.run_counts."""
+
+
 @dataclass(slots=True)
 class Records:
     """The records of a batch, in the order in which they were listed. An item's number is its place in `raws`.
@@ -32,7 +36,7 @@ class Records:
     `unknown_fields` are those of accounts and pages that the API's contract does not define. `accounts` are listings by
     a catalogue: the landing, the id in lower case, because ids are case-insensitive (API 2), and what the record
     `said`; None if it is malformed. `rejected` are the landings, places, reasons and payloads of records that go to
-    quarantine; `digest` tells equal ones. `counted` are numbers by run and what is counted, as core.run_counts has it.
+    quarantine; `digest` tells equal ones.
     """
 
     pages: Sequence[Landing]
@@ -42,7 +46,7 @@ class Records:
     accounts: list[dict[str, object]] = field(default_factory=list)
     rejected: list[dict[str, object]] = field(default_factory=list)
     unknown_fields: list[Field] = field(default_factory=list)
-    counted: Counter[tuple[int, str]] = field(default_factory=Counter)
+    counted: Counted = field(default_factory=Counter)
 
     def page(self, number: int) -> Landing:
         """Return the page of an item."""

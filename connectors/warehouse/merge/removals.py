@@ -9,22 +9,12 @@ from typing import NamedTuple
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.run_counts import Counted, add_counts
+from connectors.warehouse.merge.merge import add_counts
+from connectors.warehouse.merge.reading import Counted
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.sql import statements
 
 _SQL = statements(__name__)
-
-# The time between the end of the scan that first missed an item and the beginning of the one that confirms its removal:
-# the cause of a truncated listing may last a while.
-CONFIRM_AFTER_HOURS = 1
-
-# The same for accounts: a key that lost its grants must not remove them before somebody has noticed.
-ACCOUNTS_CONFIRM_AFTER_HOURS = 12
-
-# If the catalogue misses more than this part of the known accounts, a person should look: a key with fewer grants looks
-# the same.
-ACCOUNTS_LIMIT = 0.1
 
 
 class Removals(NamedTuple):

@@ -7,7 +7,6 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.merge.run_counts import read_counts
 from connectors.warehouse.storage.sql import literal, quoted, statements
 from models.mapping import Mapping as MediaMapping
 from models.runs import (
@@ -53,6 +52,12 @@ def _record(db: DuckDBPyConnection, name: str, parameters: Sequence[object] = ()
     names = [name for name, *_ in cursor.description or ()]
     [row] = cursor.fetchall()
     return dict(zip(names, row, strict=True))
+
+
+def read_counts(db: DuckDBPyConnection, run_id: str) -> dict[str, Any]:
+    """Return the `pages`, `items` and `accounts_removed` of a run, and by name the changes of its `media`."""
+    [row] = db.execute(_SQL["counts"], [run_id]).fetchall()
+    return dict(zip(("pages", "items", "accounts_removed", "media"), row, strict=True))
 
 
 def read_warnings(db: DuckDBPyConnection, run_id: str, *, is_last: bool = False) -> tuple[Finding, ...]:

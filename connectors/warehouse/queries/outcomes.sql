@@ -81,3 +81,12 @@ LIMIT 1
 -- name: held
 -- The paths of fields, and their columns.
 SELECT path, column_name FROM core.fields WHERE resource = 'media' AND column_name IS NOT NULL
+
+-- name: counts
+-- One row, of zeros for a run that merged nothing. Writes nothing.
+SELECT coalesce(any_value(pages), 0), coalesce(any_value(items), 0), coalesce(any_value(accounts_removed), 0), {
+    'added': coalesce(any_value(added), 0), 'changed': coalesce(any_value(changed), 0),
+    'returned': coalesce(any_value(returned), 0), 'removed': coalesce(any_value(removed), 0),
+    'expired': coalesce(any_value(expired), 0), 'quarantined': coalesce(any_value(quarantined), 0)
+}
+FROM core.run_counts WHERE run_id = ?

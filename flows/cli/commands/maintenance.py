@@ -107,7 +107,8 @@ def forget(
         return Answer({"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}, [again])
     if not yes:
         found, items = find_now(settings, account)
-        what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
+        name, *_ = (*found.names, found.account_id)
+        what = f"{name} (account {found.account_id}) and {count(items, 'item')}"
         raise SettingsError(f"{what} would be erased everywhere, which cannot be undone. Fix: add --yes.")
     receipt = forget_now(settings, account)
     document = {

@@ -1,0 +1,254 @@
+"""The state file: what lands, runs and other commands, operations, and files that are refused."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.state.database import State, open_state, open_state_read_only
+from connectors.state.identity import (
+    begin_operation,
+    bind_service,
+    end_operation,
+    move_times,
+    read_identity,
+    read_operations,
+)
+from connectors.state.inbox import (
+    count_landings,
+    delete_landings,
+    land,
+    read_checkpoints,
+    read_cooldowns,
+    read_landings,
+)
+from connectors.state.runs import add_failed_start, begin_command, begin_run, end_run, last_command, read_runs
+from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown
+from models.feeds import CATALOGUE, Partition, media
+from models.files import Ahead, WarehouseUnusable
+from models.runs import Outcome, OutcomeKind, RunState
+from models.tables import STATE
+
+NOW = datetime(2026, 3, 1, 6, 15, 0, 123456, tzinfo=UTC)
+POSTS = media("a", "posts")
+DAY = timedelta(days=1)
+BODY = b'{"items": [], "n": %d, "\xc3\xa9": "\\u00e9"}'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state.sqlite"
+
+
+@pytest.fixture
+def state(file: Path) -> Iterator[State]:
+    with open_state(file) as state:
+        yield state
+
+
+def begin(state: State, run_id: str, kind: str = "sync", *, at: datetime = NOW, **texts: str | None) -> tuple[str, ...]:
+    return state.write(begin_run, run_id, kind, pid=7, now=at, within=DAY, version="2", **texts)
+
+
+def landings(state: State, after: int = 0) -> list[Landing]:
+    return state.read(lambda connection: [*read_landings(connection, after)])
+
+
+def page(number: int = 1, partition: Partition = POSTS, scan: str = "scan", **checkpoint: Any) -> Landing:  # noqa: ANN401
+    at = Checkpoint(partition, scan, "run", NOW, NOW, f"cursor {number}", number, 50 * number)
+    return Landing(partition, "run", scan, number, NOW, "c-1", BODY % number, replace(at, **checkpoint))
+
+
+def cooldown(until: datetime, asked_at: datetime = NOW) -> ScopeCooldown:
+    return ScopeCooldown("media:a", until, asked_at)
+
+
+def test_a_new_file_has_all_tables_and_is_durable(state: State) -> None:
+    def ask(query: str) -> list[Any]:
+        return state.read(lambda connection: [*connection.exec_driver_sql(query).scalars()])
+
+    assert {*STATE.tables} <= {*ask("SELECT name FROM sqlite_master")}
+    assert (ask("PRAGMA journal_mode"), ask("PRAGMA synchronous")) == (["wal"], [2])
+
+
+def test_there_is_nothing_to_read_before_the_first_command(file: Path) -> None:
+    with open_state_read_only(file) as state:
+        assert state is None
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE identity SET schema_number = 99", r"newer gramhouse wrote it \(schema 99; .* Fix: upgrade gramhouse"),
+        ("DROP TABLE identity", "not a state file of gramhouse. Fix: move it away"),
+        (b"not a database, but a text that is long enough\n" * 100, r"cannot be used: [^\n]* Fix: [^\n]*$"),
+        (b"SQLite format 3\0short", r"cannot be used: [^\n]* Fix: [^\n]*$"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_and_unchanged(file: Path, statement: str | bytes, message: str) -> None:
+    if isinstance(statement, bytes):
+        file.write_bytes(statement)
+    else:
+        with open_state(file):
+            pass
+        with sqlite3.connect(file) as db:
+            db.execute(statement)
+        db.close()
+    content = file.read_bytes()
+    for opened in (open_state, open_state_read_only):
+        with pytest.raises(WarehouseUnusable, match=message), opened(file):
+            pass
+    assert file.read_bytes() == content
+
+
+def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
+    begin(state, "run")
+    outcome = Outcome(POSTS, "run", OutcomeKind.COMPLETE, NOW, NOW, 1, 2, detail="x")
+    assert state.write(land, [page(1), page(2), Landing(POSTS, "run", outcomes=(outcome,))]) == 3
+    assert state.write(land, [page(3)]) == 4
+    first, second, third, fourth = landings(state)
+    assert [first.seq, second.seq, third.seq, fourth.seq] == [1, 2, 3, 4]
+    assert first.body == BODY % 1
+    assert (first.run_seq, first.run_id, first.partition, first.scan_id) == (1, "run", POSTS, "scan")
+    assert (second.page, second.began_seq, second.received_at, second.correlation_id) == (2, 1, NOW, "c-1")
+    assert (third.outcomes, third.page, third.body) == ((outcome,), 0, b"")
+    with open_state_read_only(state.path) as reader, state.engine.begin() as writing:
+        # Readers do not wait for a transaction that writes.
+        writing.exec_driver_sql("DELETE FROM inbox")
+        assert reader is not None
+        assert len(landings(reader)) == 4
+    state.write(land, [page(4)])
+    state.write(delete_landings, 5)
+    # The last number never falls.
+    assert (landings(state), state.write(count_landings, 3), state.write(land, [page(5)])) == ([], 5, 9)
+
+
+def test_a_checkpoint_has_the_landing_of_its_scans_first_page(state: State) -> None:
+    begin(state, "run")
+    state.write(land, [page(1, CATALOGUE, "other"), page(1)])
+    done = page(2, CATALOGUE, "other", state=ScanState.COMPLETE, cursor=None)
+    state.write(land, [page(2, repeated_pages=3, empty_pages=4), done])
+    found = state.read(read_checkpoints, ["a", "", "unknown"])
+    assert found[POSTS] == Checkpoint(
+        POSTS, "scan", "run", NOW, NOW, "cursor 2", 2, 100, began_seq=2, repeated_pages=3, empty_pages=4
+    )
+    assert (found[CATALOGUE].began_seq, found[CATALOGUE].state) == (1, ScanState.COMPLETE)
+    assert [(one.began_seq, one.end is not None) for one in landings(state)] == [
+        (1, False), (2, False), (2, False), (1, True),
+    ]  # fmt: skip
+    # Resumed by another process, from the checkpoint as it was read; and by a backfill, which has its own.
+    resumed = replace(page(3), checkpoint=replace(found[POSTS], pages=3))
+    state.write(land, [resumed, page(1, scan="backfill", run_kind="backfill", had_expired_token=True)])
+    assert state.read(read_checkpoints, ["a"])[POSTS].began_seq == 2
+    of_backfill = state.read(read_checkpoints, ["a"], "backfill")[POSTS]
+    assert (of_backfill.scan_id, of_backfill.had_expired_token) == ("backfill", True)
+
+
+def test_the_longest_cooldown_lands_without_a_number(state: State) -> None:
+    until = NOW + timedelta(hours=1)
+    state.write(land, [cooldown(NOW + timedelta(hours=hours)) for hours in (0.5, 1, 0.2)])
+    assert state.read(read_cooldowns, now=NOW) == {"media:a": until}
+    assert state.read(read_cooldowns, now=until) == {}
+    assert state.read(read_identity).seq == 0
+
+
+def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
+    begin(state, "run")
+    with pytest.raises(UnicodeEncodeError):
+        state.write(land, [page(1), replace(page(2), correlation_id="\ud800")])
+    assert (landings(state), state.read(read_identity).seq, state.read(read_checkpoints, ["a"])) == ([], 0, {})
+
+
+def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) -> None:
+    begin(state, "run", base_url="https://run")
+    begin(state, "later", base_url="https://later")
+    assert state.read(read_identity).base_url is None
+    state.write(land, [page(1), cooldown(NOW + DAY)])
+    for address in ("https://run", "https://later"):
+        # Another service gets no cursor and no wait of the one before.
+        assert state.read(read_identity).base_url == "https://run"
+        assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + DAY}
+        state.write(bind_service, address)
+    found = state.read(read_checkpoints, ["a"])[POSTS]
+    assert (state.read(read_cooldowns, now=NOW), found.state, found.cursor) == ({}, ScanState.ABANDONED, None)
+
+
+def test_runs_of_another_service_or_selection_are_not_resumed(state: State) -> None:
+    begin(state, "1", base_url="https://a")
+    assert begin(state, "2", base_url="https://b") == ()
+    assert begin(state, "3", base_url="https://a", selection="stories") == ()
+    assert begin(state, "4", base_url="https://a") == ("1",)
+    assert begin(state, "6", "backfill", base_url="https://a") == ()
+    assert begin(state, "5", base_url="https://a", at=NOW + 2 * DAY) == ()
+
+
+# The earlier runs, newest first: id, the hours since each began, how it ended, what it resumed; and what is resumed.
+@pytest.mark.parametrize(
+    ("earlier", "resumed"),
+    [
+        ("c 1 interrupted b, b 2 interrupted a, a 3 interrupted -", "cba"),
+        ("c 1 interrupted b, b 25 interrupted -", "c"),
+        ("c 1 interrupted b, b 2 published a, a 3 interrupted -", "c"),
+        ("b 1 published a, a 2 interrupted -", ""),
+        # A snapshot was published after the interruption.
+        ("b 1 killed a, a 2 interrupted -", "ba"),
+        ("b 1 complete a, a 2 interrupted -", "ba"),
+        ("b 1 interrupted forgotten", "b"),
+        ("b 1 interrupted a, a 24 interrupted -", "ba"),
+        ("b 1 interrupted a, a 24.01 interrupted -", "b"),
+        ("b -1 interrupted -", ""),
+    ],
+)
+def test_a_run_resumes_the_chain_of_unfinished_runs(state: State, earlier: str, resumed: str) -> None:
+    for run in reversed(earlier.split(", ")):
+        run_id, hours, ended, resumes = run.split()
+        at = NOW - timedelta(hours=float(hours))
+        begin(state, run_id, at=at)
+        run_state = RunState.INTERRUPTED if ended in ("interrupted", "killed") else RunState.COMPLETE
+        published_at = NOW if ended in ("published", "killed") else None
+        state.write(end_run, run_id, run_state, now=at, resumes=resumes, published_at=published_at)
+    assert begin(state, "new") == tuple(resumed)
+
+
+def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> None:
+    def last() -> tuple[object, ...] | None:
+        row = state.read(last_command)
+        return None if row is None else tuple(row[name] for name in ("kind", "run_id", "state"))
+
+    assert last() is None
+    state.write(begin_command, "publish", pid=1, now=NOW)
+    assert last() == ("publish", None, "running")
+    state.write(end_run, None, RunState.COMPLETE, now=NOW)
+    for pid in (2, 3):
+        state.write(add_failed_start, "sync", pid=pid, since=NOW, now=NOW, detail="no key")
+    assert last() == ("sync", None, "failed")
+    state.write(begin_command, "compact", pid=1, now=NOW)
+    assert last() == ("sync", None, "failed")
+    begin(state, "1")
+    assert last() is None
+    state.write(begin_command, "compact", pid=1, now=NOW)
+    assert last() == ("compact", None, "running")
+    assert [row["state"] for row in state.read(read_runs)] == ["interrupted"]
+
+
+def test_an_operation_is_a_row_until_it_is_done(state: State) -> None:
+    for seq, (kind, detail) in enumerate([("rebuild", "{}"), ("forget", '{"a": 1}'), ("forget", '{"a": 2}')], 1):
+        assert state.write(begin_operation, kind, detail, now=NOW) == seq
+    assert state.read(read_operations) == {"rebuild": "{}", "forget": '{"a": 2}'}
+    state.write(end_operation, "forget")
+    assert state.read(read_operations) == {"rebuild": "{}"}
+    assert state.read(read_identity).seq == 3
+
+
+def test_times_of_a_clock_that_was_ahead_are_moved_to_now(state: State) -> None:
+    ahead, hour = NOW + 400 * DAY, timedelta(hours=1)
+    begin(state, "1", at=ahead)
+    state.write(land, [cooldown(ahead + hour, ahead)])
+    assert state.write(move_times, now=NOW) == Ahead(2, ahead)
+    assert state.read(read_runs)[0]["started_at"] == NOW
+    assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + hour}
