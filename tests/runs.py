@@ -54,8 +54,7 @@ async def open_run_resources(
     **changes: Any,  # noqa: ANN401 - fields of RunResources
 ) -> AsyncIterator[RunResources]:
     """Open a real warehouse in a folder; yield the resources of a run on it."""
-    session: Any = ApiTransport(api)
-    client = ApiClient("http://127.0.0.1", SecretStr(KEY), clock=api.clock, session=session)
+    client = ApiClient("http://127.0.0.1", SecretStr(KEY), clock=api.clock, transport=ApiTransport(api))
     async with open_warehouse(settings or request(folder).settings, "a test", api.clock) as warehouse:
         resources: dict[str, Any] = {
             "send": client.send,

@@ -1,9 +1,9 @@
-"""The fetch alone: the same pages in the same order, fetched with aiohttp and discarded.
+"""The fetch alone: the same pages in the same order, fetched with httpx over aiohttp and discarded.
 
     python -m benchmarks.candidates.floor URL [--concurrency 16]
 
 Scans the catalogue and the posts of up to `--concurrency` accounts at once; it searches each page only for the next
-cursor. Prints the number of pages and bytes as JSON. No sync that uses aiohttp can be faster on one core.
+cursor. Prints the number of pages and bytes as JSON. No sync that uses httpx can be faster on one core.
 """
 
 import argparse
@@ -12,7 +12,8 @@ import json
 import re
 from collections.abc import Callable
 
-import aiohttp
+import httpx
+from httpx_aiohttp import AiohttpTransport
 
 _ID = re.compile(rb'"id": ?"([0-9a-f-]{36})"')
 _CURSOR = re.compile(rb'"next_cursor": ?(?:null|"([^"]*)")\}$')
@@ -24,13 +25,14 @@ async def fetch(url: str, concurrency: int, use: Callable[[bytes], object] = len
     slots = asyncio.Semaphore(concurrency)
     headers = {"Authorization": "Bearer bench-key", "Accept": "application/json"}
 
-    async with aiohttp.ClientSession(headers=headers, raise_for_status=True) as client:
+    async with httpx.AsyncClient(transport=AiohttpTransport(), headers=headers, timeout=60) as client:
 
         async def page(path: str, params: dict[str, str], cursor: str | None) -> tuple[bytes, str | None]:
             if cursor is not None:
                 params = {**params, "cursor": cursor}
-            async with client.get(f"{url}{path}", params=params) as response:
-                body = await response.read()
+            response = await client.get(f"{url}{path}", params=params)
+            response.raise_for_status()
+            body = response.content
             fetched["pages"] += 1
             fetched["bytes"] += len(body)
             match = _CURSOR.search(body, max(0, len(body) - 1100))

@@ -16,7 +16,7 @@ from benchmarks.measuring.samples import Sample, Samples, median_sample, peak_me
 RESULTS = Path(__file__).parents[1] / "results"
 
 _COLUMNS = ("wall s", "vs first", "cpu s", "peak MB", "pages", "server cpu s")
-_VERSIONS = ("aiohttp", "duckdb", "pydantic", "sqlalchemy")
+_VERSIONS = ("aiohttp", "duckdb", "httpx", "httpx-aiohttp", "pydantic", "sqlalchemy")
 
 
 @dataclass(frozen=True, slots=True)

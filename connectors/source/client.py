@@ -1,5 +1,6 @@
-"""The HTTP client of the API, over aiohttp: sends a request, returns a page or raises an ApiError."""
+"""The HTTP client of the API: sends a request, returns a page or raises an ApiError."""
 
+import asyncio
 import os
 import re
 import ssl
@@ -11,8 +12,9 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 import aiohttp
-import certifi
+import httpx
 from aiohttp.connector import Connection
+from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr
 
 from connectors.source.errors import ApiError
@@ -25,13 +27,14 @@ from models.files import Clock
 # After decompression.
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
-# Seconds of one attempt. A slow trickle of bytes never reaches the limit of a piece, so the whole is limited, too.
-TIMEOUT = aiohttp.ClientTimeout(total=120, sock_connect=10, sock_read=30)
+# Seconds of one attempt: to connect, between two pieces of the response, and in all, because a slow trickle of bytes
+# never reaches the limit of a piece.
+TIMEOUT = httpx.Timeout(30, connect=10, pool=None)
+LONGEST = 120.0
 
 # The headers that are read. Any of them may be shown or stored.
 _HEADERS: Final = ("age", "content-type", "date", "location", "retry-after", "server", "via", "x-correlation-id")
 
-_PIECE: Final = 65_536
 # For zlib: with the header of gzip.
 _WITH_GZIP_HEADER: Final = 16 + zlib.MAX_WBITS
 
@@ -39,8 +42,9 @@ _WITH_GZIP_HEADER: Final = 16 + zlib.MAX_WBITS
 class ApiClient:
     """Sends each request once. Use it as an async context manager.
 
-    `concurrency` limits the connections. `paths` are the places of the list and the cursor in a media page. Raises
-    ValueError when the base URL or the key is invalid.
+    It uses an httpx transport without httpx's client: redirects, cookies and variables of the environment could each
+    send the API key to another server. `concurrency` limits the connections. `paths` are the places of the list and the
+    cursor in a media page. Raises ValueError when the base URL or the key is invalid.
     """
 
     def __init__(
@@ -50,43 +54,49 @@ class ApiClient:
         *,
         clock: Clock,
         network: Network | None = None,
-        session: aiohttp.ClientSession | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
         concurrency: int = 16,
         paths: PagePaths = DEFAULT_PATHS,
     ) -> None:
         check_api_key(api_key)
         self._base = check_base_url(base_url)
-        # Not those of the session, which a proxy gets, too.
-        self._headers = {
-            "Authorization": f"Bearer {api_key.get_secret_value()}",
-            "Accept": "application/json",
-            "Accept-Encoding": "gzip",
-            "Cache-Control": "no-cache",
-            "User-Agent": f"gramhouse/{release()}",
-        }
+        self._headers = httpx.Headers(
+            {
+                "Authorization": f"Bearer {api_key.get_secret_value()}",
+                "Accept": "application/json",
+                "Accept-Encoding": "gzip",
+                "Cache-Control": "no-cache",
+                "User-Agent": f"gramhouse/{release()}",
+            }
+        )
         self._hide = _hiding(api_key)
         self._clock, self._paths = clock, paths
         self._network = network or Network()
-        self._session = session or _open_session(self._network, concurrency)
+        self._transport = transport or open_transport(self._network, concurrency)
         self._answers = Memory()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
+        await self._transport.aclose()
 
     async def send(self, request: ApiRequest) -> Response:
         """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
         url, status, headers, body = self._base + request.target, None, dict[str, str](), None
         code, message = "body_too_large_response", f"the response is larger than {MAX_BODY_BYTES} bytes"
         try:
-            async with self._session.get(url, headers=self._headers, allow_redirects=False) as answer:
-                status, given = answer.status, answer.headers
+            async with asyncio.timeout(LONGEST):
+                sent = httpx.Request("GET", url, headers=self._headers, extensions={"timeout": TIMEOUT.as_dict()})
+                answer = await self._transport.handle_async_request(sent)
+                status, given = answer.status_code, answer.headers
                 # A gateway may repeat the request, with its key, in headers and error bodies.
-                headers = {name: self._hide_text(",".join(given.getall(name))) for name in _HEADERS if name in given}
-                body = await self._read_body(answer)
-        except (aiohttp.ClientError, OSError, ValueError, zlib.error) as error:
+                headers = {name: self._hide_text(given[name]) for name in _HEADERS if name in given}
+                try:
+                    body = await self._read_body(answer)
+                finally:
+                    await answer.aclose()
+        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, zlib.error) as error:
             server, is_begun = urlsplit(self._base).netloc, status is not None
             code, message = _explain(error, server, self._network.proxy, is_begun=is_begun)
         if status is None or (body is None and status == 200):
@@ -100,16 +110,16 @@ class ApiClient:
         is_repeated = response.correlation_id is not None and not self._answers.remember(response.correlation_id)
         return replace(response, is_cached=True) if is_repeated else response
 
-    async def _read_body(self, answer: aiohttp.ClientResponse) -> bytes | None:
+    async def _read_body(self, answer: httpx.Response) -> bytes | None:
         """Read a body, without gzip; None if it is too large after decompression.
 
         Other codings than the accepted one are left, and fail where the page is read. Bytes after the compressed ones
         are ignored, and an end that is missing shows in the page.
         """
-        codings = ",".join(answer.headers.getall("content-encoding", ())).lower()
+        codings = answer.headers.get("content-encoding", "").lower()
         decoder = zlib.decompressobj(_WITH_GZIP_HEADER) if "gzip" in re.split(r"\W+", codings) else None
         body = bytearray()
-        async for piece in answer.content.iter_chunked(_PIECE):
+        async for piece in answer.aiter_raw():
             body += piece if decoder is None else decoder.decompress(piece, MAX_BODY_BYTES + 1 - len(body))
             if len(body) > MAX_BODY_BYTES:
                 return None
@@ -130,17 +140,19 @@ def _hiding(api_key: SecretStr) -> Callable[[bytes], bytes]:
     return lambda content: content if len(content) < shortest else pattern.sub(b"***", content)
 
 
-def _open_session(network: Network, concurrency: int) -> aiohttp.ClientSession:
-    """Return a session without cookies and `.netrc`, and with changes to aiohttp's defaults (docs/decisions.md)."""
-    certificates = network.certificates or ssl.create_default_context(cafile=certifi.where())
-    return aiohttp.ClientSession(
-        connector=_Connector(limit=concurrency, ssl=certificates),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,
-        auto_decompress=False,
-        timeout=TIMEOUT,
-        proxy=network.proxy_url.get_secret_value() if network.proxy_url else None,
-    )
+def open_transport(network: Network, concurrency: int) -> httpx.AsyncBaseTransport:
+    """Return a transport over aiohttp's connections, with changes to its defaults (docs/decisions.md)."""
+    certificates = network.certificates or httpx.create_ssl_context(trust_env=False)
+
+    def open_session() -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=_Connector(limit=concurrency, ssl=certificates),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            proxy=network.proxy_url.get_secret_value() if network.proxy_url else None,
+        )
+
+    return AiohttpTransport(verify=certificates, trust_env=False, client=open_session)
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -161,7 +173,8 @@ class _Connector(aiohttp.TCPConnector):
             connection.close()
 
 
-# The code in `RULES` and the text of an error of aiohttp; the first row that matches is used.
+# The code in `RULES` and the text of an error; the first row that matches is used. The classes are aiohttp's, from
+# which its httpx transport raises each error of httpx: it reports both refused and reset connections as ConnectTimeout.
 _UNREACHED = "connection_failed", "cannot connect to {server}"
 _CLOSED = "connection_reset", "{server} closed the connection before it answered"
 _ROWS: tuple[tuple[type[BaseException], tuple[str, str]], ...] = (
@@ -184,9 +197,12 @@ def _explain(error: Exception, server: str, proxy: str, *, is_begun: bool) -> tu
 
     `is_begun`: the response's headers had arrived.
     """
+    cause: BaseException = error
+    while isinstance(cause.__cause__, aiohttp.ClientError):
+        cause = cause.__cause__
     # The error of the system or of TLS, which aiohttp wraps.
-    inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
-    code, text = next((row for kind, row in _ROWS if isinstance(error, kind)), _UNREACHED)
+    inner = getattr(cause, "certificate_error", None) or getattr(cause, "os_error", None) or cause
+    code, text = next((row for kind, row in _ROWS if isinstance(cause, kind)), _UNREACHED)
     if is_begun and code != "timeout":
         code, text = "cut_body", "the response of {server} ended early, or its compression is damaged"
     elif code != "certificate_refused" and _ALERT.search(str(inner)):

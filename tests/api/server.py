@@ -2,7 +2,7 @@
 
     api = Api(SandboxSettings(accounts=8), [Rule(Action("reset"), account_id=one, surface="posts", nth=2)])
     with api.serve(): ...                                   # on a socket; the address is `api.url`
-    ApiClient(..., session=ApiTransport(api))               # in this process, on the time of the running loop
+    ApiClient(..., transport=ApiTransport(api))               # in this process, on the time of the running loop
 
 `tests.api.listed.ListedApi` lists records as a test writes them.
 """
@@ -11,14 +11,12 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-import aiohttp
-from multidict import CIMultiDict
+import httpx
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -209,29 +207,19 @@ async def call(
     return sent[0]["status"], fields, b"".join(message.get("body", b"") for message in sent[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A response as an HTTP client gets it, whose body may end early."""
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, headers: Mapping[str, str], body: bytes) -> None:
+        self._body, self._length = body, int(headers.get("content-length", 0))
 
-    status: int
-    headers: CIMultiDict[str]
-    body: bytes
-
-    @property
-    def content(self) -> Self:
-        """What has the body."""
-        return self
-
-    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
-        """Yield the body. Raises ClientPayloadError at the end of one that is not whole."""
-        yield self.body
-        if len(self.body) < int(self.headers.get("content-length", 0)):
-            message = "the response is not complete"
-            raise aiohttp.ClientPayloadError(message)
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._body
+        if len(self._body) < self._length:
+            message = "peer closed connection without sending complete message body"
+            raise httpx.RemoteProtocolError(message)
 
 
-class ApiTransport:
-    """Sends the requests of an HTTP client to an API in this process, in place of aiohttp's session.
+class ApiTransport(httpx.AsyncBaseTransport):
+    """Sends the requests of an HTTP client to an API in this process.
 
     What the API raises reaches the client.
     """
@@ -239,16 +227,13 @@ class ApiTransport:
     def __init__(self, api: ASGIApp) -> None:
         self._api = api
 
-    async def send(self, url: str, headers: Mapping[str, str]) -> Answer:
+    async def send(self, path: bytes, query: bytes, headers: Sequence[Header]) -> Answer:
         """Return the answer of the API."""
-        parts, named = urlsplit(url), [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        return await call(self._api, parts.path.encode(), parts.query.encode(), named)
+        return await call(self._api, path, query, headers)
 
-    @asynccontextmanager
-    async def get(self, url: str, *, headers: Mapping[str, str], **_: object) -> AsyncIterator[Reply]:
-        """Yield the response to a request."""
-        status, answered, body = await self.send(url, headers)
-        yield Reply(status, CIMultiDict(answered), body)
-
-    async def close(self) -> None:
-        """Do nothing: there is no connection."""
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the response to a request."""
+        path, _, query = request.url.raw_path.partition(b"?")
+        named = [(name.lower(), value) for name, value in request.headers.raw]
+        status, headers, body = await self.send(path, query, named)
+        return httpx.Response(status, headers=headers, stream=_Body(headers, body))

@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientTimeout
 from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
@@ -165,7 +164,7 @@ CLOCK = VirtualClock(since=datetime(2026, 11, 21, 21, tzinfo=UTC))
 @pytest.mark.parametrize("one", CASES, ids=str)
 async def test_each_response_has_its_outcome_and_the_next_is_read(one: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     if "timed" in one.given:
-        monkeypatch.setattr("connectors.source.client.TIMEOUT", ClientTimeout(total=0.3))
+        monkeypatch.setattr("connectors.source.client.LONGEST", 0.3)
     async with served(one) as (server, elsewhere), ApiClient(server.url, SecretStr(KEY), clock=CLOCK) as client:
         if one.then == "lands":
             response = await client.send(REQUEST)

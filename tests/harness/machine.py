@@ -11,19 +11,18 @@ import random as random_module
 import shutil
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-import aiohttp
+import httpx
 import pytest
+from httpx_aiohttp import AiohttpTransport
 
 from connectors.sandbox.settings import FIRST_DAY
 from flows.clock import SystemClock
-from tests.api.server import ApiTransport, Reply
 from tests.harness.loop import VirtualLoop, run_process
 from tests.harness.points import Crash, Killed, Points, installed
 from tests.operator import Done, run_here, use_empty_folder
@@ -55,7 +54,7 @@ class Machine:
         settings: Mapping[str, object],
         *,
         random: Random,
-        transport: ApiTransport,
+        transport: httpx.AsyncBaseTransport,
         crash: Crash | None = None,
     ) -> Done | None:
         """Run a command. None: it was killed, and the folder has what a killed process leaves."""
@@ -89,7 +88,7 @@ class Machine:
         frozen.rename(self.folder)
         return None
 
-    def _replace_machine(self, patch: pytest.MonkeyPatch, random: Random, transport: ApiTransport) -> None:
+    def _replace_machine(self, patch: pytest.MonkeyPatch, random: Random, transport: httpx.AsyncBaseTransport) -> None:
         began, points = self.now, self.points
 
         def pause(seconds: float) -> None:
@@ -100,9 +99,9 @@ class Machine:
             # A shorter sleep would vanish in floating point addition, and a polling loop would never end.
             await asyncio.sleep(max(seconds, 1e-6))
 
-        def get(_: aiohttp.ClientSession, url: str, **more: Any) -> AbstractAsyncContextManager[Reply]:  # noqa: ANN401
+        async def send(_: AiohttpTransport, request: httpx.Request) -> httpx.Response:
             points.reach()
-            return transport.get(url, **more)
+            return await transport.handle_async_request(request)
 
         def run(body: Coroutine[Any, Any, T], **_: object) -> T:
             loop = self._loop = VirtualLoop(self.now, random)
@@ -118,7 +117,7 @@ class Machine:
         patch.setattr(SystemClock, "now", lambda _: instant(self.time()))
         patch.setattr(SystemClock, "monotonic", lambda _: self.time() - began)
         patch.setattr(SystemClock, "sleep", sleep)
-        patch.setattr(aiohttp.ClientSession, "get", get)
+        patch.setattr(AiohttpTransport, "handle_async_request", send)
         patch.setattr(asyncio, "run", run)
         patch.setattr(time, "sleep", pause)
         patch.setattr(os, "urandom", random.randbytes)

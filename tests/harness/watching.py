@@ -4,13 +4,12 @@ The only part of the harness that knows how: the API is in this process, and a g
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -22,7 +21,7 @@ from connectors.warehouse.merge.removals import Removals, remove_missing
 from flows.engine import closing as closing_of_runs
 from models.checkpoint import ScopeCooldown
 from tests.api.asked import Asked
-from tests.api.server import Answer, Api, ApiTransport
+from tests.api.server import Answer, Api, ApiTransport, Header
 from tests.harness.scenario import Day
 
 # Notes an event: the name of a method of `Promises`, and what it is called with.
@@ -59,17 +58,16 @@ class Transport(ApiTransport):
         self._random = random
         self._number = 0
 
-    async def send(self, url: str, headers: Mapping[str, str]) -> Answer:
+    async def send(self, path: bytes, query: bytes, headers: Sequence[Header]) -> Answer:
         """Return the answer, after a while. Raises ConnectionResetError if the API resets the connection."""
-        parts = urlsplit(url)
-        asked = Asked.read(parts.path, parts.query.encode())
+        asked = Asked.read(path.decode(), query)
         self._number += 1
         self._service.day += self._day.day_changes.count(self._number)
         self._note("sent", asked, self._clock())
         try:
             await self._wait()
             try:
-                reply = await self._answer(url, headers)
+                reply = await self._answer(path, query, headers)
             except ConnectionResetError:
                 reply = 0, {}, b""
             await self._wait()
@@ -84,9 +82,9 @@ class Transport(ApiTransport):
     async def _wait(self) -> None:
         await asyncio.sleep(self._random.random() * self._day.latency)
 
-    async def _answer(self, url: str, headers: Mapping[str, str]) -> Answer:
+    async def _answer(self, path: bytes, query: bytes, headers: Sequence[Header]) -> Answer:
         if (wait := self._gateway.admit(_KEY, "", 0)) is None:
-            return await super().send(url, headers)
+            return await super().send(path, query, headers)
         waits = {"retry-after": str(wait)} if self._day.key_status == 503 else {}
         return self._day.key_status, waits, b"<html>Too many requests</html>"
 

@@ -1,7 +1,6 @@
 """Which base URLs are accepted, and that requests go to exactly the accepted host."""
 
 from contextlib import suppress
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -103,11 +102,11 @@ async def test_an_accepted_url_is_requested_exactly(scheme: str, before: str, af
         host = urlsplit(check_base_url(url)).hostname
     except ValueError:
         return
-    recorder: Any = Recorder()
-    async with ApiClient(url, SecretStr("a-key"), clock=WakefulClock(), session=recorder) as client:
+    recorder = Recorder()
+    async with ApiClient(url, SecretStr("a-key"), clock=WakefulClock(), transport=recorder) as client:
         with suppress(ApiError):
             await client.send(accounts_request(None, 50))
-    # As aiohttp reads it.
-    for asked in map(URL, recorder.asked):
+    # As aiohttp, whose connections are used, reads it.
+    for asked in (URL(str(request.url)) for request in recorder.asked):
         assert (asked.raw_host, asked.user, asked.password) == (host, None, None)
         assert asked.path.endswith("/api/v1/accounts")

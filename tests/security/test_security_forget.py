@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import duckdb
+import httpx
 import pytest
 
 from connectors.state.database import open_state_read_only, state_path
@@ -164,7 +165,7 @@ def forget_killed_at(folder: Path) -> Callable[[int], bool]:
 
     def forget_killed_at(nth: int) -> bool:
         crash = Crash(nth)
-        nowhere: Any = None
+        nowhere = httpx.AsyncBaseTransport()
         ended = machine.run(["forget", ID, "--yes"], settings, random=Random(nth), transport=nowhere, crash=crash)
         # The folder is another one with the same name.
         os.chdir(folder)

@@ -83,7 +83,7 @@ async def test_a_cursor_is_only_one_parameter_of_the_next_request(stage: Stage, 
     ]
     named = [header.split(":", 1)[0].lower() for header in headers]
     assert sorted(named) == ["accept", "accept-encoding", "authorization", "cache-control", "host", "user-agent"]
-    assert f"Host: {stage.url.removeprefix('http://')}" in headers
+    assert f"host: {stage.url.removeprefix('http://')}" in headers
 
 
 async def test_the_environment_sends_the_key_nowhere_else(
@@ -102,5 +102,5 @@ async def test_the_environment_sends_the_key_nowhere_else(
     async with _client(stage.url) as client:
         await client.send(accounts_request(None, 50))
     [head] = stage.heads
-    assert f"\r\nAuthorization: Bearer {KEY}\r\n" in head
+    assert f"\r\nauthorization: Bearer {KEY}\r\n" in head
     assert head.startswith("GET /api/v1/accounts?limit=50 HTTP/1.1\r\n")

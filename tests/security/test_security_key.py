@@ -5,10 +5,9 @@ import logging
 import ssl
 import traceback
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-import aiohttp
+import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -32,8 +31,7 @@ _ESCAPED = "".join(f"\\u{ord(char):04x}" for char in KEY)
 
 
 def _client(answer: Answer | Exception, key: str = KEY) -> ApiClient:
-    session: Any = Recorder(answer)
-    return ApiClient("https://api.example", SecretStr(key), clock=WakefulClock(), session=session)
+    return ApiClient("https://api.example", SecretStr(key), clock=WakefulClock(), transport=Recorder(answer))
 
 
 def _raw(message: str) -> bytes:
@@ -55,8 +53,8 @@ ECHOES: dict[str, Answer | Exception] = {
     "cursor that is none": Answer(200, body=json.dumps({"items": [], "next_cursor": {KEY: KEY}}).encode()),
     "page that is none": Answer(200, body=json.dumps({"items": KEY, KEY: 1, "next_cursor": KEY * 99}).encode()),
     "page that is no JSON": Answer(200, body=f"Bearer {KEY}".encode()),
-    "reset": aiohttp.ClientOSError(f"while sending Authorization: Bearer {KEY}"),
-    "broken HTTP": aiohttp.ClientPayloadError(f"400, message='Invalid header: Bearer {KEY}'"),
+    "reset": httpx.ReadError(f"while sending Authorization: Bearer {KEY}"),
+    "broken HTTP": httpx.RemoteProtocolError(f"400, message='Invalid header: Bearer {KEY}'"),
     "certificate": ssl.SSLCertVerificationError(f"no certificate for {KEY}.example"),
     "JSON escapes": Answer(401, body=_raw(f"Bearer {_ESCAPED}")),
     "JSON's slash": Answer(401, body=_raw(KEY.replace("/", "\\/"))),

@@ -1,14 +1,10 @@
-"""A session without a network that returns a fixed response and records the addresses of requests."""
+"""An HTTP transport without a network that returns a fixed response and records the requests."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from multidict import CIMultiDict
-
-from tests.api.server import Reply
+import httpx
 
 PAGE = b'{"items":[],"next_cursor":null}'
 
@@ -21,22 +17,19 @@ class Answer:
 
 
 @dataclass
-class Recorder:
-    """Returns the same response, or raises the same error, for every request, in place of aiohttp's session."""
+class Recorder(httpx.AsyncBaseTransport):
+    """Returns the same response, or raises the same error, for every request."""
 
     answer: Answer | Exception = field(default_factory=Answer)
-    asked: list[str] = field(default_factory=list)
+    asked: list[httpx.Request] = field(default_factory=list)
 
-    @asynccontextmanager
-    async def get(self, url: str, **_: object) -> AsyncIterator[Reply]:
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(0)
-        self.asked.append(url)
+        self.asked.append(request)
         if isinstance(self.answer, Exception):
             raise self.answer
-        yield Reply(self.answer.status, CIMultiDict(self.answer.headers), self.answer.body)
-
-    async def close(self) -> None:
-        pass
+        body = httpx.ByteStream(self.answer.body)
+        return httpx.Response(self.answer.status, headers=self.answer.headers, stream=body)
 
 
 def envelope(message: str, code: str = "api_unauthorized", **more: object) -> bytes:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientTimeout
+from httpx import Timeout
+from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr
 
-from connectors.source.client import ApiClient
+from connectors.source.client import ApiClient, open_transport
 from connectors.source.errors import ApiError
 from connectors.source.messages import feed_request
 from connectors.source.network import Network
@@ -36,8 +37,7 @@ def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def hasten(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A function that shortens the time for an answer."""
-    hasty = ClientTimeout(total=0.25, sock_connect=0.1, sock_read=0.1)
-    return lambda: monkeypatch.setattr("connectors.source.client.TIMEOUT", hasty)
+    return lambda: monkeypatch.setattr("connectors.source.client.TIMEOUT", Timeout(0.1))
 
 
 def client(url: str, **options: Any) -> ApiClient:  # noqa: ANN401 - as ApiClient
@@ -156,7 +156,7 @@ async def test_a_server_that_cannot_be_connected_to(monkeypatch: pytest.MonkeyPa
             one.settimeout(0)
             one.connect_ex(taken.getsockname())
         with monkeypatch.context() as patch:
-            patch.setattr("connectors.source.client.TIMEOUT", ClientTimeout(sock_connect=0.1))
+            patch.setattr("connectors.source.client.TIMEOUT", Timeout(0.1))
             late = await described(f"http://127.0.0.1:{port}")
         for one in waiting:
             one.close()
@@ -179,13 +179,14 @@ async def test_a_refused_certificate_is_reported_with_its_reason(tmp_path: Path)
     assert other[1].endswith("Hostname mismatch, certificate is not valid for 'localhost'")
 
 
-async def test_the_public_certificates_are_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_public_certificates_are_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # The environment replaces them only by way of `Network`.
     (tmp_path / "evil.pem").touch()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "evil.pem"))
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
-    async with client("https://api.example.com") as one:
-        context = one._session.connector._ssl  # type: ignore[union-attr]  # noqa: SLF001
+    transport = open_transport(Network(), 1)
+    assert isinstance(transport, AiohttpTransport)
+    context = transport.ssl_context
     assert context.cert_store_stats()["x509_ca"] > 0
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 

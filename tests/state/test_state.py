@@ -228,6 +228,7 @@ def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> 
         state.write(add_failed_start, "sync", pid=pid, since=NOW, now=NOW, detail="no key")
     assert last() == ("sync", None, "failed")
     state.write(begin_command, "compact", pid=1, now=NOW)
+    state.write(end_run, None, RunState.COMPLETE, now=NOW)
     assert last() == ("sync", None, "failed")
     begin(state, "1")
     assert last() is None

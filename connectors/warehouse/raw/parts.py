@@ -15,17 +15,14 @@ from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.files import sync
 
 SCHEMA = pa.schema(
-    [
-        ("landed", pa.int64()),
-        ("position", pa.int32()),
-        ("account_id", pa.string()),
-        ("surface", pa.string()),
-        ("media_id", pa.string()),
-        ("seen_at", pa.timestamp("us", tz="UTC")),
-        ("run_id", pa.string()),
-        ("correlation_id", pa.string()),
-        ("payload", pa.binary()),
-    ]
+    {
+        "landed": pa.int64(),
+        "position": pa.int32(),
+        **dict.fromkeys(("account_id", "surface", "media_id"), pa.string()),
+        "seen_at": pa.timestamp("us", tz="UTC"),
+        **dict.fromkeys(("run_id", "correlation_id"), pa.string()),
+        "payload": pa.binary(),
+    }
 )
 
 # A query for one landing reads whole row groups, so that it costs a few milliseconds.

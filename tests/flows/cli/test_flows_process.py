@@ -50,7 +50,7 @@ def test_the_help_and_the_version_import_no_command() -> None:
 @pytest.mark.usefixtures("service")
 def test_commands_import_only_the_libraries_they_need() -> None:
     sync = imported("sync")
-    assert {"aiohttp", "duckdb", "sqlalchemy"} <= sync
+    assert {"httpx", "duckdb", "sqlalchemy"} <= sync
     assert sync.isdisjoint({"click", "pandas", "prefect", "pygments", "rich.markdown"})
     assert imported("publish").isdisjoint({"aiohttp", "httpx", "prefect"})
     # It reads the state, if there is one.
