@@ -75,15 +75,15 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
         with transaction(db):
             mapping, registry, hiding = prepare(db, snapshot, publication)
             views = fill_views(mapping, registry, hiding.hidden)
-            statements = [statement for view in views for statement in create_view(view)]
+            create_views = [statement for view in views for statement in create_view(view)]
             bring_state(db, state)
             dues, parameters = query_dues(publication.goals, scan_expired=publication.scan_expired)
             db.execute(_SQL["due_scans"].replace("{dues}", dues), parameters)
-            _record(db, publication, hiding.setting or None, statements)
+            _record(db, publication, hiding.setting or None, create_views)
         db.execute("CHECKPOINT")
         try:
             if hiding.hidden:
-                write_hidden(db, draft, hiding, registry, statements)
+                write_hidden(db, draft, hiding, registry, create_views)
             else:
                 copy_file(warehouse, draft)
             size = draft.stat().st_size
