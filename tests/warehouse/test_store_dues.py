@@ -75,6 +75,7 @@ CASES: dict[str, tuple[str, str, History, timedelta, str]] = {
     "a short goal": ("posts", "3h", History(new=500), 3 * HOUR, "goal"),
     "nothing new": ("posts", "7d", History(), 7 * DAY, "goal"),
     "a post a week": ("posts", "7d", History(new=4), 1.4 * DAY, "rate"),
+    "counted in four weeks at least": ("posts", "2d", History(new=4), 1.4 * DAY, "rate"),
     "a post a day": ("posts", "7d", History(new=28), DAY, "rate"),
     "stories": ("stories", "7d", History(new=1), 6 * HOUR, "goal"),
     "no stories": ("stories", "7d", History(), DAY, "quiet"),
