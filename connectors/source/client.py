@@ -24,8 +24,11 @@ from models import release
 from models.api import DEFAULT_PATHS, PagePaths
 from models.files import Clock
 
-# After decompression.
+# After decompression. An error envelope (API 2) is far smaller; none of a larger one is read, or searched for the key.
 MAX_BODY_BYTES = 64 * 1024 * 1024
+_MAX_ERROR_BYTES: Final = 256 * 1024
+
+_MAX_HEADER_BYTES: Final = 65_536
 
 # Seconds of one attempt: to connect, between two pieces of the response, and in all, because a slow trickle of bytes
 # never reaches the limit of a piece.
@@ -118,10 +121,10 @@ class ApiClient:
         """
         codings = answer.headers.get("content-encoding", "").lower()
         decoder = zlib.decompressobj(_WITH_GZIP_HEADER) if "gzip" in re.split(r"\W+", codings) else None
-        body = bytearray()
+        body, most = bytearray(), MAX_BODY_BYTES if answer.status_code == 200 else _MAX_ERROR_BYTES
         async for piece in answer.aiter_raw():
-            body += piece if decoder is None else decoder.decompress(piece, MAX_BODY_BYTES + 1 - len(body))
-            if len(body) > MAX_BODY_BYTES:
+            body += piece if decoder is None else decoder.decompress(piece, most + 1 - len(body))
+            if len(body) > most:
                 return None
         return bytes(body)
 
@@ -149,6 +152,8 @@ def open_transport(network: Network, concurrency: int) -> httpx.AsyncBaseTranspo
             connector=_Connector(limit=concurrency, ssl=certificates),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
+            max_line_size=_MAX_HEADER_BYTES,
+            max_field_size=_MAX_HEADER_BYTES,
             proxy=network.proxy_url.get_secret_value() if network.proxy_url else None,
         )
 

@@ -50,7 +50,7 @@ def _with(header: bytes) -> bytes:
 
 # Responses that are too large for files, with their outcome.
 _SWOLLEN: Mapping[str, tuple[str, bytes]] = {
-    "header of 8,000 bytes": ("lands items=2", _with(b"X-Long: " + b"x" * 8_000 + b"\r\n")),
+    "header of 60,000 bytes": ("lands items=2", _with(b"X-Long: " + b"x" * 60_000 + b"\r\n")),
     "header of 64 KiB": ("again protocol_error - lost", _with(b"X-Long: " + b"x" * 65_536 + b"\r\n")),
     "1,000 headers": ("again protocol_error - lost", _with(b"".join(b"X-%d: x\r\n" % n for n in range(1_000)))),
     "status line without an end": ("again protocol_error - lost", b"HTTP/1.1 200 " + b"O" * 70_000),

@@ -84,6 +84,11 @@ async def test_an_error_never_repeats_the_key(name: str, caplog: pytest.LogCaptu
     assert KEY[:12] not in output
 
 
+async def test_a_page_instead_of_an_envelope_is_not_searched_for_long() -> None:
+    with pytest.raises(ApiError, match="http_500: a proxy or gateway, not the service"):
+        await _client(Answer(500, body=envelope("x" * 1_000_000))).send(REQUEST)
+
+
 async def test_a_correlation_id_that_equals_the_key_is_ignored() -> None:
     client = _client(Answer(headers={"x-correlation-id": TRACE}), key=TRACE)
     assert (await client.send(REQUEST)).correlation_id is None
