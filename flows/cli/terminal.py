@@ -7,7 +7,6 @@ person, or with `--log-format json` a JSON object with the same fields.
 import json
 import logging
 import os
-import re
 import sys
 import unicodedata
 from collections.abc import Iterable
@@ -51,7 +50,9 @@ def show(*lines: RenderableType, soft_wrap: bool = False) -> None:
     with out.capture() as captured:
         for line in lines:
             out.print(line, soft_wrap=soft_wrap)
-    sys.stdout.write(captured.get() if out.is_terminal else re.sub(" +$", "", captured.get(), flags=re.MULTILINE))
+    text = captured.get()
+    # Not by a regular expression: one takes the square of the length of a row of spaces.
+    sys.stdout.write(text if out.is_terminal else "\n".join(line.rstrip(" ") for line in text.split("\n")))
     sys.stdout.flush()
 
 
