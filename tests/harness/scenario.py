@@ -1,7 +1,7 @@
 """Scenarios: days as data, generated from one seed before anything runs."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from operator import methodcaller
 from random import Random
@@ -84,6 +84,25 @@ class Scenario:
     def __str__(self) -> str:
         days = (f"  {_shown(day)}" for day in self.days)
         return "\n".join((f"seed {self.seed}: {self.settings}, {self.shape}, {_shown(self.feed)}", *days))
+
+
+def list_parts(scenario: Scenario) -> Iterator[str]:
+    """Yield what can be left out of a scenario: days, such as `3`, and what is special of one, such as `3.faults`."""
+    yield from [f"{day.number}" for day in reversed(scenario.days)]
+    for day in scenario.days:
+        yield from [f"{day.number}.{one.name}" for one in fields(Day)[1:] if getattr(day, one.name) != one.default]
+
+
+def leave_out(scenario: Scenario, *parts: str) -> Scenario:
+    """Return a scenario without these parts. What is left has the same random choices."""
+    days = {f"{day.number}": day for day in scenario.days}
+    defaults: dict[str, Any] = {one.name: one.default for one in fields(Day)}
+    for number, _, name in (part.partition(".") for part in parts):
+        if not name:
+            days.pop(number, None)
+        elif number in days:
+            days[number] = replace(days[number], **{name: defaults[name]})
+    return replace(scenario, days=tuple(days.values()))
 
 
 def _shown(value: object) -> str:

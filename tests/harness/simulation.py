@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -20,7 +20,7 @@ from tests.harness.compare import asking, compare, compare_raw
 from tests.harness.machine import Machine, instant
 from tests.harness.points import Crash
 from tests.harness.promises import WITHIN, Event, Promises, Session, Violation, require
-from tests.harness.scenario import Day, Scenario, Upkeep, generate
+from tests.harness.scenario import Day, Scenario, Upkeep, generate, leave_out, list_parts
 from tests.harness.watching import Transport, read_runs, watched_landings
 from tests.operator import KEY, Done
 
@@ -266,9 +266,19 @@ def simulate(scenario: Scenario, published: Callable[[Path], None] = lambda _: N
         return result
 
 
-def run_seed(seed: int, days: int) -> tuple[Result, str]:
-    """Simulate a seed; return the result, and how to repeat it if it failed."""
-    scenario = generate(seed, days)
+def run_seed(seed: int, days: int, without: Sequence[str] = ()) -> tuple[Result, str]:
+    """Simulate a seed without some parts; return the result, and if it failed what fails, and how to repeat it.
+
+    What fails is made small first: each part is left out without which the seed fails as well.
+    """
+    scenario, left_out = leave_out(generate(seed, days), *without), [*without]
     result = simulate(scenario)
-    command = f"python -m tests.harness --seeds 1 --first {seed} --days {days}"
-    return result, f"{scenario}\n{result.violation}\nRepeat: {command}\n\n" if result.violation else ""
+    if result.violation is None:
+        return result, ""
+    for part in list_parts(scenario):
+        smaller = leave_out(scenario, part)
+        if smaller != scenario and (violation := simulate(smaller).violation) is not None:
+            scenario, result.violation = smaller, violation
+            left_out.append(part)
+    command = f"python -m tests.harness --seeds 1 --first {seed} --days {days} --without {' '.join(left_out)}"
+    return result, f"{scenario}\n{result.violation}\nRepeat: {command}\n\n"
