@@ -173,9 +173,10 @@ class Settings(BaseModel):
                 )
             key = SecretStr(text.strip(AROUND))
             check_api_key(key)
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise SettingsError(f"{origin(name)}: {why}. Fix: give the key alone, as it was shown.") from None
+        except OSError as error:
+            raise SettingsError(f"{origin(name)}: {error.strerror}. Fix: set it to a text file with the key.") from None
+        except ValueError as error:
+            raise SettingsError(f"{origin(name)}: {error}. Fix: give the key alone, as it was shown.") from None
         return key
 
     def network(self) -> "Network":

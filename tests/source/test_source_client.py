@@ -37,7 +37,12 @@ def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def hasten(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A function that shortens the time for an answer."""
-    return lambda: monkeypatch.setattr("connectors.source.client.TIMEOUT", Timeout(0.1))
+
+    def shorten() -> None:
+        monkeypatch.setattr("connectors.source.client.TIMEOUT", Timeout(0.1))
+        monkeypatch.setattr("connectors.source.client.LONGEST", 0.5)
+
+    return shorten
 
 
 def client(url: str, **options: Any) -> ApiClient:  # noqa: ANN401 - as ApiClient
@@ -99,8 +104,8 @@ BOMB = gzip.compress(bytes(10_000_000))
 LOST: dict[str, tuple[Meet, str, str]] = {
     "silent": (saying(then="hang"), "timeout", LATE),
     "reset": (saying(then="reset"), "connection_reset", CLOSED),
-    # Each piece arrives in time and would extend a read timeout.
-    "a slow drip": (saying(http()[:-40], *[b" "] * 39, pause=0.03), "timeout", LATE),
+    # Each piece arrives in time and would extend a read timeout, and the last one ends the response.
+    "a slow drip": (saying(http()[:-40], *[b" "] * 40, pause=0.03), "timeout", LATE),
     "damaged gzip": (saying(http(body=b"x" + BOMB, content_encoding="gzip")), "cut_body", ENDED),
     "too large": (saying(http(body=b" " * 10_001)), "body_too_large_response", LARGE),
     "a gzip bomb": (saying(http(body=BOMB, content_encoding="gzip")), "body_too_large_response", LARGE),

@@ -159,7 +159,7 @@ def test_the_key_is_used_without_what_is_around_it(before: str, after: str, monk
         (SECRET.encode("utf-16-le"), "invalid in a header"),
         (SECRET.encode("latin-1") + b"\xe9", "invalid in a header"),
         (b"", "is empty"),
-        (None, "No such file or directory"),
+        (None, "No such file or directory. Fix: set it to a text file with the key."),
     ],
 )
 def test_a_key_file_without_a_key_is_one_line_that_does_not_show_it(content: bytes | None, why: str) -> None:

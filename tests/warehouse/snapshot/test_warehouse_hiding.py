@@ -159,7 +159,11 @@ CASES: dict[str, tuple[Item, str, dict[str, list[Row]]]] = {
     "number": (
         TWO_LISTS,
         "email_2,tags",
-        {"SELECT COLUMNS('mail|mixed|tags') FROM media": [("a", "[1,{}]", None, None)]},
+        {
+            "SELECT COLUMNS('mail|mixed|tags') FROM media": [("a", "[1,{}]", None, None)],
+            # The registry does not list them, either.
+            "SELECT path FROM fields WHERE path IN ('/email', '/Email', '/tags')": [("/email",)],
+        },
     ),
     "list": (NAMED, "ig_username", {"SELECT owner__n FROM media": [(1,)]}),
 }
