@@ -86,7 +86,7 @@ def _close_scans(db: DuckDBPyConnection, ends: Mapping[int, Checkpoint]) -> Coun
     db.register("ends", pa.Table.from_pylist(rows))
     db.execute(_SQL["closing"])
     db.execute(_SQL["missed"])
-    counted = Counted(db.execute(_SQL["missed_counts"]).fetchall())
+    counted = Counted({(run, name): number for run, name, number in db.execute(_SQL["missed_counts"]).fetchall()})
     if counted:
         db.execute(_SQL["missed_items"])
         counted.update(db.execute(_SQL["expired"]).fetchall())

@@ -141,8 +141,8 @@ JOIN core.media AS m ON m.account_id = c.account_id AND m.surface = c.surface
 WHERE m.removed_at IS NULL AND m.seen_seq < c.began_seq AND (NOT c.is_recent OR m.published_at > c.read_to)
 
 -- name: missed_counts
--- The runs that missed them, and for which it is the first time. Writes nothing.
-SELECT run_seq, if(is_first, 'missed', 'missed again') FROM missed WHERE decides
+-- How many each run missed, for the first time or again. Writes nothing.
+SELECT run_seq, if(is_first, 'missed', 'missed again') AS name, count(*) FROM missed WHERE decides GROUP BY ALL
 
 -- name: missed_items
 -- Marks the missed items. The removal of those that are confirmed is decided when the run ends. Writes core.media.

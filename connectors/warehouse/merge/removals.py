@@ -46,8 +46,8 @@ def remove_missing(db: DuckDBPyConnection, run_seq: int, run_id: str, *, accept_
         counted = Counted()
         if confirmed.missing_items and (accept_removals or not confirmed.too_many_items):
             kept = [] if accept_removals else confirmed.accounts_with_too_many
-            counted.update(db.execute(_SQL["removed_events"], [run_seq, kept]).fetchall())
-            db.execute(_SQL["removed_items"], [run_seq, kept])
+            db.execute(_SQL["removed_events"], [run_seq, kept])
+            [(counted[run_seq, "removed"],)] = db.execute(_SQL["removed_items"], [run_seq, kept]).fetchall()
         if confirmed.missing_accounts and (accept_removals or not confirmed.too_many_accounts):
             counted[run_seq, "accounts_removed"] = confirmed.missing_accounts
             db.execute(_SQL["ended_periods"])

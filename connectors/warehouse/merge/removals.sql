@@ -18,7 +18,6 @@ SELECT account_id, surface, media_id, 'removed' AS event, missed_at AS changed_a
 FROM core.media
 WHERE confirmed_by IS NOT NULL AND NOT list_contains(?::VARCHAR[], account_id)
 ORDER BY account_id, surface, media_id
-RETURNING run_seq, event
 
 -- name: removed_items
 -- Marks them. Writes core.media.
