@@ -1,26 +1,91 @@
-"""Whatever is requested of the sandbox, it answers as the contract allows."""
+"""The sandbox: whatever is requested, it answers as the contract allows; its limits and faults change while it runs."""
 
+import asyncio
+import json
 import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+import httpx
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from connectors.sandbox.contract import CATALOG_SCOPE
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.requests import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
+from connectors.sandbox.settings import RateLimit
+from tests.api.server import call
+from tests.clocks import VirtualClock
 from tests.conformance.contract_examples import ACCOUNTS, ERRORS, MEDIA, may_answer
-from tests.sandbox.asgi_client import Answer, Asker
+
+PATH = "/api/v1/accounts"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:  # noqa: ANN401 - JSON is anything
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The error code; empty for a page."""
+        return "" if self.status == 200 else str(self.json()["error"]["code"])
+
+
+@dataclass
+class Asker:
+    """Asks a sandbox in this process, also for what no HTTP client would."""
+
+    sandbox: Sandbox
+
+    def raw(
+        self, path: str, query: bytes = b"", *, key: str = DEMO_KEY, body: bytes = b"", method: str = "GET"
+    ) -> Answer:
+        headers = [(b"authorization", f"Bearer {key}".encode())]
+        return Answer(*asyncio.run(call(self.sandbox, path.encode(), query, headers, body=body, method=method)))
+
+    def get(self, path: str = PATH, **query: object) -> Answer:
+        return self.raw(path, urlencode(query).encode())
+
+    def media(self, account_id: str, surface: str = "posts", **query: object) -> Answer:
+        return self.get(f"{PATH}/{account_id}/media", surface=surface, **query)
+
+    def account_id(self, position: int = 0) -> str:
+        return self.sandbox.catalogue.draw.account_id(position)
+
+    def control(self, method: str, path: str, document: object) -> Answer:
+        return self.raw(f"/_sandbox/{path}", method=method, body=json.dumps(document).encode())
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(passed=1000.0)
+
+
+@pytest.fixture
+def asker(clock: VirtualClock) -> Asker:
+    return Asker(Sandbox(clock=clock.monotonic))
+
 
 SANDBOX = Asker(Sandbox())
+TRACE = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 FIELDS = {
     "id": r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "ig_username": r"[A-Za-z0-9._]{1,30}",
     "public_id": r"[A-Za-z0-9]{12,16}",
     "status": "active|token_expired",
 }
-
 # Each key, and the statuses that it must have met, so that the test is not empty.
 KEYS = {
     DEMO_KEY: {(ACCOUNTS, 200), (ACCOUNTS, 422), (MEDIA, 200), (MEDIA, 422), (MEDIA, 403)},
@@ -34,17 +99,15 @@ KEYS = {
 def check(operation: str, answer: Answer) -> None:
     """Check that an answer is one of the contract (API 1, 2, 5, 7)."""
     trace = answer.headers["x-correlation-id"]
-    assert re.fullmatch("[0-9A-HJKMNP-TV-Z]{26}", trace)
-    assert answer.headers["content-type"] == "application/json"
+    assert (TRACE.fullmatch(trace) is not None, answer.headers["content-type"]) == (True, "application/json")
     if answer.status != 200:
-        error, example = answer.json()["error"], ERRORS[answer.code]
+        error, literal = answer.json()["error"], ERRORS[answer.code]
         assert may_answer(operation, answer.code)
-        assert (answer.status, answer.json().keys()) == (example.status, {"error"})
+        assert (answer.status, answer.json().keys()) == (literal.status, {"error"})
         assert (answer.status == 401) is (answer.headers.get("www-authenticate") == "Bearer")
         issues = error.pop("details", {"issues": []})["issues"]
-        assert bool(issues) is (answer.code == "api_validation_error")
-        assert len(issues) <= 32
-        message = example.body["error"]["message"]
+        assert (bool(issues), len(issues) <= 32) == (answer.code == "api_validation_error", True)
+        message = literal.body["error"]["message"]
         assert error == {"code": answer.code, "message": message, "correlation_id": trace}
         return
     page = answer.json()
@@ -56,21 +119,15 @@ def check(operation: str, answer: Answer) -> None:
             assert all(re.fullmatch(pattern, item[name]) for name, pattern in FIELDS.items())
 
 
-def cursors() -> list[str]:
-    """Return real cursors, one of each list."""
-    first = SANDBOX.account_id()
-    answers = [SANDBOX.get(limit=3), SANDBOX.media(first, limit=3), SANDBOX.media(first, "stories", limit=1)]
-    return [str(answer.json()["next_cursor"]) for answer in answers]
-
-
+FIRST = SANDBOX.account_id()
+PAGES = SANDBOX.get(limit=3), SANDBOX.media(FIRST, limit=3), SANDBOX.media(FIRST, "stories", limit=1)
+CURSORS = [str(page.json()["next_cursor"]) for page in PAGES]
 NAMES = st.sampled_from(["cursor", "limit", "surface", "surface", "Limit", "x", ""])
 VALUES = st.one_of(
-    st.sampled_from(["posts", "posts", "stories", "0", "1", "50", "51", "-1", "2.5", "٣", "", "c" * 1025, *cursors()]),
+    st.sampled_from(["posts", "posts", "stories", "0", "1", "50", "51", "-1", "2.5", "٣", "", "c" * 1025, *CURSORS]),
     st.text(max_size=9),
 )
-PLACES = st.one_of(
-    st.none(), st.sampled_from([SANDBOX.account_id(0), SANDBOX.account_id(1).upper(), "x", str(UUID(int=7))])
-)
+PLACES = st.sampled_from([None, FIRST, SANDBOX.account_id(1).upper(), "x", str(UUID(int=7))])
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -79,10 +136,9 @@ def test_every_answer_is_one_of_the_contract(key: str) -> None:
 
     @settings(max_examples=150, deadline=None, derandomize=True)
     @given(PLACES, st.lists(st.tuples(NAMES, VALUES), max_size=4), st.booleans())
-    @example(SANDBOX.account_id(0), [], True)  # noqa: FBT003 - as given
+    @example(FIRST, [], True)  # noqa: FBT003 - as given
     def request(account_id: str | None, query: list[tuple[str, str]], is_plain: bool) -> None:  # noqa: FBT001
-        operation = ACCOUNTS if account_id is None else MEDIA
-        path = "/api/v1/accounts" if account_id is None else f"/api/v1/accounts/{account_id}/media"
+        operation, path = (ACCOUNTS, PATH) if account_id is None else (MEDIA, f"{PATH}/{account_id}/media")
         if is_plain:
             query = [] if account_id is None else [("surface", "posts")]
         answer = SANDBOX.raw(path, urlencode(query, errors="replace").encode(), key=key)
@@ -91,3 +147,85 @@ def test_every_answer_is_one_of_the_contract(key: str) -> None:
 
     request()
     assert seen >= KEYS[key]
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_a_fault_is_the_literal_answer(asker: Asker, code: str) -> None:
+    literal = ERRORS[code]
+    for operation in literal.operations:
+        assert asker.control("POST", "faults", {"code": code, "retry_after": 30}).status == 201
+        answer = asker.get() if operation == ACCOUNTS else asker.media(asker.account_id())
+        trace = answer.headers["x-correlation-id"]
+        headers = {name.lower(): value for name, value in literal.headers.items()} | {"x-correlation-id": trace}
+        assert (answer.status, answer.headers | headers) == (literal.status, answer.headers)
+        assert answer.json() == {"error": {**literal.body["error"], "correlation_id": trace}}
+
+
+def test_a_cursor_is_valid_for_its_own_list_alone(asker: Asker) -> None:
+    one, other = asker.account_id(0), asker.account_id(1)
+    of_accounts, of_posts = (answer.json()["next_cursor"] for answer in (asker.get(limit=1), asker.media(one, limit=1)))
+    assert [asker.get(cursor=of_accounts).status, asker.media(one.upper(), cursor=of_posts).status] == [200, 200]
+    wrong = [
+        asker.get(cursor=of_posts),
+        asker.media(one, cursor=of_accounts),
+        asker.media(one, "stories", cursor=of_posts),
+        asker.media(other, cursor=of_posts),
+    ]
+    assert [answer.code for answer in wrong] == ["api_invalid_cursor"] * 4
+
+
+@pytest.mark.parametrize(("elapsed", "wait"), [(0.0, 10), (7.5, 3)])
+def test_waiting_for_the_returned_time_is_enough(asker: Asker, clock: VirtualClock, elapsed: float, wait: int) -> None:
+    asker.control("POST", "limits", {CATALOG_SCOPE: {"requests": 3, "seconds": 10}})
+    assert [asker.get().status for _ in range(3)] == [200, 200, 200]
+    clock.passed += elapsed
+    refused = asker.get()
+    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", str(wait))
+    clock.passed += wait
+    assert asker.get().status == 200
+    assert asker.sandbox.limiter.limits == {CATALOG_SCOPE: RateLimit(3, 10), "selected_account": None}
+
+
+@pytest.mark.parametrize(
+    ("fault", "statuses"),
+    [
+        ({}, [500, 200, 200, 200, 200]),
+        ({"times": 2}, [500, 500, 200, 200, 200]),
+        ({"operation": "accounts", "times": None}, [500, 200, 200, 200, 200]),
+        ({"surface": "stories", "times": 3}, [200, 200, 500, 200, 500]),
+        ({"account_id": 1, "times": None}, [200, 200, 200, 500, 500]),
+    ],
+)
+def test_a_fault_affects_the_next_requests_that_match(asker: Asker, fault: dict[str, Any], statuses: list[int]) -> None:
+    ids = [asker.account_id(position) for position in (0, 1)]
+    fault = {"code": "api_internal_error", "times": 1, **fault}
+    if "account_id" in fault:
+        fault["account_id"] = ids[1]
+    asker.control("POST", "faults", fault)
+    answers = [asker.get(), *(asker.media(one, kind) for one in ids for kind in ("posts", "stories"))]
+    assert [answer.status for answer in answers] == statuses
+    left = [one["times"] for one in asker.raw("/_sandbox/faults").json()]
+    assert left == ([] if fault["times"] == statuses.count(500) else [fault["times"] and fault["times"] - 2])
+    assert asker.control("DELETE", "faults", None).json() == []
+    assert asker.get().status == 200
+
+
+@pytest.mark.e2e
+def test_the_command_prints_its_settings_and_a_signal_ends_it() -> None:
+    command = [sys.executable, "-W", "error", "-m", "flows.cli", "sandbox", "--port", "0", "--day", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline().rstrip("\n")
+        url = first.removeprefix("export GRAMHOUSE_BASE_URL=").removesuffix(" GRAMHOUSE_API_KEY=sandbox-demo-key")
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {DEMO_KEY}"}) as client:
+            listed = client.get(PATH).json()["items"]
+            assert client.get("/_sandbox/day").json() == {"day": 2}
+            media = client.get(f"{PATH}/{listed[0]['id']}/media?surface=posts").json()["items"]
+        newest = datetime.fromisoformat(media[0]["timestamp"])
+        assert 0 < (datetime.now(UTC) - newest).total_seconds() < 8 * 86_400
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    assert (process.returncode, output, "Traceback" in errors) == (0, "", False)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +41,6 @@ class Operator(everywhere.Operator):
         service = self.servers.enter_context(ListedApi(clock=self.clock, **given).serve())
         self.set(base_url=service.url, api_key=KEY)
         return service
-
-    def type(self, text: bytes) -> None:
-        """Put bytes into standard input."""
-        self.monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text), encoding="utf-8"))
 
     def night(self, *arguments: str, code: int | None = 0) -> Done:
         """Sync, and let the clock advance to the next night."""

@@ -2,6 +2,7 @@
 
 import base64
 import ssl
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -71,42 +72,33 @@ def test_no_proxy_lists_domains_and_addresses_and_loopback_is_always_direct(
         assert (_proxy(url, {"ALL_PROXY": "http://proxy:1", name: exceptions}) == "") is is_direct
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_authority(tmp_path_factory.mktemp("authority"), HOST)[0]
-
-
-def test_certificates_replace_the_public_ones(authority: Path) -> None:
-    assert read_network(SERVICE, {"SSL_CERT_FILE": "", "SSL_CERT_DIR": ""}).certificates is None
-    found = read_network(SERVICE, {"SSL_CERT_FILE": str(authority)}).certificates
-    assert found is not None
-    assert (found.verify_mode, found.check_hostname) == (ssl.CERT_REQUIRED, True)
-    assert not found.verify_flags & ssl.VERIFY_X509_STRICT
-    both = {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": "/nowhere"}
-    assert read_network(SERVICE, both).variables == "SSL_CERT_FILE and SSL_CERT_DIR"
-
-
-@pytest.mark.parametrize("content", [None, b"", b"-----BEGIN CERTIFICATE-----\nx\n"])
-def test_a_file_without_certificates_is_one_line(content: bytes | None, tmp_path: Path) -> None:
+def test_certificates_replace_the_public_ones(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"^SSL_CERT_FILE: .*{file}.* Fix: ") as caught:
-        read_network(SERVICE, {"SSL_CERT_FILE": str(file)})
-    assert str(caught.value).isprintable()
-    assert read_network("http://localhost", {"SSL_CERT_FILE": str(file)}).certificates is None
+    for content in (None, b"", b"-----BEGIN CERTIFICATE-----\nx\n"):
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"^SSL_CERT_FILE: .*{file}.* Fix: ") as caught:
+            read_network(SERVICE, {"SSL_CERT_FILE": str(file)})
+        assert str(caught.value).isprintable()
+        assert read_network("http://localhost", {"SSL_CERT_FILE": str(file)}).certificates is None
+    assert read_network(SERVICE, {"SSL_CERT_FILE": "", "SSL_CERT_DIR": ""}).certificates is None
+    authority, _ = create_authority(tmp_path, HOST)
+    found = read_network(SERVICE, {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": "/nowhere"})
+    assert found.variables == "SSL_CERT_FILE and SSL_CERT_DIR"
+    assert found.certificates is not None
+    assert (found.certificates.verify_mode, found.certificates.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert not found.certificates.verify_flags & ssl.VERIFY_X509_STRICT
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("proxy", ["http://er:hunter22@127.0.0.1", "https://er:hunter22@localhost", "http://localhost"])
 async def test_a_proxy_gets_its_credentials_and_not_the_key(tmp_path: Path, proxy: str) -> None:
-    is_secure = proxy.startswith("https")
+    is_secure, login = proxy.startswith("https"), base64.b64encode(b"er:hunter22").decode() if "@" in proxy else ""
     async with (
         Stage(saying(http())).open() as stage,
         private_network(tmp_path, int(stage.url.rpartition(":")[2]), is_secure=is_secure) as network,
     ):
-        if "@" in proxy:
-            network.login = f"Basic {base64.b64encode(b'er:hunter22').decode()}"
+        network.login = login and f"Basic {login}"
         trusted = {"SSL_CERT_DIR": str(tmp_path)} if is_secure else {"SSL_CERT_FILE": str(network.authority)}
         found = read_network(BASE_URL, {"HTTPS_PROXY": f"{proxy}:{network.port}", **trusted})
         async with client(BASE_URL, concurrency=1, network=found) as one:
@@ -115,41 +107,36 @@ async def test_a_proxy_gets_its_credentials_and_not_the_key(tmp_path: Path, prox
     # One tunnel, kept open.
     [head] = network.heads
     assert head.startswith(f"CONNECT {HOST}:8443 HTTP/1.1\r\n")
-    assert (KEY in head, "uthorization" in head) == (False, "@" in proxy)
+    assert (KEY in head, "uthorization" in head) == (False, bool(login))
     assert len(stage.heads) == 3
     for head in map(str.lower, stage.heads):
-        assert f"authorization: bearer {KEY}\r\n" in head
-        assert "proxy" not in head
+        assert (f"authorization: bearer {KEY}\r\n" in head, "proxy" in head) == (True, False)
 
 
-async def _failure(url: str) -> tuple[str, str, str]:
-    """Return code, message and hint of a request through a proxy, which show neither credentials nor the key."""
-    error = await failing(BASE_URL, network=read_network(BASE_URL, {"HTTPS_PROXY": url}))
-    assert not [secret for secret in ("hunter22", "Basic") if secret in everything_shown(error)]
-    return error.failure.code, error.failure.message, error.failure.hint
+# What the proxy answers, or does, and the end of the message.
+REFUSALS = {
+    "": ("proxy_refused", "the proxy answered with status 407"),
+    "403 user:hunter22 is not allowed": ("proxy_refused", "the proxy answered with status 403"),
+    "502 hunter22": ("proxy_refused", "the proxy answered with status 502"),
+    "no trust": ("certificate_refused", "unable to get local issuer certificate"),
+    "gone": ("connection_failed", "connection refused"),
+}
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("refusal", "status"), [("", 407), ("403 user:hunter22 is not allowed", 403), ("502 hunter22", 502)]
-)
-async def test_an_error_of_a_proxy_names_the_proxy(tmp_path: Path, refusal: str, status: int) -> None:
-    async with private_network(tmp_path, 9) as network:
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_an_error_of_a_proxy_names_the_proxy_without_credentials(tmp_path: Path, refusal: str) -> None:
+    async with AsyncExitStack() as running:
+        network = await running.enter_async_context(private_network(tmp_path, 9, is_secure=refusal == "no trust"))
         network.login = "none"
         network.refusal = f"HTTP/1.1 {refusal}\r\nContent-Length: 0\r\n\r\n".encode() if refusal else b""
-        code, message, _ = await _failure(f"http://user:hunter22@127.0.0.1:{network.port}")
-    assert code == "proxy_refused"
-    assert f"{HOST}:8443 through the proxy 127.0.0.1:{network.port} (HTTPS_PROXY)" in message
-    assert message.endswith(f"the proxy answered with status {status}")
-
-
-@pytest.mark.anyio
-async def test_a_proxy_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
-    async with private_network(tmp_path, 9, is_secure=True) as network:
-        url = f"https://user:hunter22@localhost:{network.port}"
-        name = f"{HOST}:8443 through the proxy localhost:{network.port} (HTTPS_PROXY)"
-        code, message, hint = await _failure(url)
-        assert (code, "SSL_CERT_FILE" in hint) == ("certificate_refused", True)
-        assert message.startswith(f"the certificate of {name} is not")
-    code, message, _ = await _failure(url)
-    assert (code, message) == ("connection_failed", f"cannot connect to {name}: connection refused")
+        if refusal == "gone":
+            await running.aclose()
+        scheme, place = "https" if refusal == "no trust" else "http", f"localhost:{network.port}"
+        found = read_network(BASE_URL, {"HTTPS_PROXY": f"{scheme}://user:hunter22@{place}"})
+        error = await failing(BASE_URL, network=found)
+    code, end = REFUSALS[refusal]
+    assert not [secret for secret in ("hunter22", "Basic") if secret in everything_shown(error)]
+    assert (error.failure.code, error.failure.message.endswith(f": {end}")) == (code, True)
+    assert f"{HOST}:8443 through the proxy {place} (HTTPS_PROXY)" in error.failure.message
+    assert ("SSL_CERT_FILE" in error.failure.hint) is (refusal == "no trust")

@@ -1,5 +1,7 @@
-"""The state file: what lands, runs and other commands, operations, and files that are refused."""
+"""The state file: what lands, runs and other commands; and files that are refused, because they do not belong together."""
 
+import asyncio
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,14 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.state.database import State, open_state, open_state_read_only
-from connectors.state.identity import (
-    begin_operation,
-    bind_service,
-    end_operation,
-    move_times,
-    read_identity,
-    read_operations,
-)
+from connectors.state.identity import bind_service, read_identity
 from connectors.state.inbox import (
     count_landings,
     delete_landings,
@@ -29,9 +24,11 @@ from connectors.state.inbox import (
 from connectors.state.runs import add_failed_start, begin_command, begin_run, end_run, last_command, read_runs
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown
 from models.feeds import CATALOGUE, Partition, media
-from models.files import Ahead, WarehouseUnusable
+from models.files import Identity, WarehouseUnusable, find_mismatch
 from models.runs import Outcome, OutcomeKind, RunState
 from models.tables import STATE
+from tests.api.listed import ListedApi, Records
+from tests.runs import stored, synced
 
 NOW = datetime(2026, 3, 1, 6, 15, 0, 123456, tzinfo=UTC)
 POSTS = media("a", "posts")
@@ -67,18 +64,15 @@ def cooldown(until: datetime, asked_at: datetime = NOW) -> ScopeCooldown:
     return ScopeCooldown("media:a", until, asked_at)
 
 
-def test_a_new_file_has_all_tables_and_is_durable(state: State) -> None:
+def test_a_new_file_has_all_tables_and_is_durable(file: Path) -> None:
     def ask(query: str) -> list[Any]:
         return state.read(lambda connection: [*connection.exec_driver_sql(query).scalars()])
 
-    assert {*STATE.tables} <= {*ask("SELECT name FROM sqlite_master")}
-    assert (ask("PRAGMA journal_mode"), ask("PRAGMA synchronous")) == (["wal"], [2])
-
-
-def test_there_is_nothing_to_read_before_the_first_command(file: Path) -> None:
-    with open_state_read_only(file) as state:
-        assert state is None
-    assert not file.exists()
+    with open_state_read_only(file) as nothing:
+        assert (nothing, file.exists()) == (None, False)
+    with open_state(file) as state:
+        assert {*STATE.tables} <= {*ask("SELECT name FROM sqlite_master")}
+        assert (ask("PRAGMA journal_mode"), ask("PRAGMA synchronous")) == (["wal"], [2])
 
 
 @pytest.mark.parametrize(
@@ -149,19 +143,16 @@ def test_a_checkpoint_has_the_landing_of_its_scans_first_page(state: State) -> N
     assert (of_backfill.scan_id, of_backfill.had_expired_token) == ("backfill", True)
 
 
-def test_the_longest_cooldown_lands_without_a_number(state: State) -> None:
-    until = NOW + timedelta(hours=1)
-    state.write(land, [cooldown(NOW + timedelta(hours=hours)) for hours in (0.5, 1, 0.2)])
-    assert state.read(read_cooldowns, now=NOW) == {"media:a": until}
-    assert state.read(read_cooldowns, now=until) == {}
-    assert state.read(read_identity).seq == 0
-
-
 def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
     begin(state, "run")
     with pytest.raises(UnicodeEncodeError):
         state.write(land, [page(1), replace(page(2), correlation_id="\ud800")])
-    assert (landings(state), state.read(read_identity).seq, state.read(read_checkpoints, ["a"])) == ([], 0, {})
+    assert (landings(state), state.read(read_checkpoints, ["a"])) == ([], {})
+    # The longest cooldown counts; it has no number.
+    until = NOW + timedelta(hours=1)
+    state.write(land, [cooldown(NOW + timedelta(hours=hours)) for hours in (0.5, 1, 0.2)])
+    assert [state.read(read_cooldowns, now=now) for now in (NOW, until)] == [{"media:a": until}, {}]
+    assert state.read(read_identity).seq == 0
 
 
 def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) -> None:
@@ -178,13 +169,12 @@ def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) 
     assert (state.read(read_cooldowns, now=NOW), found.state, found.cursor) == ({}, ScanState.ABANDONED, None)
 
 
-def test_runs_of_another_service_or_selection_are_not_resumed(state: State) -> None:
+def test_runs_of_another_service_kind_or_selection_are_not_resumed(state: State) -> None:
     begin(state, "1", base_url="https://a")
     assert begin(state, "2", base_url="https://b") == ()
     assert begin(state, "3", base_url="https://a", selection="stories") == ()
-    assert begin(state, "4", base_url="https://a") == ("1",)
-    assert begin(state, "6", "backfill", base_url="https://a") == ()
-    assert begin(state, "5", base_url="https://a", at=NOW + 2 * DAY) == ()
+    assert begin(state, "4", "backfill", base_url="https://a") == ()
+    assert begin(state, "5", base_url="https://a") == ("1",)
 
 
 # The earlier runs, newest first: id, the hours since each began, how it ended, what it resumed; and what is resumed.
@@ -216,40 +206,103 @@ def test_a_run_resumes_the_chain_of_unfinished_runs(state: State, earlier: str, 
 
 
 def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> None:
-    def last() -> tuple[object, ...] | None:
-        row = state.read(last_command)
-        return None if row is None else tuple(row[name] for name in ("kind", "run_id", "state"))
+    def command(kind: str) -> None:
+        state.write(begin_command, kind, pid=1, now=NOW)
+        last.append(state.read(last_command))
+        state.write(end_run, None, RunState.COMPLETE, now=NOW)
 
-    assert last() is None
-    state.write(begin_command, "publish", pid=1, now=NOW)
-    assert last() == ("publish", None, "running")
-    state.write(end_run, None, RunState.COMPLETE, now=NOW)
+    last = [state.read(last_command)]
+    command("publish")
     for pid in (2, 3):
         state.write(add_failed_start, "sync", pid=pid, since=NOW, now=NOW, detail="no key")
-    assert last() == ("sync", None, "failed")
-    state.write(begin_command, "compact", pid=1, now=NOW)
-    state.write(end_run, None, RunState.COMPLETE, now=NOW)
-    assert last() == ("sync", None, "failed")
+    command("compact")
+    last.append(state.read(last_command))
     begin(state, "1")
-    assert last() is None
-    state.write(begin_command, "compact", pid=1, now=NOW)
-    assert last() == ("compact", None, "running")
+    last.append(state.read(last_command))
+    command("compact")
+    assert [row and (row["kind"], row["state"]) for row in last] == [
+        None, ("publish", "running"), ("sync", "failed"), ("sync", "failed"), None, ("compact", "running"),
+    ]  # fmt: skip
     assert [row["state"] for row in state.read(read_runs)] == ["interrupted"]
 
 
-def test_an_operation_is_a_row_until_it_is_done(state: State) -> None:
-    for seq, (kind, detail) in enumerate([("rebuild", "{}"), ("forget", '{"a": 1}'), ("forget", '{"a": 2}')], 1):
-        assert state.write(begin_operation, kind, detail, now=NOW) == seq
-    assert state.read(read_operations) == {"rebuild": "{}", "forget": '{"a": 2}'}
-    state.write(end_operation, "forget")
-    assert state.read(read_operations) == {"rebuild": "{}"}
-    assert state.read(read_identity).seq == 3
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Folders with the files after a sync, and after that of the next day."""
+    first, both = tmp_path_factory.mktemp("first") / "data", tmp_path_factory.mktemp("both") / "data"
+    first.mkdir()
+    sync(first, 0)
+    shutil.copytree(first, both)
+    sync(both, 1)
+    return first, both
 
 
-def test_times_of_a_clock_that_was_ahead_are_moved_to_now(state: State) -> None:
-    ahead, hour = NOW + 400 * DAY, timedelta(hours=1)
-    begin(state, "1", at=ahead)
-    state.write(land, [cooldown(ahead + hour, ahead)])
-    assert state.write(move_times, now=NOW) == Ahead(2, ahead)
-    assert state.read(read_runs)[0]["started_at"] == NOW
-    assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + hour}
+def sync(folder: Path, number: int) -> None:
+    """Sync three accounts with two pages of posts each; a later day has other captions, and fewer posts."""
+
+    def changed(items: Records) -> Records:
+        return [item | {"caption": f"day {number}"} for item in items[number:]]
+
+    api = ListedApi(posts=4, change_posts=changed)
+    api.clock.days(number)
+    assert asyncio.run(synced(folder, api, page_size=2)).state is RunState.COMPLETE
+
+
+def replace_file(folder: Path, name: str, backup: Path) -> None:
+    """Restore a file or folder from a backup, which has no log."""
+    for path in folder.glob(f"{name}*"):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name in (name, f"{name}-wal", f"{name}-shm", f"{name}.wal"):
+            path.unlink()
+    (shutil.copytree if (backup / name).is_dir() else shutil.copy)(backup / name, folder / name)
+
+
+WAREHOUSE, FILE = "warehouse.duckdb", "warehouse.duckdb.state.sqlite"
+
+
+@pytest.mark.parametrize("is_missing", [False, True])
+@pytest.mark.parametrize("name", [FILE, WAREHOUSE])
+def test_a_file_that_is_missing_or_was_restored_alone_is_refused_and_nothing_is_changed(
+    days: tuple[Path, Path], tmp_path: Path, name: str, *, is_missing: bool
+) -> None:
+    first, both = days
+    folder = shutil.copytree(both, tmp_path / "data")
+    replace_file(folder, name, first)
+    if is_missing:
+        (folder / name).unlink()
+    before = {path: path.read_bytes() for path in (*folder.rglob("*.parquet"), *folder.glob("*.duckdb"))}
+    for _ in range(2):
+        with pytest.raises(WarehouseUnusable) as raised:
+            sync(folder, 2)
+        told = f"{name} is missing" if is_missing else "one of them was restored or copied alone"
+        assert (told in str(raised.value), str(folder / FILE) in str(raised.value)) == (True, True)
+    assert {path: path.read_bytes() for path in before} == before
+    # The other files of the same backup make it whole.
+    for other in (FILE, WAREHOUSE, "raw"):
+        replace_file(folder, other, first)
+    sync(folder, 1)
+    query = "SELECT account_id, surface, media_id, caption, missed_at FROM core.media ORDER BY ALL"
+    assert stored(folder, query) == stored(both, query)
+
+
+@pytest.mark.parametrize(
+    ("of_state", "of_warehouse", "wrong"),
+    [
+        (Identity("", 0), Identity("", 0), ""),
+        (Identity("b", 5), Identity("b", 5), ""),
+        (Identity("b", 5), Identity("b", 3), ""),
+        # Killed between the two tokens, the first time and later.
+        (Identity("", 0), Identity("a", 0, ""), ""),
+        (Identity("a", 5), Identity("b", 5, "a"), ""),
+        # One of them is older, or missing.
+        (Identity("a", 5), Identity("b", 5), "do not belong together"),
+        (Identity("b", 5), Identity("a", 5), "do not belong together"),
+        (Identity("b", 4), Identity("b", 5), "do not belong together"),
+        (Identity("", 0), Identity("b", 5), "{state} is missing"),
+        (Identity("b", 5), Identity("", 0), "{warehouse} is missing"),
+    ],
+)
+def test_which_files_belong_together(of_state: Identity, of_warehouse: Identity, wrong: str) -> None:
+    found = find_mismatch(of_state, of_warehouse)
+    assert (found is None) if not wrong else (found is not None and wrong in found and "Fix: " in found)

@@ -1,21 +1,43 @@
-"""Rules D and E: trouble everywhere is not trouble of each account, and less is asked for before giving up.
+"""Rules C to E: gateways blame no key, trouble everywhere is not that of each account, less is asked before giving up.
 
 The service goes by the virtual clock, which only the waits of the run advance.
 """
 
+import json
+
 import pytest
 
 from tests.api.asked import Asked
-from tests.api.faults import Action, refuse
+from tests.api.faults import JSON, Action, refuse
 from tests.nights.conftest import Operator, gateway
 from tests.prefect_api import free_port
 
-INTERNAL = refuse("api_internal_error")
+
+@pytest.mark.parametrize(("status", "of_media"), [(401, True), (403, False)])
+def test_a_gateway_that_refuses_always_is_named(operator: Operator, status: int, *, of_media: bool) -> None:
+    service = operator.connect()
+    service.fault = lambda asked: gateway(status) if asked.is_posts(2) or not (of_media or asked.number) else None
+    text = operator.run("sync", code=3 if of_media else 1).text
+    assert [word in text for word in ("gateway", "API key", "grant")] == [True, False, False]
 
 
-@pytest.mark.parametrize("seconds", [120, 600])
-def test_an_outage_of_seconds_costs_no_scan(operator: Operator, seconds: int) -> None:
-    service, refused_at = operator.connect(accounts=40, posts=1), list[float]()
+@pytest.mark.parametrize("header", [{"Age": "3600"}, {"X-Correlation-ID": "0123456789ABCDEFGHJKMNPQRS"}])
+def test_what_a_cache_kept_makes_nothing_fresh(operator: Operator, header: dict[str, str]) -> None:
+    def kept(asked: Asked) -> Action:
+        items = service.records(asked.number, asked.surface or "")
+        body = json.dumps({"items": items, "next_cursor": None}).encode()
+        return Action("raw", body=body, headers={**JSON, **header})
+
+    service, query = operator.connect(accounts=1), "SELECT surface, complete_at FROM freshness ORDER BY surface"
+    operator.night()
+    before = operator.ask(query)
+    service.fault = kept
+    assert "cache" in operator.run("sync", code=3).text
+    assert operator.ask(query) == before
+
+
+def test_an_outage_costs_no_scan(operator: Operator) -> None:
+    service, refused_at, seconds = operator.connect(accounts=40, posts=1), list[float](), 600
 
     def away(asked: Asked) -> Action | None:
         if asked.number is None or operator.clock.passed >= seconds:
@@ -31,22 +53,14 @@ def test_an_outage_of_seconds_costs_no_scan(operator: Operator, seconds: int) ->
     assert sum(at > 1 for at in refused_at) <= in_flight + pauses
 
 
-def test_what_failed_for_a_passing_reason_is_scanned_once_more(operator: Operator) -> None:
-    service = operator.connect()
-    service.fault = lambda asked: INTERNAL if asked.is_posts(2) and len(service.post_cursors(2)) <= 6 else None
-    operator.run("sync")
-
-
 def test_a_run_that_failed_as_a_whole_is_repeated_later(operator: Operator) -> None:
     operator.set(base_url=f"http://127.0.0.1:{free_port()}", api_key="key")
-    assert (
-        "The run ended failed. Retry 1 of 1 in 5 min (connection_failed)"
-        in operator.run("sync", "--retries", "1", code=1).text
-    )
+    text = operator.run("sync", "--retries", "1", code=1).text
+    assert "The run ended failed. Retry 1 of 1 in 5 min (connection_failed)" in text
     assert operator.inside("SELECT state FROM core.runs") == [("failed",), ("failed",)]
 
 
-@pytest.mark.parametrize(("refusal", "most"), [(INTERNAL, 10), (gateway(504), 5)])
+@pytest.mark.parametrize(("refusal", "most"), [(refuse("api_internal_error"), 10), (gateway(504), 5)])
 def test_a_service_that_cannot_answer_large_pages_is_asked_for_less(
     operator: Operator, refusal: Action, most: int
 ) -> None:
