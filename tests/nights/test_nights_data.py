@@ -88,7 +88,7 @@ def test_forgetting_an_account_keeps_what_is_of_the_one_that_took_its_name(opera
     assert [operator.ask(query) for query in kept] == before
 
 
-@pytest.mark.parametrize(("command", "value"), [("rebuild", None), ("forget", None), ("sync", " "), ("publish", None)])
+@pytest.mark.parametrize(("command", "value"), [("forget", None), ("sync", " ")])
 def test_what_the_last_snapshot_hid_is_not_shown_in_silence(
     operator: Operator, command: str, value: str | None
 ) -> None:

@@ -1,4 +1,4 @@
-"""The state file: what lands, runs and other commands; and files that are refused, because they do not belong together."""
+"""The state file: what lands, runs and other commands; and files that are refused, some because others are older."""
 
 import asyncio
 import shutil
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.state.database import State, open_state, open_state_read_only
-from connectors.state.identity import bind_service, read_identity
+from connectors.state.identity import bind_service, move_times, read_identity
 from connectors.state.inbox import (
     count_landings,
     delete_landings,
@@ -24,7 +24,7 @@ from connectors.state.inbox import (
 from connectors.state.runs import add_failed_start, begin_command, begin_run, end_run, last_command, read_runs
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown
 from models.feeds import CATALOGUE, Partition, media
-from models.files import Identity, WarehouseUnusable, find_mismatch
+from models.files import Ahead, Identity, WarehouseUnusable, find_mismatch
 from models.runs import Outcome, OutcomeKind, RunState
 from models.tables import STATE
 from tests.api.listed import ListedApi, Records
@@ -143,7 +143,7 @@ def test_a_checkpoint_has_the_landing_of_its_scans_first_page(state: State) -> N
     assert (of_backfill.scan_id, of_backfill.had_expired_token) == ("backfill", True)
 
 
-def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
+def test_nothing_lands_of_a_batch_that_cannot_be_stored_and_the_longest_cooldown_counts(state: State) -> None:
     begin(state, "run")
     with pytest.raises(UnicodeEncodeError):
         state.write(land, [page(1), replace(page(2), correlation_id="\ud800")])
@@ -153,6 +153,10 @@ def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
     state.write(land, [cooldown(NOW + timedelta(hours=hours)) for hours in (0.5, 1, 0.2)])
     assert [state.read(read_cooldowns, now=now) for now in (NOW, until)] == [{"media:a": until}, {}]
     assert state.read(read_identity).seq == 0
+    # One of a clock that was ahead keeps its length.
+    state.write(land, [cooldown(NOW + DAY + timedelta(hours=1), NOW + DAY)])
+    assert state.write(move_times, now=NOW) == Ahead(1, NOW + DAY)
+    assert state.read(read_cooldowns, now=NOW) == {"media:a": until}
 
 
 def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) -> None:
