@@ -65,14 +65,14 @@ def cooldown(until: datetime, asked_at: datetime = NOW) -> ScopeCooldown:
 
 
 def test_a_new_file_has_all_tables_and_is_durable(file: Path) -> None:
-    def ask(query: str) -> list[Any]:
-        return state.read(lambda connection: [*connection.exec_driver_sql(query).scalars()])
-
     with open_state_read_only(file) as nothing:
         assert (nothing, file.exists()) == (None, False)
-    with open_state(file) as state:
-        assert {*STATE.tables} <= {*ask("SELECT name FROM sqlite_master")}
-        assert (ask("PRAGMA journal_mode"), ask("PRAGMA synchronous")) == (["wal"], [2])
+    with open_state(file) as opened, opened.engine.connect() as db:
+        tables, journal, synchronous = (
+            [*db.exec_driver_sql(query).scalars()]
+            for query in ("SELECT name FROM sqlite_master", "PRAGMA journal_mode", "PRAGMA synchronous")
+        )
+    assert ({*STATE.tables} <= {*tables}, journal, synchronous) == (True, ["wal"], [2])
 
 
 @pytest.mark.parametrize(
