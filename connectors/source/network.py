@@ -102,8 +102,10 @@ def read_network(base_url: str, environ: Mapping[str, str]) -> Network:
         return Network()
     host, proxy, proxy_url = parts.hostname or "", "", None
     variable, address = _first(_PROXY, environ)
-    exceptions = ",".join(_first(_NO_PROXY, environ)[1].split())
-    is_direct = _is_loopback(host) or proxy_bypass_environment(f"{host}:{parts.port or 443}", {"no": exceptions})
+    exceptions = re.findall(r"[^\s,]+", _first(_NO_PROXY, environ)[1])
+    # Python takes an asterisk for all hosts only if it stands alone, and `up` adds other hosts.
+    listed = "*" if "*" in exceptions else ",".join(exceptions)
+    is_direct = _is_loopback(host) or proxy_bypass_environment(f"{host}:{parts.port or 443}", {"no": listed})
     if address and not is_direct:
         try:
             url = Url(address if "://" in address else f"http://{address}")

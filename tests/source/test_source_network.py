@@ -57,7 +57,7 @@ def test_a_proxy_that_cannot_be_used_is_one_line_without_its_address(address: st
     ("url", "exceptions", "is_direct"),
     [
         *((url, "", True) for url in ("https://localhost", "https://127.9.9.9", "https://[::1]:1")),
-        *((SERVICE, exceptions, True) for exceptions in ("*", ".Example.COM", "a.example,,example.com,")),
+        *((SERVICE, exceptions, True) for exceptions in ("*", "*,localhost", ".Example.COM", "a,,example.com,")),
         (SERVICE, "a.example b.example\texample.com", True),
         (f"{SERVICE}:8443", "api.example.com:8443", True),
         ("https://10.1.2.3", "10.1.2.3", True),
