@@ -151,7 +151,10 @@ def query(
     """
     style = "json" if reading.as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
-    text = sys.stdin.buffer.read().decode(errors="replace") if sql == "-" else sql
+    try:
+        text = sys.stdin.buffer.read().decode() if sql == "-" else sql
+    except UnicodeDecodeError as error:
+        raise SettingsError("The query on standard input is not UTF-8. Fix: write it in UTF-8.") from error
     with reading.open(with_raw=mentions_raw_media(text)) as opened:
         stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
         with into_file(target):
