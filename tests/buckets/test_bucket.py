@@ -48,13 +48,20 @@ async def _read(bucket: SnapshotBucket, folder: Path) -> bytes:
     return (folder / "reader" / "analytics.duckdb").read_bytes()
 
 
-async def test_a_copy_that_is_current_is_not_downloaded_again(tmp_path: Path, url: str) -> None:
-    await _publish(SnapshotBucket(url), tmp_path, b"one")
-    files = []
+async def test_a_snapshot_replaces_older_ones_alone_and_a_copy_that_is_current_is_kept(
+    tmp_path: Path, url: str
+) -> None:
+    bucket, files = SnapshotBucket(url), set[int]()
+    await _publish(bucket, tmp_path, b"newer", AT + timedelta(hours=1))
     for _ in range(2):
-        await _read(SnapshotBucket(url), tmp_path)
-        files.append((tmp_path / "reader" / "analytics.duckdb").stat().st_ino)
-    assert files[0] == files[1]
+        assert await _read(bucket, tmp_path) == b"newer"
+        files.add((tmp_path / "reader" / "analytics.duckdb").stat().st_ino)
+        with pytest.raises(BucketError, match=r"not replaced by an older snapshot: .* at 2026-03-01 03:15.* Fix: find"):
+            await _publish(bucket, tmp_path, b"older")
+    assert len(files) == 1
+    obstore.put(from_url(url.rpartition("/")[0]), "analytics.duckdb", b"<html>")
+    with pytest.raises(BucketError, match=rf"^{url} is not a snapshot\. Fix: choose another GRAMHOUSE_SNAPSHOT\.$"):
+        await bucket.check()
 
 
 class Replaced(SnapshotBucket):
@@ -79,20 +86,6 @@ async def test_a_snapshot_that_is_replaced_while_it_is_downloaded_leaves_the_cop
         await _read(reader, tmp_path)
     assert (tmp_path / "reader" / "analytics.duckdb").read_bytes() == b"one"
     assert await _read(writer, tmp_path) == b"three"
-
-
-async def test_an_older_snapshot_does_not_replace_a_newer_one(tmp_path: Path, url: str) -> None:
-    bucket = SnapshotBucket(url)
-    await _publish(bucket, tmp_path, b"newer", AT + timedelta(hours=1))
-    with pytest.raises(BucketError, match=r"is not replaced by an older snapshot: .* at 2026-03-01 03:15.* Fix: find"):
-        await _publish(bucket, tmp_path, b"older")
-    assert await _read(bucket, tmp_path) == b"newer"
-
-
-async def test_another_object_is_reported_in_one_line(tmp_path: Path, url: str) -> None:
-    obstore.put(from_url(f"s3://bucket/{tmp_path.name}"), "analytics.duckdb", b"<html>")
-    with pytest.raises(BucketError, match=rf"^{url} is not a snapshot\. Fix: choose another GRAMHOUSE_SNAPSHOT\.$"):
-        await SnapshotBucket(url).check()
 
 
 @pytest.mark.parametrize(

@@ -113,39 +113,28 @@ ANSWERS = {
 }
 
 
-def observed(*answers: tuple[str, str, float]) -> Outage:
-    """Return the outage after answers to scopes at times."""
-    outage = Outage(answered_at=0.0)
-    for answer, scope, at in answers:
-        outage = outage.observe(scope, ANSWERS[answer], at)
-    return outage
-
-
-def four(answer: str, at: float = 2.0) -> list[tuple[str, str, float]]:
-    return [(answer, scope, at) for scope in "abcd"]
-
-
-@pytest.mark.parametrize(
-    ("answers", "is_on"),
-    [
-        (four("away"), True),
+def test_an_outage_is_nothing_but_passing_errors_in_several_scopes_and_its_pauses_grow_to_a_minute() -> None:
+    # The answers, each with its scope and second.
+    away = "away a 2, away b 2, away c 2"
+    for answers, is_on in {
+        f"{away}, away d 2": True,
         # For too short a time, and one account alone.
-        (four("away", at=0.5), False),
-        ([("away", "a", at) for at in (1.0, 2.0, 3.0, 4.0, 5.0)], False),
-        ([*four("away")[:3], ("denied", "d", 2.0), *four("away")[3:]], False),
-        (four("limited"), False),
-        (four("broken"), False),
-        ([*four("away"), ("page", "e", 3.0)], False),
-    ],
-)
-def test_an_outage_is_nothing_but_passing_errors_in_several_scopes(
-    answers: list[tuple[str, str, float]], *, is_on: bool
-) -> None:
-    assert observed(*answers).is_on is is_on
-
-
-def test_the_pauses_of_an_outage_grow_to_a_minute_and_what_was_sent_before_does_not_count() -> None:
-    outage, pauses = observed(*four("away")), []
+        "away a 0.5, away b 0.5, away c 0.5, away d 0.5": False,
+        "away a 1, away a 2, away a 3, away a 4, away a 5": False,
+        f"{away}, denied d 2, away d 2": False,
+        "limited a 2, limited b 2, limited c 2, limited d 2": False,
+        "broken a 2, broken b 2, broken c 2, broken d 2": False,
+        f"{away}, away d 2, page e 3": False,
+    }.items():
+        outage = Outage(answered_at=0.0)
+        for each in answers.split(", "):
+            answer, scope, at = each.split()
+            outage = outage.observe(scope, ANSWERS[answer], float(at))
+        assert outage.is_on is is_on, answers
+    outage, pauses = Outage(answered_at=0.0), list[float]()
+    for scope in "abcd":
+        outage = outage.observe(scope, ANSWERS["away"], 2.0)
+    # What was sent before does not count.
     assert outage.observe("e", ANSWERS["away"], 2.5) == outage
     for _ in range(8):
         pauses.append(outage.pause)

@@ -1,4 +1,4 @@
-"""Any division of the inbox into batches gives the same rows, also with kills."""
+"""Any division of the inbox into batches gives the same rows. tests/harness has kills."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,20 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.warehouse.merge import merge
-from connectors.warehouse.merge.merge import merge_batch
-from connectors.warehouse.raw.parts import find_unmerged_parts, read_parts
-from connectors.warehouse.storage.connection import transaction
-from models.checkpoint import Landing, cut_batch
-from models.mapping import BUILT_IN
+from connectors.warehouse.raw.parts import read_parts
+from models.checkpoint import Landing
 from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, opened
-
-PARTITIONS = [POSTS, STORIES]
 
 VALUES = st.one_of(
     st.booleans(),
@@ -50,7 +43,7 @@ RECORDS = st.one_of(
 )
 STEP = st.fixed_dictionaries(
     {
-        "partition": st.sampled_from(PARTITIONS),
+        "partition": st.sampled_from([POSTS, STORIES]),
         # Two scans of a partition may be open: that of the sync, and a backfill's.
         "is_backfill": st.booleans(),
         "records": st.lists(RECORDS, max_size=4),
@@ -61,6 +54,16 @@ STEP = st.fixed_dictionaries(
 )
 
 
+# How the scan of a page ends; "abandoned" is followed by a new one.
+ENDS: dict[str | None, dict[str, Any]] = {
+    None: {},
+    "complete": {"state": "complete"},
+    "recent": {"state": "recent", "read_to": datetime.fromisoformat("2025-12-31T20:00:00Z")},
+    "expired": {"state": "complete", "had_expired_token": True},
+    "abandoned": {},
+}
+
+
 def land(rig: Rig, steps: Sequence[Any]) -> list[list[Landing]]:
     """Return the landings of each run."""
     runs: list[list[Landing]] = [[]]
@@ -69,12 +72,7 @@ def land(rig: Rig, steps: Sequence[Any]) -> list[list[Landing]]:
         rig.wait(step["hours"])
         place = step["partition"], step["is_backfill"]
         scan = scans.setdefault(place, rig.scan(step["partition"]))
-        end: dict[str, Any] = {}
-        if step["ends"] == "recent":
-            end = {"state": "recent", "read_to": datetime.fromisoformat("2025-12-31T20:00:00Z")}
-        elif step["ends"] in ("complete", "expired"):
-            end = {"state": "complete", "had_expired_token": step["ends"] == "expired"}
-        runs[-1].append(scan.page(*step["records"], **end))
+        runs[-1].append(scan.page(*step["records"], **ENDS[step["ends"]]))
         if step["ends"] is not None:
             del scans[place]
         if step["ends_run"]:
@@ -84,26 +82,13 @@ def land(rig: Rig, steps: Sequence[Any]) -> list[list[Landing]]:
 
 
 def merge_divided(rig: Rig, runs: Sequence[Sequence[Landing]], cuts: st.DataObject | None) -> None:
-    """Merge the landings of each run one by one, or cut at random, where a merge may be killed and begins again."""
+    """Merge the landings of each run one by one, or cut at random."""
     for number, run in enumerate(runs, 1):
-        rest, rig.inbox = list(run), []
-        rig.run = number
+        rig.run, rest = number, list(run)
         while rest:
-            batch = cut_batch(rest[: cuts.draw(st.integers(1, 5), "batch") if cuts else 1])
-            if cuts and cuts.draw(st.booleans(), "is killed"):
-                with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(merge, "_SQL", {**merge._SQL, "merged": "SELECT error('killed')"})  # noqa: SLF001
-                    with pytest.raises(duckdb.InvalidInputException), transaction(rig.db):
-                        merge_batch(rig.db, batch, BUILT_IN, rig.folder / "raw")
-                inbox = {page.seq for page in rest}
-                [(merged_seq, raw_seq)] = rig.rows("merged_seq, raw_seq", "warehouse")
-                raw = rig.folder / "raw"
-                for part in find_unmerged_parts(raw, merged_seq=merged_seq, raw_seq=raw_seq, inbox=inbox):
-                    part.unlink()
-                continue
-            with transaction(rig.db):
-                merge_batch(rig.db, batch, BUILT_IN, rig.folder / "raw")
-            del rest[: len(batch)]
+            size = cuts.draw(st.integers(1, 5), "batch") if cuts else 1
+            rig.inbox, rest = rest[:size], rest[size:]
+            rig.merge()
         if number < len(runs):
             rig.end_run()
 

@@ -90,14 +90,6 @@ def test_a_rejected_record_is_one_row_however_often_it_comes(rig: Rig) -> None:
     assert rig.values("quarantined", "run_counts") == [1]
 
 
-def test_a_page_that_cannot_be_read_is_quarantined_as_a_whole(rig: Rig) -> None:
-    scan = rig.scan()
-    landed = scan.page(item("a"))
-    rig.inbox[-1] = replace(landed, body=b'{"items": "\xff')
-    rig.merge()
-    assert rig.rows("position, payload", "quarantine") == [(None, '{"items": "\\xff')]
-
-
 def test_fields_past_the_limit_stay_in_overflow(rig: Rig) -> None:
     rig.full_scan(item("a", **{f"f{number:03}": number for number in range(700)}))
     [(overflow,)] = rig.rows("overflow")

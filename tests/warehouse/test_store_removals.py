@@ -1,4 +1,4 @@
-"""Which items and accounts a scan misses, and which removals a run makes by itself."""
+"""Which items and accounts a scan lists or misses, and which removals a run makes by itself."""
 
 import pytest
 
@@ -214,3 +214,17 @@ def test_an_empty_catalogue_or_too_many_missing_accounts_wait_for_a_person(rig: 
     rig.wait(24)
     rig.full_scan(partition=CATALOGUE)
     assert rig.end_run(accept_removals=True).removed_accounts == 3
+
+
+def test_of_two_records_in_one_catalogue_the_first_counts(rig: Rig) -> None:
+    for is_divided in (False, True, True):
+        scan = rig.scan(CATALOGUE)
+        scan.page(account(1, "active"), account(2))
+        if is_divided:
+            rig.merge()
+        scan.close(account(1, "token_expired"))
+        rig.merge()
+        rig.wait(24)
+    statuses = f"account_periods WHERE attribute = 'status' AND account_id = '{POSTS.account_id}'"
+    assert rig.rows("value, run_seq", statuses) == [("active", 1)]
+    assert rig.rows("finding, record_id, seq", "scan_findings") == [("listed_twice", POSTS.account_id, 6)]
