@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 import pytest
@@ -46,7 +46,7 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
         yield db
 
 
-def dues(db: duckdb.DuckDBPyConnection, surface: str, goals: str, *histories: History, **options: Any) -> Sequence[Due]:  # noqa: ANN401
+def dues(db: duckdb.DuckDBPyConnection, surface: str, goals: str, *histories: History) -> Sequence[Due]:
     """Return when the feeds of accounts with these histories are due."""
     partitions = [media(str(n), surface) if surface else Partition("accounts") for n in range(len(histories))]
     for partition, one in zip(partitions, histories, strict=True):
@@ -63,7 +63,7 @@ def dues(db: duckdb.DuckDBPyConnection, surface: str, goals: str, *histories: Hi
             db.execute("INSERT INTO core.run_outcomes VALUES (?, ?, ?, ?, ?, ?, ?, 2)", [*feed, *ended])
             before = "INSERT INTO core.run_outcomes VALUES (?, ?, ?, 'failed', 'timeout', ?, NULL, 1)"
             db.execute(before, [*feed, NOW])
-    found = read_dues(db, read_goals(goals), **{"scan_expired": False, **options})
+    found = read_dues(db, read_goals(goals), scan_expired=False)
     return [found[partition] for partition in partitions]
 
 

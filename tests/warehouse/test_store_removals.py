@@ -211,6 +211,8 @@ def test_an_empty_catalogue_or_too_many_missing_accounts_wait_for_a_person(rig: 
         assert (removals.removed_accounts, removals.missing_accounts) == (0, missing)
         assert removals.too_many_accounts is (missing > 0)
     assert rig.end_run(accept_removals=True).removed_accounts == 97
+    # Accounts keep the names that they had.
+    assert {*rig.values("valid_to", "account_periods WHERE attribute = 'ig_username'")} == {None}
     rig.wait(24)
     rig.full_scan(partition=CATALOGUE)
     assert rig.end_run(accept_removals=True).removed_accounts == 3
