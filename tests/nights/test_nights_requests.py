@@ -51,6 +51,12 @@ def test_an_outage_costs_no_scan(operator: Operator) -> None:
     assert sum(at > 1 for at in refused_at) <= in_flight + pauses
 
 
+def test_what_failed_for_a_passing_reason_is_scanned_once_more(operator: Operator) -> None:
+    service, away = operator.connect(), refuse("api_internal_error")
+    service.fault = lambda asked: away if asked.is_posts(2) and len(service.post_cursors(2)) <= 6 else None
+    operator.run("sync")
+
+
 def test_a_run_that_failed_as_a_whole_is_repeated_later(operator: Operator) -> None:
     operator.set(base_url=f"http://127.0.0.1:{free_port()}", api_key="key")
     text = operator.run("sync", "--retries", "1", code=1).text
