@@ -27,27 +27,16 @@ HERE = ROOT / "deployments"
 KUBERNETES = HERE / "kubernetes"
 # The oldest and the newest Kubernetes version that the manifests support.
 KUBERNETES_VERSIONS = ("1.30", "1.37")
-ORDINARY = {".yaml", ".json", ".md", ""}
-FILES = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix in ORDINARY)
-YAMLS = [path for path in FILES if path.suffix == ".yaml"]
-KUSTOMIZATIONS = sorted(KUBERNETES.rglob("kustomization.yaml"))
-# What the cron jobs have in common.
-JOB = KUBERNETES / "cron/job.yaml"
-MANIFESTS = sorted(set(KUBERNETES.rglob("*.yaml")) - {*KUSTOMIZATIONS, JOB})
+FILES = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix in {".yaml", ".json", ".md", ""})
+YAMLS = {path: [*yaml.safe_load_all(path.read_text(encoding="utf-8"))] for path in FILES if path.suffix == ".yaml"}
 POOL = KUBERNETES / "prefect/pool.json"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-IMAGE = f"gramhouse:{PROJECT['version']}"
+TEMPLATE: dict[str, Any] = json.loads(POOL.read_text(encoding="utf-8"))
+PREFECT: dict[str, Any] = YAMLS[HERE / "prefect.yaml"][0]
+DEPLOYMENTS: list[dict[str, Any]] = PREFECT["deployments"]
+SERVICES: dict[str, dict[str, Any]] = YAMLS[HERE / "compose.yaml"][0]["services"]
 # The source of a secret may be stated, but not the secret.
 SECRET = re.compile(r"(?i)(api_?key|password|secret|token|auth_string)$")
 NO_VALUE = re.compile(r"|/run/secrets/\S+|\$\{\w+:[-?].*\}")
-
-
-def _name(path: Path) -> str:
-    return str(path.relative_to(HERE))
-
-
-def _documents(path: Path) -> list[Any]:
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
 def _mappings(value: object) -> Iterator[dict[Any, Any]]:
@@ -64,15 +53,16 @@ def _merged(value: Any, common: Any) -> Any:  # noqa: ANN401 - any YAML
     return [_merged(*pair) for pair in zip(value, common, strict=True)] if isinstance(value, list) else value
 
 
-PREFECT: dict[str, Any] = _documents(HERE / "prefect.yaml")[0]
-DEPLOYMENTS: list[dict[str, Any]] = PREFECT["deployments"]
-COMPOSE: dict[str, Any] = _documents(HERE / "compose.yaml")[0]
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-[_JOB] = _documents(JOB)
+# What the cron jobs have in common.
+[_JOB] = YAMLS[KUBERNETES / "cron/job.yaml"]
 OBJECTS: list[dict[str, Any]] = [
-    _merged(found, _JOB) if found["kind"] == "CronJob" else found for path in MANIFESTS for found in _documents(path)
+    _merged(found, _JOB) if found["kind"] == "CronJob" else found
+    for path, documents in YAMLS.items()
+    if path.is_relative_to(KUBERNETES) and path.name not in {"kustomization.yaml", "job.yaml"}
+    for found in documents
 ]
-TEMPLATE: dict[str, Any] = json.loads(POOL.read_text(encoding="utf-8"))
+NAMED = {(one["kind"], one["metadata"]["name"]): one for one in OBJECTS}
+CRON_JOBS = {name: one["spec"]["schedule"] for (kind, name), one in NAMED.items() if kind == "CronJob"}
 
 
 def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -88,49 +78,32 @@ def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 PODS = dict(_pods())
-CRON_JOBS = {one["metadata"]["name"]: one["spec"]["schedule"] for one in OBJECTS if one["kind"] == "CronJob"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_settings_and_commands_that_are_named_exist_and_images_are_our_own_or_one_pinned_postgres(path: Path) -> None:
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HERE)))
+def test_what_a_file_names_exists_and_no_secret_has_a_value(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    settings = {PREFIX + name.upper() for name in Settings.model_fields}
-    assert set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+\b", text)) <= settings
+    assert set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+\b", text)) <= {
+        PREFIX + name.upper() for name in Settings.model_fields
+    }
     # In backticks or after the service's name; elsewhere the word is ordinary text.
     assert set(re.findall(r"(?:`|worker )gramhouse ([a-z]+)\b", text)) <= set(COMMANDS)
-    assert set(re.findall(r"\bgramhouse:\d[\w.-]*", text)) <= {IMAGE}
+    # Images are our own of this version, or pinned.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(re.findall(r"\bgramhouse:\d[\w.-]*", text)) <= {f"gramhouse:{project['version']}"}
     assert set(re.findall(r"\bpostgres:[\w.-]+", text)) <= {"postgres:17"}
     pinned = re.search(r"^prefect==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     assert pinned
     assert all(tag.startswith(pinned[1]) for tag in re.findall(r"\bprefecthq/prefect:([\w.-]+)", text))
+    for mapping in _mappings(YAMLS.get(path, [])):
+        stated = {**mapping, mapping.get("name"): str(mapping.get("value", ""))}
+        secrets = {name: value for name, value in stated.items() if SECRET.search(str(name)) and isinstance(value, str)}
+        assert all(NO_VALUE.fullmatch(value) for value in secrets.values()), secrets
 
 
-@pytest.mark.parametrize("path", YAMLS, ids=_name)
-def test_no_secret_has_a_value(path: Path) -> None:
-    for mapping in _mappings(_documents(path)):
-        for name, value in mapping.items():
-            if SECRET.search(str(name)) and isinstance(value, str):
-                assert NO_VALUE.fullmatch(value), f"{name}: {value}"
-        if SECRET.search(str(mapping.get("name", ""))) and "value" in mapping:
-            assert NO_VALUE.fullmatch(str(mapping["value"])), mapping
-
-
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[one["name"] for one in DEPLOYMENTS])
-def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[str, Any]) -> None:
-    flow: Flow[..., Any] = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
-    given = deployment["parameters"]
-    assert set(given) <= set(flow.parameters.properties)
-    # A deployment that runs on request gets its other parameters then.
-    more = {"options": {"everything": True}} if flow.name == "backfill" else {}
-    flow.validate_parameters(given | more)
-    assert not [name for name in json.dumps(flow.parameters.model_dump()).split('"') if SECRET.fullmatch(name)]
-
-
-def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_deployments_of_a_work_pool_are_those_of_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     use_empty_folder(tmp_path, monkeypatch)
-    served = asyncio.run(deployments(Settings()))
-    assert len(served) == len(DEPLOYMENTS)
-    for one, file in zip(served, DEPLOYMENTS, strict=True):
+    for one, file in zip(asyncio.run(deployments(Settings())), DEPLOYMENTS, strict=True):
         for field in ("name", "entrypoint", "description", "parameters", "tags"):
             assert getattr(one, field) == file[field]
         schedules = [found.schedule for found in one.schedules or []]
@@ -139,25 +112,26 @@ def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch
         limit = file.get("concurrency_limit", {})
         strategy = one.concurrency_options and one.concurrency_options.collision_strategy.value
         assert (one.concurrency_limit, strategy) == (limit.get("limit"), limit.get("collision_strategy"))
+        # The entry point is a flow that takes its parameters; one that runs on request gets its others then.
+        flow: Flow[..., Any] = load_flow_from_entrypoint(file["entrypoint"], use_placeholder_flow=False)
+        assert set(file["parameters"]) <= set(flow.parameters.properties)
+        more = {"options": {"everything": True}} if flow.name == "backfill" else {}
+        flow.validate_parameters(file["parameters"] | more)
+        assert not [name for name in json.dumps(flow.parameters.model_dump()).split('"') if SECRET.fullmatch(name)]
 
 
-def test_services_listen_only_locally() -> None:
-    assert all(port.startswith("127.0.0.1:") for one in SERVICES.values() for port in one.get("ports", []))
-
-
-def test_every_server_and_client_of_prefect_has_the_login_of_its_api_and_servers_delete_history() -> None:
+def test_services_listen_only_here_and_those_of_prefect_have_a_login_and_servers_delete_history() -> None:
     """Otherwise every web page open in a browser that reaches the server could run programs through it."""
-    containers = [one for name, pod in PODS.items() if name != "pool" for one in _containers(pod)]
-    found = [(service.get("entrypoint"), service.get("environment", {})) for service in SERVICES.values()]
-    for container in containers:
-        variables = {one["name"]: one.get("value") or one.get("valueFrom") for one in container.get("env", [])}
-        found.append((container.get("command"), variables))
+    assert all(port.startswith("127.0.0.1:") for one in SERVICES.values() for port in one.get("ports", []))
+    found = [service.get("environment", {}) for service in SERVICES.values()]
+    containers = [one.get("env", []) for name, pod in PODS.items() if name != "pool" for one in _containers(pod)]
+    found += [{one["name"]: one.get("value") or one.get("valueFrom") for one in env} for env in containers]
     clients = servers = 0
-    for command, variables in found:
+    for variables in found:
         is_server, is_client = "PREFECT_SERVER_UI_API_URL" in variables, "PREFECT_API_URL" in variables
-        assert bool(variables.get("PREFECT_SERVER_API_AUTH_STRING")) == is_server, command
-        assert bool(variables.get("PREFECT_API_AUTH_STRING")) == is_client, command
-        assert not is_server or variables.items() >= HISTORY.items(), command
+        assert bool(variables.get("PREFECT_SERVER_API_AUTH_STRING")) == is_server, variables
+        assert bool(variables.get("PREFECT_API_AUTH_STRING")) == is_client, variables
+        assert not is_server or variables.items() >= HISTORY.items(), variables
         servers, clients = servers + is_server, clients + is_client
     assert (servers, clients) == (2, 2)
 
@@ -178,18 +152,8 @@ def test_every_manifest_and_job_of_the_pool_is_of_its_schema() -> None:
             kubernetes_validate.validate(document, version, strict=True)
 
 
-def _one(name: str, kind: str = "") -> dict[str, Any]:
-    """Return the only object with a name, of a kind if that is given."""
-    [found] = [one for one in OBJECTS if kind in ("", one["kind"]) and name == one["metadata"]["name"]]
-    return found
-
-
-REFERENCES = {
-    "claimName": "PersistentVolumeClaim",
-    "secretName": "Secret",
-    "secretKeyRef": "Secret",
-    "configMapRef": "ConfigMap",
-}
+REFERENCES = {"claimName": "PersistentVolumeClaim", "configMapRef": "ConfigMap"}
+REFERENCES |= dict.fromkeys(("secretName", "secretKeyRef"), "Secret")
 
 
 @pytest.mark.parametrize("name", sorted(PODS))
@@ -204,29 +168,28 @@ def test_a_pod_is_confined_and_refers_to_existing_objects(name: str) -> None:
         assert container["securityContext"] == confined
         assert {"cpu", "memory"} <= set(container["resources"]["requests"])
         assert "memory" in container["resources"]["limits"]
-    have = {(document["kind"], document["metadata"]["name"]) for document in OBJECTS}
-    volumes = {volume["name"] for volume in pod["volumes"]}
-    for claim in _one(name, "StatefulSet")["spec"]["volumeClaimTemplates"] if ("StatefulSet", name) in have else ():
-        volumes.add(claim["metadata"]["name"])
+    claims = NAMED.get(("StatefulSet", name), {"spec": {"volumeClaimTemplates": []}})["spec"]["volumeClaimTemplates"]
+    volumes = {volume["name"] for volume in pod["volumes"]} | {claim["metadata"]["name"] for claim in claims}
     for mapping in _mappings(pod):
         for field, kind in REFERENCES.items():
             wanted = mapping.get(field)
-            assert wanted is None or (kind, wanted["name"] if isinstance(wanted, dict) else wanted) in have
+            assert wanted is None or (kind, wanted["name"] if isinstance(wanted, dict) else wanted) in NAMED
         if isinstance(wanted := mapping.get("secretKeyRef"), dict):
-            assert wanted["key"] in _one(wanted["name"], "Secret")["stringData"]
+            assert wanted["key"] in NAMED["Secret", wanted["name"]]["stringData"]
         assert {mount["name"] for mount in mapping.get("volumeMounts", [])} <= volumes
 
 
 def test_the_cron_jobs_of_kubernetes_are_the_schedules_of_up() -> None:
     """Stories exist for 24 hours: without a separate job, a failed nightly run would lose a day of them."""
     assert {one["name"]: one["schedules"][0]["cron"] for one in DEPLOYMENTS if one["schedules"]} == CRON_JOBS
+    assert {one["name"]: one["parameters"] for one in DEPLOYMENTS}["due"] == {"options": {"due": True}}
     retries = ["--json", "--retries", str(len(DELAYS))]
     commands = {name: PODS[name]["containers"][0]["args"] for name in CRON_JOBS}
     assert commands == {"nightly": ["sync", *retries], "due": ["sync", "--due", *retries]}
 
 
 def test_the_key_is_mounted_where_the_settings_expect_it() -> None:
-    settings = _one("gramhouse-settings")["data"]
+    settings = NAMED["ConfigMap", "gramhouse-settings"]["data"]
     Settings.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in settings.items()})
     folder, _, key = settings["GRAMHOUSE_API_KEY_FILE"].rpartition("/")
     [secret] = [one for one in OBJECTS if one["kind"] == "Secret" and key in one["stringData"]]

@@ -1,6 +1,7 @@
 """Fixtures of end-to-end tests with real processes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,6 @@ from tests.operator import EIGHT_ACCOUNTS, KEY, Operator, start_sandboxes
 
 # Pytest shows the values of a failed assertion only for modules it rewrites.
 pytest.register_assert_rewrite("tests.harness.against_api")
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., Api]]:
-    with start_sandboxes() as begin:
-        yield begin
 
 
 @pytest.fixture(scope="session")
@@ -35,17 +30,12 @@ def service(shared_sandbox: Api) -> Api:
 
 
 @pytest.fixture
-def environment(service: Api) -> dict[str, str]:
-    return {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY}
-
-
-@pytest.fixture
-def operator(tmp_path: Path, environment: dict[str, str]) -> Operator:
-    """An operator whose commands run in this process, except those that a test starts."""
-    return Operator(tmp_path / "operator", environment, here=True)
-
-
-@pytest.fixture
-def shell(tmp_path: Path, environment: dict[str, str]) -> Operator:
+def shell(tmp_path: Path, service: Api) -> Operator:
     """An operator whose commands are processes."""
-    return Operator(tmp_path / "operator", environment)
+    return Operator(tmp_path / "operator", {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+
+
+@pytest.fixture
+def operator(shell: Operator) -> Operator:
+    """An operator whose commands run in this process, except those that a test starts."""
+    return replace(shell, here=True)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,15 @@ def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(snapshot: P
         assert document["action_required"] > 0
 
 
+@pytest.fixture
+def mine(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a folder and a file that are no reports, and are not changed."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    yield tmp_path
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -41,28 +51,22 @@ def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(snapshot: P
     ],
 )
 def test_bad_input_gets_one_line(
-    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+    snapshot: Path, mine: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
 ) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "notes.txt").write_text("mine")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(snapshot))
     found, printed, errors = run_here("report", *(str(snapshot) if each == "$snapshot" else each for each in arguments))
     assert (found, printed) == (code, "")
-    assert len(errors.splitlines()) == 1
-    assert message in errors
-    assert (tmp_path / "notes.txt").read_text() == "mine"
-    assert not (tmp_path / "page.html").exists()
+    [line] = errors.splitlines()
+    assert message in line
+    assert not (mine / "page.html").exists()
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", ["folder", "notes.txt/page.html"])
 async def test_a_run_whose_report_fails_says_so_in_one_line_and_is_complete(
-    tmp_path: Path, said: list[str], name: str
+    mine: Path, said: list[str], name: str
 ) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "notes.txt").write_text("mine")
-    found = await synced(tmp_path, ListedApi(), report=tmp_path / name)
+    found = await synced(mine, ListedApi(), report=mine / name)
     assert (found.state, found.report) == (RunState.COMPLETE, None)
     [line] = said
     assert re.match("The report was not updated: .*Fix: ", line)
-    assert (tmp_path / "notes.txt").read_text() == "mine"

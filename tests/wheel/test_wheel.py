@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,21 +16,16 @@ from tests.prefect_api import free_port
 PACKAGES = ("flows", "connectors", "models", "deployments")
 DATA = (".sql", ".yaml", ".j2", ".toml")
 
-# Packages in the current folder, for a user who runs gramhouse in another project.
-DECOYS = ("models", "connectors", "deployments")
-
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
-    done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=os.environ | env, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=cwd, env=os.environ | env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     for name in PACKAGES:
@@ -42,7 +36,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.long
 def test_the_wheel_and_the_source_have_every_module_and_their_data(built: Path) -> None:
     wanted = {
         path.relative_to(ROOT).as_posix()
@@ -51,57 +44,38 @@ def test_the_wheel_and_the_source_have_every_module_and_their_data(built: Path) 
         if path.suffix in (".py", ".j2") or (path.suffix in DATA and (path.parent / "__init__.py").exists())
     }
     assert {Path(name).suffix for name in wanted} == {".py", *DATA}
-    (wheel,) = built.glob("gramhouse-*.whl")
+    (wheel,), (sources,) = built.glob("gramhouse-*.whl"), built.glob("gramhouse-*.tar.gz")
     present = set(zipfile.ZipFile(wheel).namelist())
     assert wanted - present == set()
     assert {name.split("/")[0] for name in present if not name.startswith("gramhouse-")} == set(PACKAGES)
-    (sources,) = built.glob("gramhouse-*.tar.gz")
     with tarfile.open(sources) as archive:
         assert wanted <= {name.partition("/")[2] for name in archive.getnames()}
 
 
-@pytest.fixture(scope="module")
-def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    environment = tmp_path_factory.mktemp("environment")
-    (wheel,) = built.glob("gramhouse-*.whl")
-    run(sys.executable, "-m", "venv", environment, cwd=environment)
-    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
-    constraints = str(ROOT / "constraints.txt")
-    run(environment / "bin/python", *pip, wheel, cwd=environment, PIP_CONSTRAINT=constraints)
-    return environment / "bin"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a project with packages of the same names."""
-    for name in DECOYS:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise ImportError('the package of another project')\n")
+def test_demo_and_sync_run_from_the_wheel(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment, project, port = tmp_path / "environment", tmp_path / "project", free_port()
+    # A project has packages of the same names in the folder where its user runs gramhouse.
+    for name in ("models", "connectors", "deployments"):
+        (project / name).mkdir(parents=True)
+        (project / name / "__init__.py").write_text("raise ImportError('the package of another project')\n")
     for name in ("PYTHONPATH", "PYTHONSAFEPATH", "PREFECT_API_URL", "VIRTUAL_ENV"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    return tmp_path
+    monkeypatch.setenv("PIP_CONSTRAINT", str(ROOT / "constraints.txt"))
+    run(sys.executable, "-m", "venv", environment, cwd=tmp_path)
+    python, gramhouse = environment / "bin/python", environment / "bin/gramhouse"
+    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
+    run(python, *pip, *built.glob("gramhouse-*.whl"), cwd=tmp_path)
 
-
-@pytest.fixture
-def sandbox(installed: Path, project: Path) -> Iterator[dict[str, str]]:
-    """The settings of a sandbox that is served from the wheel."""
-    port = free_port()
-    command = [str(installed / "gramhouse"), "sandbox", "--port", str(port)]
-    serving = subprocess.Popen(command, cwd=project, text=True, stdout=subprocess.PIPE)
-    with killed_on_exit(serving):
+    assert run(python, "-c", "import flows; print(flows.__file__)", cwd=project).startswith(str(environment))
+    assert "the most likes" in run(gramhouse, "demo", cwd=project, **PROXIES)
+    command: list[str | Path] = [gramhouse, "sandbox", "--port", str(port)]
+    with killed_on_exit(subprocess.Popen(command, cwd=project, text=True, stdout=subprocess.PIPE)) as serving:
         assert serving.stdout is not None
         assert serving.stdout.readline().startswith("export GRAMHOUSE_BASE_URL=")
-        yield {"GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{port}", "GRAMHOUSE_API_KEY": KEY}
-
-
-@pytest.mark.long
-def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path, sandbox: dict[str, str]) -> None:
-    where = run(installed / "python", "-c", "import flows; print(flows.__file__)", cwd=project)
-    assert where.startswith(str(installed.parent))
-    assert "the most likes" in run(installed / "gramhouse", "demo", cwd=project, **PROXIES)
-    for program in ([installed / "gramhouse"], [installed / "python", "-m", "flows.cli"]):
-        assert "complete in" in run(*program, "sync", cwd=project, **sandbox)
+        service = {"GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{port}", "GRAMHOUSE_API_KEY": KEY}
+        for program in ([gramhouse], [python, "-m", "flows.cli"]):
+            assert "complete in" in run(*program, "sync", cwd=project, **service)
     asked = "SELECT count(*) FROM post_performance"
-    assert run(installed / "gramhouse", "query", "--format", "csv", asked, cwd=project)
-    run(installed / "gramhouse", "report", cwd=project)
+    assert run(gramhouse, "query", "--format", "csv", asked, cwd=project)
+    run(gramhouse, "report", cwd=project)

@@ -1,10 +1,13 @@
-"""Killed or stopped at any moment: the result is the same, and no landed page is requested twice."""
+"""Killed, stopped or out of disk space: the result is the same, and no landed page is requested twice."""
 
 import json
+import os
 import random
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -44,8 +47,7 @@ def forget_requests(operator: Operator, service: Api) -> set[object]:
 
 
 def check_requests(service: Api, landed: set[object]) -> None:
-    asked = [(one.account_id, one.surface, one.cursor) for one in service.requests]
-    assert not landed & set(asked)
+    assert not landed & {(one.account_id, one.surface, one.cursor) for one in service.requests}
 
 
 # The simulation tests kills at every moment.
@@ -94,3 +96,29 @@ def test_runs_killed_at_random_moments_reach_the_same_result(seed: int, operator
         assert_matches_api(operator.ask, service)
         service.requests.clear()
     assert not list(operator.folder.glob("*.next*"))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
+    operator: Operator, service: Api, small: Path
+) -> None:
+    del operator.env["GRAMHOUSE_PAGE_SIZE"]
+    operator.env["GRAMHOUSE_WAREHOUSE"] = str(small / "warehouse.duckdb")
+    message = operator.run("sync", code=1).stderr
+    [line] = [line for line in message.splitlines() if " gramhouse sync of " not in line]
+    full = "No space left on device. Fix: check the path, free space or memory, then retry; landed pages are kept."
+    assert full in line
+    subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
+    assert operator.sync()["resumed_runs"]
+    assert_matches_api(operator.ask, service)

@@ -1,10 +1,10 @@
 """Prefect's server of `up` and `demo` serves programs of this machine and its own pages, and no other web page."""
 
-import http.client
 import json
 import socket
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
+from http.client import HTTPConnection
 from itertools import product
 
 import pytest
@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from tests.e2e.prefect.up import Up
+from tests.e2e.prefect.conftest import Up
 from tests.prefect_api import PUBLIC
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -29,6 +29,7 @@ WRONG_ORIGINS = (
     "http://evil.example/127.0.0.1:PORT",
 )
 PATHS = ("/", "/dashboard", "/api/csrf-token?client=x", "/gramhouse/report")
+FLOWS = "/api/flows/filter"
 
 
 @pytest.fixture
@@ -37,32 +38,28 @@ def port(up: Up) -> int:
 
 
 def ask(
-    port: int, headers: Mapping[str, str], method: str = "GET", path: str = "/api/health", body: str | None = None
+    port: int, headers: Mapping[str, str], method: str = "GET", path: str = "/api/health", body: str = ""
 ) -> tuple[int, str]:
     """Send a request with exactly these headers."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         for name, value in {"Host": "127.0.0.1:PORT", **headers}.items():
             connection.putheader(name, value.replace("PORT", str(port)))
-        if body is not None:
+        if body:
             connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders(None if body is None else body.encode())
+        connection.endheaders(body.encode() or None)
         response = connection.getresponse()
         return response.status, response.read().decode()
-    finally:
-        connection.close()
 
 
 def test_names_of_this_machine_the_own_pages_and_programs_are_served(port: int) -> None:
-    for host in HOSTS:
-        # With an origin, as Prefect's own UI does.
-        for origin in ({}, {"Origin": "http://localhost:PORT"}):
-            assert ask(port, {"Host": host, **origin}) == (200, "true")
+    # With an origin, as Prefect's own UI does.
+    for host, origin in product(HOSTS, ({}, {"Origin": "http://localhost:PORT"})):
+        assert ask(port, {"Host": host, **origin}) == (200, "true")
     for headers in ({}, {"Origin": "http://127.0.0.1:PORT"}, {"Origin": PUBLIC}):
-        assert ask(port, headers, "POST", "/api/flows/filter", "{}")[0] == 200
+        assert ask(port, headers, "POST", FLOWS, "{}")[0] == 200
     preflight = {"Origin": "http://localhost:PORT", "Access-Control-Request-Method": "POST"}
-    assert ask(port, preflight, "OPTIONS", "/api/flows/filter")[0] == 200
+    assert ask(port, preflight, "OPTIONS", FLOWS)[0] == 200
     for own in ("same-origin", "none"):
         assert ask(port, {"Sec-Fetch-Site": own, "Sec-Fetch-Dest": "empty"})[0] == 200
     # No run has written it yet, or one has.
@@ -89,7 +86,7 @@ def test_a_foreign_page_can_neither_change_read_nor_embed_anything(port: int) ->
     for origin, method in product(WRONG_ORIGINS, ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")):
         # Without a content type, as for an untyped Blob, which needs no preflight.
         assert ask(port, {"Origin": origin}, method, "/api/flows/", new_flow)[0] == 403, (origin, method)
-    status, flows = ask(port, {"Content-Type": "application/json"}, "POST", "/api/flows/filter", "{}")
+    status, flows = ask(port, {"Content-Type": "application/json"}, "POST", FLOWS, "{}")
     assert (status, "made-by-a-page" in flows) == (200, False)
     # Such requests have no Origin: images, scripts, frames, links.
     for site in ("cross-site", "same-site"):
@@ -103,12 +100,9 @@ def test_a_foreign_page_can_neither_change_read_nor_embed_anything(port: int) ->
 @pytest.mark.parametrize(
     ("host", "origin", "opens"),
     [
-        ("127.0.0.1:PORT", None, True),
-        ("127.0.0.1:PORT", "http://localhost:PORT", True),
-        ("127.0.0.1:PORT", "https://evil.example", False),
-        ("127.0.0.1:PORT", "null", False),
-        (f"{EVIL}:PORT", f"http://{EVIL}:PORT", False),
-        (f"{EVIL}:PORT", None, False),
+        *(("127.0.0.1", origin, True) for origin in (None, "http://localhost:PORT")),
+        *(("127.0.0.1", origin, False) for origin in ("https://evil.example", "null")),
+        *((EVIL, origin, False) for origin in (None, f"http://{EVIL}:PORT")),
     ],
 )
 def test_a_foreign_page_opens_no_websocket(port: int, host: str, origin: str | None, *, opens: bool) -> None:
@@ -116,7 +110,7 @@ def test_a_foreign_page_opens_no_websocket(port: int, host: str, origin: str | N
     with (
         socket.create_connection(("127.0.0.1", port)) as raw,
         nullcontext() if opens else pytest.raises(InvalidStatus, match=r"40[03]"),
-        connect(f"ws://{host}/api/events/out".replace("PORT", str(port)), sock=raw, origin=given),
+        connect(f"ws://{host}:{port}/api/events/out", sock=raw, origin=given),
     ):
         pass
 

@@ -2,9 +2,7 @@
 
 import html
 import json
-import shlex
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -44,45 +42,31 @@ class Service(Api):
         await JSONResponse(page, headers={"X-Correlation-ID": f"{self.asked:026d}"})(scope, receive, send)
 
 
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with Service().serve() as served:
-        yield served
-
-
-@pytest.fixture
-def there(tmp_path: Path, service: Service) -> Operator:
-    return Operator(tmp_path, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
-
-
-@pytest.fixture
-def code(tmp_path: Path) -> Path:
-    """The project's code with one more feed."""
+@pytest.mark.long
+def test_a_feed_is_scanned_merged_rebuilt_and_published(tmp_path: Path) -> None:
     code = tmp_path / "code"
     for package in ("connectors", "flows", "models", "deployments"):
         shutil.copytree(ROOT / package, code / package)
     feeds = code / "models" / "feeds.py"
     text = feeds.read_text(encoding="utf-8")
     feeds.write_text(text.replace('Feed("stories"', f'{ANSWERS}Feed("stories"', 1), encoding="utf-8")
-    return code
 
+    with Service().serve() as service:
+        there = Operator(tmp_path, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
 
-def _run(there: Operator, code: Path, line: str) -> str:
-    """Run a command of this code; return its output."""
-    process = there.start_python(*COMMAND_LINE, *shlex.split(line), cwd=code, env={})
-    out, err = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 0, out + err
-    return out
+        def run(*arguments: str, cwd: Path = code) -> str:
+            """Run a command of the code in a folder; return its output."""
+            process = there.start_python(*COMMAND_LINE, *arguments, cwd=cwd, env={})
+            out, err = process.communicate(timeout=TIMEOUT)
+            assert process.returncode == 0, out + err
+            return out
 
-
-@pytest.mark.long
-def test_a_feed_is_scanned_merged_rebuilt_and_published(there: Operator, code: Path, service: Service) -> None:
-    # The warehouse has items before the feed is added.
-    _run(there, ROOT, "sync")
-    _run(there, code, "sync")
-    service.items.remove("2")
-    service.text, service.likes = "Very nice", 2
-    _run(there, code, "sync")
+        # The warehouse has items before the feed is added.
+        run("sync", cwd=ROOT)
+        run("sync")
+        service.items.remove("2")
+        service.text, service.likes = "Very nice", 2
+        run("sync")
 
     def check() -> None:
         of_feed = "WHERE surface = 'answers' ORDER BY ALL"
@@ -93,13 +77,12 @@ def test_a_feed_is_scanned_merged_rebuilt_and_published(there: Operator, code: P
 
     check()
     raw = "SELECT surface, count(DISTINCT media_id) AS items FROM raw_media GROUP BY ALL ORDER BY ALL"
-    assert _run(there, code, f"query '{raw}' --format csv").split() == ["surface,items", "answers,4", "posts,2"]
-    assert json.loads(_run(there, code, "status --json"))["totals"]["answers"] == 4
-    assert json.loads(_run(there, code, "accounts --json"))["accounts"][0]["answers"] == 4
-    _run(there, code, "report page.html")
-    page = html.unescape((code / "page.html").read_text(encoding="utf-8"))
-    assert "4 answers, 2 posts" in page
+    assert run("query", raw, "--format", "csv").split() == ["surface,items", "answers,4", "posts,2"]
+    assert json.loads(run("status", "--json"))["totals"]["answers"] == 4
+    assert json.loads(run("accounts", "--json"))["accounts"][0]["answers"] == 4
+    run("report", "page.html")
+    assert "4 answers, 2 posts" in html.unescape((code / "page.html").read_text(encoding="utf-8"))
     fresh = "SELECT surface, complete_at IS NOT NULL FROM freshness ORDER BY ALL"
     assert there.ask(fresh) == [("answers", True), ("posts", True), ("stories", True)]
-    _run(there, code, "rebuild")
+    run("rebuild")
     check()

@@ -66,28 +66,22 @@ def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operato
     assert_matches_api(operator.ask, service)
 
 
-def test_another_address_is_refused_until_a_person_accepts_it(operator: Operator, service: Api) -> None:
+def test_another_address_and_a_wrong_key_are_refused_in_one_line_and_lose_nothing(
+    operator: Operator, service: Api
+) -> None:
     operator.run("sync", "--base-url", f"{service.url}/api/v1/")
+    rows = "SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL"
+    before = operator.ask(rows)
     other = service.url.replace("127.0.0.1", "localhost")
     for command in (["sync"], ["backfill", "--all"]):
         service.requests.clear()
         text = operator.run(*command, code=2, GRAMHOUSE_BASE_URL=other).stderr
         assert f"This warehouse was filled from {service.url}, but the configured address is {other}." in text
-        assert "--rebind" in text
-        assert service.requests == []
-    operator.run("sync", "--rebind", GRAMHOUSE_BASE_URL=other)
-    runs = operator.ask("SELECT base_url, state FROM runs ORDER BY seq")
-    assert runs == [(service.url, "complete"), (other, "complete")]
-    operator.run("sync", code=2)
-
-
-def test_a_wrong_key_is_one_clear_line_and_loses_nothing(operator: Operator) -> None:
-    operator.sync()
-    rows = "SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL"
-    before = operator.ask(rows)
+        assert ("--rebind" in text, service.requests) == (True, [])
     [line] = operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong").stdout.strip().splitlines()
-    assert line.count("api_unauthorized") == 1
-    assert "check the API key" in line
+    assert (line.count("api_unauthorized"), "check the API key" in line) == (1, True)
     assert operator.ask(rows) == before
-    last = operator.ask("SELECT state, error_code FROM runs ORDER BY seq DESC LIMIT 1")
-    assert last == [("failed", "api_unauthorized")]
+    operator.run("sync", "--rebind", GRAMHOUSE_BASE_URL=other)
+    runs = [(service.url, "complete", None), (service.url, "failed", "api_unauthorized"), (other, "complete", None)]
+    assert operator.ask("SELECT base_url, state, error_code FROM runs ORDER BY seq") == runs
+    operator.run("sync", code=2)

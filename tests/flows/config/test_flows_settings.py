@@ -1,4 +1,4 @@
-"""Settings: each from environment and file, one line for every invalid value, and never the key in a message."""
+"""Settings and mapping: each from environment and file, one line for every invalid value, never with the key."""
 
 import os
 import re
@@ -12,8 +12,10 @@ import pytest
 from flows.config.environment import prefect_api_url, set_environment
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
+from models.mapping import BUILT_IN, ColumnMapping, Reading
 
 SECRET = "canary-51e2"
+FILE = Path("gramhouse.toml")
 
 # One of each type.
 RIGHT = [
@@ -71,10 +73,6 @@ WRONG = [
 ]
 
 
-def set_file(content: str | bytes) -> None:
-    Path("gramhouse.toml").write_bytes(content.encode() if isinstance(content, str) else content)
-
-
 def refused(settings: dict[str, object] | None = None, *, key: bool = False) -> list[str]:
     """Return the lines with which the settings, or the API key, are refused. None has the key."""
     with pytest.raises(SettingsError) as raised:
@@ -90,15 +88,15 @@ def test_a_setting_comes_from_the_environment_or_the_file(
     def found() -> object:
         return load().key().get_secret_value() if name == "api_key" else getattr(load(), name)
 
-    set_file(f"{name} = {str(given).lower() if isinstance(given, bool) else repr(given)}\n")
+    FILE.write_text(f"{name} = {str(given).lower() if isinstance(given, bool) else repr(given)}\n")
     assert found() == read
-    Path("gramhouse.toml").unlink()
+    FILE.unlink()
     monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", f"\ufeff{given}\r\n")
     assert found() == read
 
 
 def test_options_override_the_environment_which_overrides_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_file("page_size = 1\nconcurrency = 1\nmax_wait = 1\n")
+    FILE.write_text("page_size = 1\nconcurrency = 1\nmax_wait = 1\n")
     variables = {"GRAMHOUSE_PAGE_SIZE": "2", "gramhouse_concurrency": "2", "GRAMHOUSE_WORKERS": "", "GRAMHOUSE_X": " "}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -124,37 +122,58 @@ def test_each_invalid_value_is_reported_in_one_line_with_its_setting(
     assert "pass@" not in line
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"page_size = x\n", "gramhouse.toml is not valid TOML (line 1). Fix: correct the file"),
-        (b"concurrency = " + b"9" * 5000, "gramhouse.toml is not valid TOML. Fix:"),
-        (b"pagesize = 1", "gramhouse.toml: pagesize: unknown setting. Did you mean page_size? Fix: "),
-        (b"\xef\xbb\xbf\r\npage_size = 99\r\n", "gramhouse.toml: page_size: "),
-        (f"api_key = [{SECRET!r}]".encode(), "gramhouse.toml: api_key: "),
-        (None, "gramhouse.toml cannot be read: Is a directory. Fix:"),
-    ],
-)
-def test_an_invalid_file_is_reported_in_one_line(content: bytes | None, message: str) -> None:
+# A part of one of the lines that refuse a file.
+WRONG_FILES = [
+    ("page_size = x\n", "gramhouse.toml is not valid TOML (line 1). Fix: correct the file"),
+    (f"concurrency = {'9' * 5000}", "gramhouse.toml is not valid TOML. Fix:"),
+    ("pagesize = 1", "gramhouse.toml: pagesize: unknown setting. Did you mean page_size? Fix: "),
+    ("\ufeff\r\npage_size = 99\r\n", "gramhouse.toml: page_size: "),
+    (f"api_key = [{SECRET!r}]", "gramhouse.toml: api_key: "),
+    (None, "gramhouse.toml cannot be read: Is a directory. Fix:"),
+    ("mapping = 5", "mapping: "),
+    ('[mapping]\nignore = [""]', "mapping.ignore.0: '$.' is not a path"),
+    ('[mapping.columns.caption]\npath = "$.x"', "caption.path: unknown setting. Did you mean paths? "),
+    ('[mapping.columns.caption]\npaths = ["$.x"]\ntype = "count"', "caption is read as text"),
+    ('[mapping.columns.overflow]\npaths = ["$.x"]', "overflow is a column that gramhouse fills itself"),
+    ('[mapping.columns.alt]\npaths = ["$.x"]\ntype = "colour"', "mapping.columns.alt.type: "),
+    ('[mapping.columns.select]\npaths = ["$.x"]', "'select' is not a valid column name"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), WRONG_FILES)
+def test_each_invalid_entry_of_a_file_is_reported_in_its_own_line(content: str | None, message: str) -> None:
     if content is None:
-        Path("gramhouse.toml").mkdir()
+        FILE.mkdir()
     else:
-        set_file(content)
-    [line] = refused()
-    assert line.startswith(message)
+        FILE.write_text(content, encoding="utf-8")
+    lines = refused()
+    assert all(re.match(r"gramhouse\.toml\b.*[.?]$", line) for line in lines)
+    assert any(message in line for line in lines)
 
 
-@pytest.mark.parametrize(("before", "after"), [("", "\n"), ("\ufeff", "\r\n"), ("\n\n", "\u00a0\u200b\n")])
-def test_the_key_is_used_without_what_is_around_it(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("key").write_bytes(f"{before}{SECRET}{after}".encode())
-    assert load(api_key_file=Path("key")).key().get_secret_value() == SECRET
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", f"{before}{SECRET}{after}")
-    assert load().key().get_secret_value() == SECRET
+def test_the_mapping_in_the_docs_works_as_described() -> None:
+    page = Path(__file__).parents[3] / "docs" / "mapping.md"
+    FILE.write_text(page.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0], encoding="utf-8")
+    mapping = load().media_mapping()
+    assert mapping.media_id == ("/uuid", *BUILT_IN.media_id)
+    assert mapping.children == ("/slides", *BUILT_IN.children)
+    assert mapping.count_words == ("bookmarked", *BUILT_IN.count_words)
+    assert (mapping.ignore, mapping.content) == (("/fetched_at", "/meta/*"), ("/profile_link",))
+    built_in, columns = ({each.column: each for each in one.columns} for one in (BUILT_IN, mapping))
+    assert columns.keys() - built_in.keys() == {"alt_text"}
+    assert columns["caption"].paths == ("/title/text", *built_in["caption"].paths)
+    assert columns["published_at"].paths == ("/when",)
+    assert mapping.columns[-1] == ColumnMapping("alt_text", Reading.TEXT, ("/accessibility/label",))
+    assert {each.column: each.paths[0] for each in mapping.child_columns}["media_url"] == "/src"
+    FILE.write_text("[mapping]\nignore = ['a.b', '$.meta.*', '/x.y/*/z', 'a.b', '*.at_*']")
+    assert load().media_mapping().ignore == ("/a/b", "/meta/*", "/x.y/*/z", "/*/at_*")
 
 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
+        (f"\ufeff{SECRET}\r\n".encode(), ""),
+        (f"\n\n{SECRET}\u00a0\u200b\n".encode(), ""),
         (f"{SECRET}\n{SECRET}".encode(), "GRAMHOUSE_API_KEY_FILE: the API key "),
         (SECRET.encode("utf-16-le"), "invalid in a header"),
         (SECRET.encode("latin-1") + b"\xe9", "invalid in a header"),
@@ -162,18 +181,15 @@ def test_the_key_is_used_without_what_is_around_it(before: str, after: str, monk
         (None, "No such file or directory. Fix: set it to a text file with the key."),
     ],
 )
-def test_a_key_file_without_a_key_is_one_line_that_does_not_show_it(content: bytes | None, why: str) -> None:
+def test_a_key_file_has_one_key_or_one_line_says_why_not(content: bytes | None, why: str) -> None:
     if content is not None:
         Path("key").write_bytes(content)
-    [line] = refused({"api_key_file": "key"}, key=True)
-    assert why in line
-    assert "GRAMHOUSE_API_KEY_FILE" in line
-
-
-def test_a_missing_setting_is_named() -> None:
-    assert "set GRAMHOUSE_API_KEY" in refused(key=True)[0]
-    with pytest.raises(SettingsError, match="set GRAMHOUSE_BASE_URL"):
-        load().address()
+    if why:
+        [line] = refused({"api_key_file": "key"}, key=True)
+        assert why in line
+        assert "GRAMHOUSE_API_KEY_FILE" in line
+    else:
+        assert load(api_key_file=Path("key")).key().get_secret_value() == SECRET
 
 
 @pytest.mark.parametrize(
@@ -182,21 +198,17 @@ def test_a_missing_setting_is_named() -> None:
         ("GRAMHOUSE_CONCURENCY", "Did you mean concurrency? "),
         ("gramhouse_base_uri", "Did you mean base_url? "),
         ("GRAMHOUSE_QQQ", ""),
-        # Kubernetes has other values.
         ("GRAMHOUSE_PORT", "Did you mean report? "),
     ],
 )
-def test_a_mistyped_variable_is_refused_with_the_nearest_name(
+def test_a_mistyped_variable_is_refused_unless_it_is_one_of_kubernetes(
     monkeypatch: pytest.MonkeyPatch, variable: str, meant: str
 ) -> None:
-    monkeypatch.setenv(variable, SECRET)
-    assert refused() == [f"{variable}: unknown setting. {meant}Fix: correct or remove it (docs/settings.md)."]
-
-
-def test_kubernetes_service_variables_are_not_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "UI_PORT_80_TCP_PROTO"):
         monkeypatch.setenv(f"GRAMHOUSE_{name}", "tcp://10.0.0.1:80")
     load()
+    monkeypatch.setenv(variable, SECRET)
+    assert refused() == [f"{variable}: unknown setting. {meant}Fix: correct or remove it (docs/settings.md)."]
 
 
 def test_prefects_clients_reach_this_machine_whatever_proxies_are_set(monkeypatch: pytest.MonkeyPatch) -> None:

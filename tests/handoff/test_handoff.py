@@ -1,10 +1,10 @@
-"""dbt: `gramhouse describe --format dbt`, and the keys and joins stated there and in the dictionary."""
+"""What others build on a snapshot: dbt's sources with the keys and joins stated there, its models, and the notebook."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,22 +37,14 @@ def test_every_table_column_comment_type_key_and_join_is_in_the_sources(describe
     [source] = yaml.safe_load(described)["sources"]
     assert (source["database"], source["schema"]) == ("gramhouse", "main")
     tables: dict[str, dict[str, Any]] = {table["name"]: table for table in source["tables"]}
-    with open_snapshot(snapshot) as opened:
-        found = {
-            one["name"]: (one["comment"], opened.columns(one["name"]))
-            for one in opened.relations()
-            if one["kind"] != "macro"
-        }
-    assert found == {
-        name: (
-            table["description"],
-            [
-                {"name": column["name"], "type": column["data_type"], "comment": column["description"]}
-                for column in table["columns"]
-            ],
-        )
+    fields = {"type": "data_type", "comment": "description", "name": "name"}
+    listed = {
+        name: (table["description"], [{to: column[of] for to, of in fields.items()} for column in table["columns"]])
         for name, table in tables.items()
     }
+    with open_snapshot(snapshot) as opened:
+        relations = [one for one in opened.relations() if one["kind"] != "macro"]
+        assert listed == {one["name"]: (one["comment"], opened.columns(one["name"])) for one in relations}
     assert tables.keys() >= views().keys()
     for name, table in tables.items():
         relation = views().get(name, views()["media_children"]).relation
@@ -84,79 +76,55 @@ def test_names_from_the_api_are_escaped_for_templates_and_terminals() -> None:
 def _broken(db: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> list[str]:
     """Return what of a table's key and joins does not hold."""
     asked = {
-        join.table: f"FROM {name} ANTI JOIN {join.table} USING ({', '.join(join.columns)})" for join in relation.joins
+        join.table: f"FROM {name} ANTI JOIN {join.table} USING ({', '.join(join.columns)})"
+        for join in relation.joins
+        if join.always
     }
     if relation.key:
         asked["key"] = f"SELECT 1 FROM {name} GROUP BY {', '.join(relation.key)} HAVING count(*) > 1"
-    some = {join.table for join in relation.joins if not join.always}
-    return [f"{name}: {what}" for what, query in asked.items() if what not in some and db.execute(query).fetchall()]
+    return [f"{name}: {what}" for what, query in asked.items() if db.execute(query).fetchall()]
 
 
 def test_keys_are_unique_and_joins_find_their_rows(snapshot: Path) -> None:
     with duckdb.connect(str(snapshot), read_only=True) as db:
-        broken = [each for view in views().values() for each in _broken(db, view.name, view.relation)]
-        assert broken == []
-        sizes = {name: db.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in views()}
-        assert min(sizes[name] for name in ("media", "media_superseded", "media_children", "post_growth")) > 2
+        assert [each for view in views().values() for each in _broken(db, view.name, view.relation)] == []
+        for name in ("media", "media_superseded", "media_children", "post_growth"):
+            assert len(db.execute(f"FROM {name} LIMIT 3").fetchall()) > 2, name
         assert _broken(db, "media", Relation(("account_id",)))
 
 
 NAMES = ("media_items", "media_versions")
 
 
-def full_refresh_of(name: str) -> str:
-    """Return the query of a model without `is_incremental()`, as dbt renders it."""
-    template = Template((EXAMPLE / "models" / f"{name}.sql").read_text(encoding="utf-8"))
-    rendered: str = template.render(
-        source=lambda database, table: f"{database}.main.{table}",
-        this=name,
-        config=lambda **_: "",
-        is_incremental=lambda: False,
-    )
-    return rendered
-
-
 def check_models(db: duckdb.DuckDBPyConnection, snapshot: Path) -> None:
     """Raise AssertionError unless the models in this database have the rows of a full refresh from the snapshot."""
     db.execute(f"ATTACH '{snapshot}' AS gramhouse (READ_ONLY)")
     for name in NAMES:
-        db.execute(f"CREATE OR REPLACE TEMP TABLE refreshed AS {full_refresh_of(name)}")
+        # As dbt renders it.
+        query = Template((EXAMPLE / "models" / f"{name}.sql").read_text(encoding="utf-8")).render(
+            source="{}.main.{}".format, this=name, config=lambda **_: "", is_incremental=bool
+        )
+        db.execute(f"CREATE OR REPLACE TEMP TABLE refreshed AS {query}")
         compare = f"(FROM {name} EXCEPT ALL FROM refreshed) UNION ALL (FROM refreshed EXCEPT ALL FROM {name})"
         rows = db.execute(compare).fetchall()
         assert not rows, f"{name}: {len(rows)} rows differ from a full refresh, such as {rows[0]}"
     db.execute("DETACH gramhouse")
 
 
-@pytest.fixture
-def dbt(tmp_path: Path) -> Callable[..., str]:
-    """Runs dbt on a copy of the example project, in the folder `project`."""
-    project = tmp_path / "project"
+@pytest.mark.long
+@pytest.mark.skipif(not DBT.exists(), reason="`make long` creates the environment of dbt")
+def test_incremental_models_equal_a_full_refresh_on_each_of_thirty_days(described: str, tmp_path: Path) -> None:
+    project, loaded = tmp_path / "project", list[Path]()
     unwanted = shutil.ignore_patterns("target", "logs", "*.duckdb", "gramhouse_sources.yml")
     shutil.copytree(EXAMPLE, project, ignore=unwanted)
+    (project / "models" / "gramhouse_sources.yml").write_text(described, encoding="utf-8")
 
-    def run(snapshot: Path, *arguments: str) -> str:
-        command = [str(DBT), "--no-use-colors", *arguments, "--profiles-dir", "."]
+    def load(snapshot: Path) -> None:
+        loaded.append(snapshot)
+        command = [str(DBT), "--no-use-colors", "run", "--select", *NAMES, "--profiles-dir", "."]
         env = {**os.environ, "GRAMHOUSE_SNAPSHOT": str(snapshot)}
         done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
-        return done.stdout
-
-    return run
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not DBT.exists(), reason="`make long` creates the environment of dbt")
-def test_incremental_models_equal_a_full_refresh_on_each_of_thirty_days(
-    described: str, dbt: Callable[..., str], tmp_path: Path
-) -> None:
-    project = tmp_path / "project"
-    (project / "models" / "gramhouse_sources.yml").write_text(described, encoding="utf-8")
-    loaded = 0
-
-    def load(snapshot: Path) -> None:
-        nonlocal loaded
-        loaded += 1
-        dbt(snapshot, "run", "--select", *NAMES)
         with duckdb.connect(str(project / "models.duckdb")) as db:
             check_models(db, snapshot)
 
@@ -166,5 +134,34 @@ def test_incremental_models_equal_a_full_refresh_on_each_of_thirty_days(
     days = tuple(replace(day, restores=None, upkeep=()) for day in scenario.days)
     result = simulate(replace(scenario, days=days), load)
     assert result.violation is None
-    assert loaded >= 30
+    assert len(loaded) >= 30
     assert result.counts["ended"] < result.counts["days"]
+
+
+NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
+CELLS = json.loads((NOTEBOOKS / "first-look.ipynb").read_text(encoding="utf-8"))["cells"]
+CHARTS = ("likes-by-day.png", "best-hours.png", "growth.png")
+QUERIES = [
+    "\n".join(line for line in each.splitlines() if not line.startswith("--")).strip().rstrip(";")
+    for each in (NOTEBOOKS / "first-look.sql").read_text(encoding="utf-8").split("\n\n")[1:]
+]
+
+
+@pytest.mark.parametrize("number", range(3), ids=CHARTS)
+def test_the_plain_sql_is_the_charts_own_and_answers(number: int, snapshot: Path) -> None:
+    [cell] = ["".join(cell["source"]) for cell in CELLS if QUERIES[number] in "".join(cell["source"])]
+    assert "plt.show()" in cell
+    with duckdb.connect(str(snapshot), read_only=True) as db:
+        assert db.execute(QUERIES[number]).fetchall()
+
+
+@pytest.mark.long
+def test_every_cell_runs_and_draws_its_chart_with_either_library(snapshot: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="`make test` installs it")
+    command = [sys.executable, "-W", "error", str(NOTEBOOKS / "run.py"), str(tmp_path), "--frames", "polars", "pandas"]
+    env = {**os.environ, "GRAMHOUSE_SNAPSHOT": str(snapshot)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(CHARTS)
+    pictures = [(tmp_path / name).read_bytes() for name in CHARTS]
+    assert all(each.startswith(b"\x89PNG\r\n\x1a\n") and len(each) > 5000 for each in pictures)
