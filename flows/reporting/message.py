@@ -53,7 +53,7 @@ def list_numbers(report: RunReport) -> Iterator[tuple[str, str]]:
     """Yield what a run did, also before in those that it resumed, without zeros: names and texts."""
     for run in report.resumed:
         landed = f"{count(run['pages'], 'page')}, {count(run['items'], 'record')}, {changes(run['media'])}"
-        yield "earlier", f"{run['kind']} of {moment(run['started_at'])} UTC ({run['state'].value}): {landed}"
+        yield "earlier", f"{run['kind']} of {moment(run['started_at'])} UTC ({run['state']}): {landed}"
     if report.accounts:
         # One of what is due may not have listed any.
         is_due = (report.selection or "").startswith("due")
