@@ -9,6 +9,7 @@ import pytest
 
 from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, part_path
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from tests.operator import ROOT
 from tests.warehouse.rig import Rig, item, opened
 
 VALUES = {
@@ -42,7 +43,7 @@ with opened(Path(sys.argv[1])) as rig:
 
 @pytest.mark.parametrize("stored", ["checkpointed", "in_the_log"])
 def test_a_kill_after_columns_of_each_pair_of_types_were_widened(tmp_path: Path, stored: str) -> None:
-    process = subprocess.run([sys.executable, "-c", WIDENED, str(tmp_path), stored], check=False, cwd=Path.cwd())
+    process = subprocess.run([sys.executable, "-c", WIDENED, str(tmp_path), stored], check=False, cwd=ROOT)
     assert process.returncode == 9
     for _ in range(2):
         with opened(tmp_path) as rig:
