@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient, open_transport
 from connectors.source.errors import ApiError
 from connectors.source.messages import feed_request
-from connectors.source.network import Network
+from connectors.source.network import Network, read_network
 from models.feeds import FEEDS
 from tests.clocks import WakefulClock
 from tests.private_network import create_authority
@@ -156,7 +156,7 @@ async def test_a_certificate_and_a_scheme_that_are_wrong_are_named(tmp_path: Pat
     authority, server = create_authority(tmp_path, "other.example")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(server)
-    trusting = Network(certificates=ssl.create_default_context(cafile=authority))
+    trusting = read_network("https://localhost", {"SSL_CERT_FILE": str(authority)})
     async with listening(saying(then="hang"), context) as port, listening(saying(http(), then="hang")) as plain:
         unknown = await described(f"https://127.0.0.1:{port}")
         other = await described(f"https://localhost:{port}", network=trusting)
