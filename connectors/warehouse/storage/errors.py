@@ -56,4 +56,6 @@ def explain(path: Path, error: Exception) -> WarehouseError:
     """Convert an error of DuckDB or of the system about a file into one whose message is a line with the fix."""
     sign = next(sign for sign in _FIXES if sign in str(error))
     kind = WarehouseBusy if sign == "Could not set lock" else WarehouseUnusable
-    return kind(f"{path} cannot be used: {first_line(error)}. Fix: {_FIXES[sign]}.")
+    # Without the number of a system error.
+    what = getattr(error, "strerror", None) or first_line(error)
+    return kind(f"{path} cannot be used: {what}. Fix: {_FIXES[sign]}.")
