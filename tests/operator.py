@@ -75,6 +75,8 @@ def run_here(*arguments: str) -> Done:
     with ExitStack() as stack:
         for logger in map(logging.getLogger, LOGGERS):
             stack.enter_context(patch.multiple(logger, handlers=list(logger.handlers), propagate=logger.propagate))
+        # Commands set variables for the processes that they start.
+        stack.enter_context(patch.dict(os.environ))
         stack.enter_context(patch.object(sys, "argv", ["gramhouse", *arguments]))
         stack.enter_context(redirect_stdout(out))
         stack.enter_context(redirect_stderr(err))
