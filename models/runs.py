@@ -1,4 +1,4 @@
-"""Runs: their outcomes, one per partition, the rules for their state, and what a person is told about them."""
+"""Runs: their outcomes, one per partition, the rules for their state, and the findings about them."""
 
 import difflib
 from collections.abc import Iterable, Sequence

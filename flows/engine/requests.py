@@ -142,7 +142,8 @@ class Requests:
         """Wait until the rate allows a request."""
         async with self._pacing:
             while True:
-                now, per_second = self.clock.monotonic(), self.rate.per_second(self.clock.monotonic())
+                now = self.clock.monotonic()
+                per_second = self.rate.per_second(now)
                 interval = 1 / per_second if per_second else 0.0
                 if (wait := self._sent_at + interval - now) < _LEAST_SLEEP:
                     # A sleep that was too long makes the next one shorter, but a pause does not allow a burst.

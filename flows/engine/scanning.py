@@ -146,9 +146,16 @@ async def _begin(
     request, now = run.request, run.clock.now()
     fresh = Checkpoint(partition, run.resources.new_id(), run.run_id, now, now, run_kind=request.options.kind, **facts)
     checkpoint = plan_scan(fresh, last, resumed_runs=run.resumed, within=request.within)
-    scan = Scan(account, fresh, checkpoint, Attempts(request.settings.page_size), budget, known)
-    scan.had_cursor = last is not None and last.had_cursor
-    scan.may_repeat = account is not None
+    scan = Scan(
+        account,
+        fresh,
+        checkpoint,
+        Attempts(request.settings.page_size),
+        budget,
+        known,
+        had_cursor=last is not None and last.had_cursor,
+        may_repeat=account is not None,
+    )
     is_resumed = checkpoint.pages > 0 and not checkpoint.is_closed
     scan.continue_at(
         checkpoint, await run.warehouse.do(run.files.query, find_seen_ids, checkpoint) if is_resumed else ()

@@ -14,7 +14,7 @@ from models.runs import TOKEN_EXPIRED, Finding, OutcomeKind, RunState, Severity,
 _FINDINGS = 3
 _LONGEST = 500
 
-# The most accounts that Prefect is told of in a text, and in a list, so that an event is small with 100,000 accounts.
+# The most accounts in a text and in a list for Prefect, so that an event is small with 100,000 accounts.
 _NAMED = 20
 _LISTED = 50
 
