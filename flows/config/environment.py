@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from flows.config.errors import SettingsError
 
 PREFIX = "GRAMHOUSE_"
@@ -30,6 +32,11 @@ HISTORY = {
     "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 24 * 3600),
     "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P30D",
 }
+
+
+class _Profiles(BaseModel):
+    active: str | None = None
+    profiles: dict[str, dict[str, Any]] = {}
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -91,11 +98,15 @@ def prefect_api_url() -> str | None:
     if _PREFECT_API in os.environ:
         return os.environ[_PREFECT_API] or None
     home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
-    found: dict[str, Any] = {}
+    path, found = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml"), _Profiles()
     with suppress(OSError):
-        found = _read_toml(Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml"))
-    profile = os.environ.get("PREFECT_PROFILE") or found.get("active")
-    return found.get("profiles", {}).get(profile, {}).get(_PREFECT_API) or None
+        try:
+            found = _Profiles.model_validate(_read_toml(path))
+        except ValidationError:
+            fix = "correct it with `prefect profile`, or remove it"
+            raise SettingsError(f"{path} is not a file of Prefect profiles. Fix: {fix}.") from None
+    url = found.profiles.get(os.environ.get("PREFECT_PROFILE") or found.active or "", {}).get(_PREFECT_API)
+    return str(url) if url else None
 
 
 def set_environment(changes: Mapping[str, str]) -> None:

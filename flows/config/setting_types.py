@@ -1,6 +1,5 @@
 """The types of settings. A message of theirs is one line; what follows a semicolon is the fix."""
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import from_json
 
 from connectors.buckets import check_url
 from connectors.source.network import check_base_url
@@ -104,4 +104,4 @@ HiddenColumns = Annotated[Words, AfterValidator(_hidden)]
 Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 Wait = Annotated[float, Field(ge=0, le=LONGEST_WAIT)]
 # A variable's value is JSON.
-FromJson = BeforeValidator(lambda value: json.loads(value) if isinstance(value, str) else value)
+FromJson = BeforeValidator(lambda value: from_json(value) if isinstance(value, str) else value)

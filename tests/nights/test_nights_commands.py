@@ -87,4 +87,7 @@ def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator
     (operator.folder / "profiles.toml").write_text(profiles)
     operator.here = False
     assert nowhere in operator.run("sync", code=1, PREFECT_HOME=str(operator.folder)).stderr
+    (operator.folder / "profiles.toml").write_text('active = "work"\nprofiles = "work"\n')
+    refused = operator.run("sync", code=2, PREFECT_HOME=str(operator.folder)).stderr
+    assert "profiles.toml is not a file of Prefect profiles. Fix: " in refused
     assert not operator.snapshot.exists()

@@ -59,6 +59,7 @@ WRONG = [
     ("fresh_within", "reels=1d", "'reels=1d' is no goal"),
     ("mapping", '{"ignore": ["$."]}', ""),
     ("mapping", "{", ""),
+    ("mapping", '{"a":' * 5000, "recursion limit"),
     ("hide", "caption:hsh", ""),
     ("concurrency", "0", "it must be greater than or equal to 1 (got '0'). Fix: change it, or remove it."),
     ("max_wait", "inf", "it must be less than or equal to 31622400 (got 'inf'). Fix: change it, or remove it."),
