@@ -78,8 +78,9 @@ def _call(arguments: Sequence[str]) -> Answer | None:
         raise SettingsError(f"The arguments {' '.join(arguments)!a} are not UTF-8. Fix: write them in UTF-8.")
     app, command = build_app(), arguments[0] if arguments and arguments[0] in COMMANDS else ""
     if command:
-        # The table has the first paragraph of its help; the function's docstring has all.
-        paragraphs = (app[command].default_command.__doc__ or "").split("\n\n")
+        # The table has the first paragraph of its help; the function's docstring has all, and then the options.
+        text, _, _ = (app[command].default_command.__doc__ or "").partition("\n\n    Args:\n")
+        paragraphs = text.split("\n\n")
         app[command].help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
     try:
         answer: Answer | None = app(arguments, print_error=False, exit_on_error=False)

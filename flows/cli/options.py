@@ -30,9 +30,9 @@ _LEAST = 100
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 
 
-def number(text: str, least: int = 1, most: int = 1_000_000_000) -> Parameter:
-    """Return the option of a whole number in a range; `text` is its help."""
-    return Parameter(validator=Number(gte=least, lte=most), help=text)
+def number(least: int = 1, most: int = 1_000_000_000) -> Parameter:
+    """Return the option of a whole number in a range."""
+    return Parameter(validator=Number(gte=least, lte=most))
 
 
 def of_setting(name: str) -> Parameter:
@@ -72,7 +72,6 @@ LogFormat = Annotated[
     # Only declared here: flows/cli/app.py reads it before the command line is parsed.
     Parameter("--log-format", help="Log lines on standard error: text, or one JSON object per line."),
 ]
-_RETRIES = "Retries of a run that failed because of an outage: after 5 and 15 minutes, then every 60 minutes."
 
 
 @Parameter(name="*")
@@ -80,7 +79,8 @@ _RETRIES = "Retries of a run that failed because of an outage: after 5 and 15 mi
 class Output:
     """The options of all commands that report."""
 
-    as_json: Annotated[bool, Parameter("--json", help="Print one JSON document to standard output.")] = False
+    as_json: Annotated[bool, Parameter("--json")] = False
+    """Print one JSON document to standard output."""
     log_format: LogFormat = "text"
 
 
@@ -89,8 +89,10 @@ class Output:
 class RunArguments(Output):
     """The options of all commands that start a run, and which its flow does not have."""
 
-    verbose: Annotated[bool, Parameter(("--verbose", "-v"), help="Log every retry and wait.")] = False
-    retries: Annotated[int, number(_RETRIES, 0)] = 0
+    verbose: Annotated[bool, Parameter(("--verbose", "-v"))] = False
+    """Log every retry and wait."""
+    retries: Annotated[int, number(0)] = 0
+    """Retries of a run that failed because of an outage: after 5 and 15 minutes, then every 60 minutes."""
     base_url: Annotated[str | None, of_setting("base_url")] = None
     scheduler: Annotated[str | None, of_setting("scheduler")] = None
 

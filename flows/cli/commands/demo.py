@@ -116,13 +116,18 @@ def _serve(sandbox: "Sandbox", port: int = 0) -> None:
 
 def demo(
     *,
-    folder: Annotated[str, Parameter(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
-    days: Annotated[int, number("Simulated days to sync into a new folder; the last one is today.", 1, 366)] = 7,
-    keep: Annotated[bool, Parameter(help="Serve the sandbox API until Ctrl-C, to try other commands.")] = False,
+    folder: Annotated[str, Parameter(metavar="PATH")] = "data/demo",
+    days: Annotated[int, number(1, 366)] = 7,
+    keep: bool = False,
 ) -> None:
     """Run everything on this machine: a sandbox API, syncs, a first look.
 
     The sandbox's data change once a day. Each call syncs the days since the last one, and today.
+
+    Args:
+        folder: Where the demo keeps its files.
+        days: Simulated days to sync into a new folder; the last one is today.
+        keep: Serve the sandbox API until Ctrl-C, to try other commands.
     """
     load()
     from connectors.sandbox.http.app import Sandbox
@@ -156,20 +161,26 @@ def demo(
 
 def sandbox(
     *,
-    port: Annotated[int, number("Port on 127.0.0.1; 0 selects a free port.", 0, 65535)] = 8787,
-    accounts: Annotated[int, number("Number of accounts on the first day.", 0, 1_000_000)] = 40,
-    posts: Annotated[int, number("Posts per account, on average.", 0, 5_000_000)] = 60,
-    stories: Annotated[int, number("Stories per account and day, on average.", 0, 100)] = 2,
-    seed: Annotated[int, Parameter(help="Seed of the random generator.")] = 7,
-    day: Annotated[
-        int, number("Simulated day to start at, which is today; the data changes every day.", 0, 10_000)
-    ] = 0,
+    port: Annotated[int, number(0, 65535)] = 8787,
+    accounts: Annotated[int, number(0, 1_000_000)] = 40,
+    posts: Annotated[int, number(0, 5_000_000)] = 60,
+    stories: Annotated[int, number(0, 100)] = 2,
+    seed: int = 7,
+    day: Annotated[int, number(0, 10_000)] = 0,
 ) -> None:
     """Serve API v1 on this machine with generated data.
 
     The key is `sandbox-demo-key`. POST /_sandbox/day advances the data by one day.
 
     Days, rate limits and faults can be changed while it runs: see docs/commands.md.
+
+    Args:
+        port: Port on 127.0.0.1; 0 selects a free port.
+        accounts: Number of accounts on the first day.
+        posts: Posts per account, on average.
+        stories: Stories per account and day, on average.
+        seed: Seed of the random generator.
+        day: Simulated day to start at, which is today; the data changes every day.
     """
     load()
     from connectors.sandbox.http.app import Sandbox

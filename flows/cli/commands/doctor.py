@@ -5,9 +5,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import Annotated
 
-from cyclopts import Parameter
 from humanize import naturalsize
 from rich.table import Table
 
@@ -258,22 +256,15 @@ def _repair(settings: Settings, *, lift: bool) -> str:
     return f"{text}; no cooldown of more than a day is left" if lift else text
 
 
-def doctor(
-    *,
-    repair: Annotated[
-        bool,
-        Parameter(
-            help="First correct stored times that are in the future because the clock was ahead, and restart the"
-            " cooldowns that depend on them.",
-        ),
-    ] = False,
-    yes: Annotated[bool, Parameter(help="With --repair, also lift cooldowns of more than a day.")] = False,
-    output: Output = Output(),
-) -> Answer:
+def doctor(*, repair: bool = False, yes: bool = False, output: Output = Output()) -> Answer:
     """Check configuration, API, warehouse, snapshot, Prefect: one line each.
 
     Exit codes: 0 all checks passed and --repair, if given, succeeded; 1 a check failed; 2 wrong usage or configuration;
     4 --repair found the warehouse held by another process.
+
+    Args:
+        repair: First move stored times that are in the future to now, and restart the cooldowns that depend on them.
+        yes: With --repair, also lift cooldowns of more than a day.
     """
     settings = load()
     if yes and not repair:

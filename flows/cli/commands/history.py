@@ -74,20 +74,23 @@ def _describe_changes(found: Record, numbers: Record, *, values: bool) -> Iterat
 
 def changes(
     *,
-    since_run: Annotated[int | None, number("Of this run (`seq` in runs) and all later ones.")] = None,
-    since: Annotated[
-        str | None,
-        Parameter(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
-    ] = None,
+    since_run: Annotated[int | None, number()] = None,
+    since: Annotated[str | None, Parameter(metavar="TIME")] = None,
     account: AccountNames = None,
-    values: Annotated[bool, Parameter(help="Also the values before and after.")] = False,
-    limit: Annotated[int | None, number("Number of changes to list. Default: 100, or all with --json.")] = None,
+    values: bool = False,
+    limit: Annotated[int | None, number()] = None,
     reading: Reading = Reading(),
 ) -> Answer:
     """List what the last run, or the runs since then, found.
 
     Runs before the last one that were interrupted, or ended but were not published, are listed with it. An item has one
     line for each run and kind of change, and so has an account: new, renamed, token_expired, active, removed, returned.
+
+    Args:
+        since_run: Of this run (`seq` in runs) and all later ones.
+        since: Of the runs that began since then: 2d, 36h, 90m, or a date (UTC).
+        values: Also the values before and after.
+        limit: Number of changes to list. Default: 100, or all with --json.
     """
     if since_run is not None and since is not None:
         raise SettingsError("--since-run and --since exclude each other. Fix: use one of them.")
@@ -173,20 +176,15 @@ def _describe(explained: Record) -> Iterator[RenderableType]:
 
 
 def explain(
-    what: Annotated[
-        str,
-        Parameter(metavar="ITEM|ACCOUNT", help="Id or permalink of an item; or id, name or public id of an account."),
-    ],
-    /,
-    *,
-    raw: Annotated[
-        bool, Parameter(help="Also each version of an item as it was received, with its correlation id.")
-    ] = False,
-    reading: Reading = Reading(),
+    what: Annotated[str, Parameter(metavar="ITEM|ACCOUNT")], /, *, raw: bool = False, reading: Reading = Reading()
 ) -> Answer:
     """Show what is known of an item or account, in order of time.
 
     Of scans of an account, those that ended like the one before are left out.
+
+    Args:
+        what: Id or permalink of an item; or id, name or public id of an account.
+        raw: Also each version of an item as it was received, with its correlation id.
     """
     settings = reading.settings()
     with open_snapshot(current_snapshot(settings), with_raw=raw) as opened:

@@ -16,12 +16,14 @@ from flows.reporting.words import count
 def publish(
     *,
     busy_wait: Annotated[float | None, of_setting("busy_wait")] = None,
-    show_hidden: Annotated[
-        bool, Parameter(help="Publish although the snapshot would show what the last one hid.")
-    ] = False,
+    show_hidden: bool = False,
     files: Files = Files(),
 ) -> Answer:
-    """Merge landed pages and publish a snapshot, without requests."""
+    """Merge landed pages and publish a snapshot, without requests.
+
+    Args:
+        show_hidden: Publish although the snapshot would show what the last one hid.
+    """
     from flows.engine.upkeep import publish_now
 
     settings = files.settings(busy_wait=busy_wait)
@@ -48,16 +50,15 @@ def compact(*, files: Files = Files()) -> Answer:
     return Answer(document, fields(document))
 
 
-def rebuild(
-    *,
-    dry_run: Annotated[bool, Parameter(help="Only print how many items have each path of the mapping.")] = False,
-    force: Annotated[bool, Parameter(help="Rebuild even if a mapped column that has values becomes empty.")] = False,
-    files: Files = Files(),
-) -> Answer:
+def rebuild(*, dry_run: bool = False, force: bool = False, files: Files = Files()) -> Answer:
     """Read raw store and quarantine again with the current mapping.
 
     The raw store contains every item as received. Media items in quarantine become rows if they have an id now; an
     older version of an item never replaces a newer one.
+
+    Args:
+        dry_run: Only print how many items have each path of the mapping.
+        force: Rebuild even if a mapped column that has values becomes empty.
     """
     settings = files.settings()
     from flows.engine.upkeep import count_paths_now, rebuild_now
@@ -77,13 +78,11 @@ def _list_paths(settings: Settings, counts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def forget(
-    account: Annotated[str, Parameter(metavar="ACCOUNT", help="Id, name or public id of an account.")],
+    account: Annotated[str, Parameter(metavar="ACCOUNT")],
     /,
     *,
-    yes: Annotated[bool, Parameter(help="Erase it; without this, only say what would be erased.")] = False,
-    undo: Annotated[
-        bool, Parameter(help="Let syncs import a forgotten account (its id) again; restores no data.")
-    ] = False,
+    yes: bool = False,
+    undo: bool = False,
     files: Files = Files(),
 ) -> Answer:
     """Erase an account everywhere; syncs do not import it again.
@@ -94,6 +93,11 @@ def forget(
 
     Exit codes: 0 erased, 1 failed, 2 wrong usage or no such account, 3 erased, but not published, 4
     the warehouse is held by another process.
+
+    Args:
+        account: Id, name or public id of an account.
+        yes: Erase it; without this, only say what would be erased.
+        undo: Let syncs import a forgotten account (its id) again; restores no data.
     """
     settings = files.settings()
     from flows.engine.upkeep import NOT_REACHED, find_now, forget_now, undo_now

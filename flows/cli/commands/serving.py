@@ -94,7 +94,7 @@ async def _run(settings: Settings, api: str | None, take_signals: Callable[[], N
 
 def up(
     *,
-    port: Annotated[int | None, number("Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT).", 1, 65535)] = None,
+    port: Annotated[int | None, number(1, 65535)] = None,
     log_format: LogFormat = "text",
 ) -> None:
     """Start a Prefect server with its UI, and serve the deployments.
@@ -103,6 +103,9 @@ def up(
 
     Ctrl-C or SIGTERM stops everything: flow runs, too, which are resumed after the next start. Exit codes: 0 stopped, 1
     Prefect's server failed, 2 wrong usage or configuration, 4 already running.
+
+    Args:
+        port: Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT).
     """
     settings = load(prefect_port=port)
     if settings.credentials is None:

@@ -52,12 +52,12 @@ _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "f
 _MOST_WEEKS = 57
 
 
-def accounts(
-    *,
-    expired: Annotated[bool, Parameter(help="Only accounts whose access token must be renewed.")] = False,
-    reading: Reading = Reading(),
-) -> Answer:
-    """List accounts: status, token expiry and age of their media."""
+def accounts(*, expired: bool = False, reading: Reading = Reading()) -> Answer:
+    """List accounts: status, token expiry and age of their media.
+
+    Args:
+        expired: Only accounts whose access token must be renewed.
+    """
     with reading.open() as opened:
         rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired])
     none = "No token is expired." if expired else "No accounts yet."
@@ -78,8 +78,12 @@ def _list_accounts(rows: Sequence[Record]) -> Iterator[RenderableType]:
             yield row(f"[bold]{name}[/]:", text=f"{what}{f' since {moment(since)} UTC' if since else ''}")
 
 
-def runs(*, last: Annotated[int, number("Number of runs.")] = 20, files: Files = Files()) -> Answer:
-    """List recent runs: what they landed and how they ended."""
+def runs(*, last: Annotated[int, number()] = 20, files: Files = Files()) -> Answer:
+    """List recent runs: what they landed and how they ended.
+
+    Args:
+        last: Number of runs.
+    """
     settings = files.settings()
     state = current(settings, last)
     with open_snapshot(current_snapshot(settings)) as opened:
@@ -102,12 +106,12 @@ def _list_runs(rows: Sequence[Record]) -> Iterator[RenderableType]:
             yield row(f"[bold]{each['seq']}[/]", text=why)
 
 
-def quarantine(
-    *,
-    limit: Annotated[int | None, number("Number of records to list. Default: 20, or all with --json.")] = None,
-    reading: Reading = Reading(),
-) -> Answer:
-    """List records in quarantine, newest first."""
+def quarantine(*, limit: Annotated[int | None, number()] = None, reading: Reading = Reading()) -> Answer:
+    """List records in quarantine, newest first.
+
+    Args:
+        limit: Number of records to list. Default: 20, or all with --json.
+    """
     with reading.open() as opened:
         rows = opened.query(_SQL["quarantined"], [limit or (None if reading.as_json else _LISTED)])
         reasons = opened.query(_SQL["reasons"])
@@ -127,27 +131,25 @@ def _list_quarantine(rows: Sequence[Record], reasons: Sequence[Record]) -> Itera
 
 
 def query(
-    sql: Annotated[
-        str,
-        Parameter(
-            help="SQL query in DuckDB's dialect; `-` reads it from standard input.",
-            # It may begin with a comment.
-            allow_leading_hyphen=True,
-        ),
-    ],
+    # It may begin with a comment.
+    sql: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
     *,
     style: Annotated[
-        Literal["table", "box", "line", "csv", "json", "jsonl", "markdown"],
-        Parameter(("--format", "-f"), help="Output format; --json is json."),
+        Literal["table", "box", "line", "csv", "json", "jsonl", "markdown"], Parameter(("--format", "-f"))
     ] = "table",
-    output: Annotated[str | None, Parameter(("--output", "-o"), metavar="FILE", help="Write to this file.")] = None,
+    output: Annotated[str | None, Parameter(("--output", "-o"), metavar="FILE")] = None,
     reading: Reading = Reading(),
 ) -> None:
     """Run a SQL query on the snapshot, even during a sync.
 
     In addition to the tables and views, raw_media contains the newest raw JSON of each media item. The number of rows
     goes to standard error.
+
+    Args:
+        sql: SQL query in DuckDB's dialect; `-` reads it from standard input.
+        style: Output format; --json is json.
+        output: Write to this file.
     """
     style = "json" if reading.as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
@@ -172,18 +174,19 @@ def file_of_results(path: Path) -> Path:
 
 
 def describe(
-    table: Annotated[str | None, Parameter(help="Table, view or macro. Default: list all.")] = None,
+    table: str | None = None,
     /,
     *,
-    form: Annotated[
-        Literal["text", "dbt"],
-        Parameter("--format", help="text, or dbt for a sources.yml with all tables and views."),
-    ] = "text",
+    form: Annotated[Literal["text", "dbt"], Parameter("--format")] = "text",
     reading: Reading = Reading(),
 ) -> Answer | None:
     """List the snapshot's tables, views and macros, or the columns of one.
 
     Each has one line, which a terminal may cut.
+
+    Args:
+        table: Table, view or macro. Default: list all.
+        form: text, or dbt for a sources.yml with all tables and views.
     """
     if form == "dbt" and (table is not None or reading.as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
@@ -208,15 +211,14 @@ def describe(
 
 
 def export(
-    folder: Annotated[str, Parameter(metavar="DIR", help="Target folder; an earlier export in it is replaced.")],
-    /,
-    *,
-    raw: Annotated[
-        bool, Parameter(help="Also export the raw store: every version of every media item as received.")
-    ] = False,
-    reading: Reading = Reading(),
+    folder: Annotated[str, Parameter(metavar="DIR")], /, *, raw: bool = False, reading: Reading = Reading()
 ) -> Answer:
-    """Export the snapshot as Parquet files."""
+    """Export the snapshot as Parquet files.
+
+    Args:
+        folder: Target folder; an earlier export in it is replaced.
+        raw: Also export the raw store: every version of every media item as received.
+    """
     from connectors.warehouse.queries.export import export as write_export
 
     at, tables = write_export(current_snapshot(reading.settings()), to_path("DIR", folder), with_raw=raw)
@@ -226,18 +228,13 @@ def export(
 
 
 def report(
-    file: Annotated[
-        str | None,
-        Parameter(
-            metavar="FILE", help="Output file (GRAMHOUSE_REPORT). Default: report.html in the snapshot's folder."
-        ),
-    ] = None,
+    file: Annotated[str | None, Parameter(metavar="FILE")] = None,
     /,
     *,
     account: AccountNames = None,
     surface: SurfaceNames = None,
-    weeks: Annotated[int, number("Number of weeks in daily charts.", 1, _MOST_WEEKS)] = WEEKS,
-    show: Annotated[bool, Parameter("--open", help="Open the report in the browser.")] = False,
+    weeks: Annotated[int, number(1, _MOST_WEEKS)] = WEEKS,
+    show: Annotated[bool, Parameter("--open")] = False,
     reading: Reading = Reading(),
 ) -> Answer:
     """Create a self-contained HTML report with charts and tables.
@@ -246,6 +243,11 @@ def report(
     a sync.
 
     Exit codes: 0 written, 1 the snapshot cannot be read or the page cannot be written, 2 wrong usage.
+
+    Args:
+        file: Output file (GRAMHOUSE_REPORT). Default: report.html in the snapshot's folder.
+        weeks: Number of weeks in daily charts.
+        show: Open the report in the browser.
     """
     from flows.reporting.page import write_page
 

@@ -231,10 +231,7 @@ def metrics(found: Record | None) -> str:
 
 def status(
     *,
-    form: Annotated[
-        Literal["text", "openmetrics"],
-        Parameter("--format", help="text, or openmetrics for Prometheus's textfile collector."),
-    ] = "text",
+    form: Annotated[Literal["text", "openmetrics"], Parameter("--format")] = "text",
     files: Files = Files(),
 ) -> Answer:
     """Show what is fresh, stale, expired, failed or interrupted, and why.
@@ -242,6 +239,9 @@ def status(
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
     failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, a
     cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or snapshot.
+
+    Args:
+        form: text, or openmetrics for Prometheus's textfile collector.
     """
     if form == "openmetrics" and files.as_json:
         raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")

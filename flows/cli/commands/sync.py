@@ -53,9 +53,9 @@ _ENDS = {
 def sync(
     *,
     options: SyncOptions = SyncOptions(),
-    incremental: Annotated[bool, Parameter(help="Fetch only new and recent posts (GRAMHOUSE_SYNC_MODE).")] = False,
-    full_refresh: Annotated[bool, Parameter(help="Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).")] = False,
-    plan: Annotated[bool, Parameter(help="Show what would be requested now and why, without a request.")] = False,
+    incremental: bool = False,
+    full_refresh: bool = False,
+    plan: bool = False,
     run: RunArguments = RunArguments(),
 ) -> Answer:
     """Sync all that the API key can see, and publish a snapshot.
@@ -64,6 +64,11 @@ def sync(
 
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
+
+    Args:
+        incremental: Fetch only new and recent posts (GRAMHOUSE_SYNC_MODE).
+        full_refresh: Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).
+        plan: Show what would be requested now and why, without a request.
     """
     if incremental and full_refresh:
         raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
@@ -96,18 +101,16 @@ def _describe_plan(plan: "Plan", document: Record) -> Iterator[RenderableType]:
 def backfill(
     *,
     options: BackfillOptions = BackfillOptions(),
-    expired_since: Annotated[
-        str | None,
-        Parameter(
-            metavar="TIME", help="Accounts whose token was expired at any time since then: 2d, 36h, or a date (UTC)."
-        ),
-    ] = None,
+    expired_since: Annotated[str | None, Parameter(metavar="TIME")] = None,
     run: RunArguments = RunArguments(),
 ) -> Answer:
     """Scan selected accounts again from the first page.
 
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
     `gramhouse sync`; 0 even when no account matches, and 3 when the tokens of all accounts that match have expired.
+
+    Args:
+        expired_since: Accounts whose token was expired at any time since then: 2d, 36h, or a date (UTC).
     """
     if expired_since is not None:
         since = since_time("--expired-since", expired_since, SystemClock().now())
