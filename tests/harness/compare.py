@@ -18,10 +18,8 @@ Row = tuple[Any, ...]
 Ask = Callable[[str], list[Row]]
 _COLUMNS = (*TEXTS, "published_at")
 _RUN = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
-_ACCOUNT = (
-    *("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at"),
-    "missing_since",
-)
+_ACCOUNT = ("ig_username", "public_id", "status")
+_ACCOUNT_TIMES = ("first_seen_at", "last_seen_at", "removed_at", "token_expired_since", "missing_since")
 _MEDIA = ("first_seen_at", "last_seen_at", "changed_at", "content_changed_at", "removed_at", "removal")
 _KEY = ("account_id", "surface", "media_id")
 
@@ -56,23 +54,30 @@ def _canonical(text: str) -> str:
 
 def compare(promises: Promises, ask: Ask, of_runs: dict[str, int]) -> None:
     """Raise Violation for the first table that differs. `of_runs` are the processes of the runs by their id."""
-    warehouse, media, accounts = promises.warehouse, promises.warehouse.media, promises.warehouse.accounts
+    warehouse = promises.warehouse
 
     def check(table: str, columns: Iterable[str], expected: Iterable[Row]) -> None:
         compare_rows(table, expected, ask(f"SELECT {', '.join(columns)} FROM {table}"))
 
-    scans = [(*where, *times, media.undecided.get(where)) for where, times in media.closed.items()]
+    scans = [(*where, *times, warehouse.undecided.get(where)) for where, times in warehouse.closed.items()]
     check("completed_scans", (*_KEY[:2], "complete_at", "recent_at", "removals_undecided_since"), scans)
-    rows = [(one, *(getattr(row, name) for name in _ACCOUNT)) for one, row in accounts.rows.items()]
-    check("accounts", ("account_id", *_ACCOUNT), rows)
-    check("account_status_history", ("account_id", "status", "valid_from", "valid_to"), accounts.periods)
+    rows: list[Row] = [
+        (
+            *(one, *(row.shown[name] for name in _ACCOUNT), row.first_seen_at, row.last_seen_at, row.removed_at),
+            row.content_changed_at if row.shown["status"] == "token_expired" else None,
+            None if row.removed_at else row.missed_at,
+        )
+        for one, row in warehouse.accounts.items()
+    ]
+    check("accounts", ("account_id", *_ACCOUNT, *_ACCOUNT_TIMES), rows)
+    check("account_status_history", ("account_id", "status", "valid_from", "valid_to"), warehouse.periods)
     columns = (*_COLUMNS, *COUNTS)
     rows = [
         (*key, *(getattr(row, name) for name in _MEDIA), *(canonical(row.shown, name) for name in columns))
-        for key, row in media.rows.items()
+        for key, row in warehouse.media.items()
     ]
     check("media", (*_KEY, *_MEDIA, *columns), rows)
-    rows = [(*key, *times, *(canonical(item, name) for name in _COLUMNS)) for key, *times, item in media.superseded]
+    rows = [(*key, *times, *(canonical(item, name) for name in _COLUMNS)) for key, *times, item in warehouse.superseded]
     check("media_superseded", (*_KEY, "valid_from", "valid_to", *_COLUMNS), rows)
     fields = ask("SELECT path, column_name, type FROM fields WHERE resource = 'media' AND column_name IS NOT NULL")
     _compare_fields(promises, ask, fields)
@@ -96,7 +101,7 @@ def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:
     """Return one row for each change of a count."""
     found: list[Row] = []
     last: dict[tuple[str, str, str], dict[str, int]] = {}
-    for key, item, at in promises.warehouse.media.changes:
+    for key, item, at in promises.warehouse.changes:
         before, now = last.get(key, {}), reading.counts(item)
         found += [
             (*key, names.get(metric, metric), now.get(metric), at)
@@ -113,7 +118,7 @@ def _compare_fields(promises: Promises, ask: Ask, fields: list[Row]) -> None:
     others = [("media_url", "media_url", "VARCHAR"), *(field for field in fields if field[1] not in own)]
     names = ", ".join(f'"{name}"' for _, name, _ in others)
     for account, surface, media_id, *stored in ask(f"SELECT {', '.join(_KEY)}, {names} FROM media"):
-        row = promises.warehouse.media.rows[account, surface, media_id]
+        row = promises.warehouse.rows[account, surface, media_id]
         versions = [row.shown, row.payload] if promises.is_rebuilt else [row.shown]
         for (path, name, type_), value in zip(others, stored, strict=True):
             # In a path, NUL is shown as the replacement character, which no other key has.
@@ -159,7 +164,7 @@ def compare_raw(promises: Promises, folder: Path) -> None:
     query = f"SELECT DISTINCT {', '.join(_KEY)}, seen_at, payload FROM read_parquet({parts!r})"
     found = [(*row[:4], row[4].decode()) for row in (duckdb.sql(query).fetchall() if parts else [])]
     warehouse = promises.warehouse
-    expected = {(*key, at, json.dumps(item, sort_keys=True)) for key, item, at in warehouse.media.changes}
+    expected = {(*key, at, json.dumps(item, sort_keys=True)) for key, item, at in warehouse.changes}
     compare_rows("the raw store", expected, {(*row[:4], _canonical(row[4])) for row in found})
     for *key, at, payload in found:
         pages = warehouse.pages[at.astimezone(UTC)]

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.api.asked import Asked
 from tests.harness.machine import instant
-from tests.harness.oracle.landing import Warehouse, is_account, parsed, shown
-from tests.harness.oracle.tables import CATALOGUE, Partition, Scan
+from tests.harness.oracle.reading import is_account, parsed, shown
+from tests.harness.oracle.warehouse import CATALOGUE, Partition, Scan, Warehouse
 from tests.harness.watching import Exchange
 
 WITHIN = timedelta(hours=12)
@@ -88,12 +88,12 @@ class Promises:
         """Return the accounts that belong to a run before it lists any: those that a resumed catalogue has listed."""
         run, scan, accounts = self.run, self.scans.get((CATALOGUE, self.run.kind)), self.warehouse.accounts
         if run.kind == "backfill":
-            return {one: row.status for one, row in accounts.present().items()}
+            return {one: row.shown["status"] for one, row in accounts.items() if row.removed_at is None}
         if run.accepts_removals or scan is None or run.begun - scan.started > WITHIN or scan.abandoned:
             return {}
         if scan.closed and scan.ended_in not in run.chain:
             return {}
-        return {one: row.status for one, row in accounts.rows.items() if row.seen >= scan.began}
+        return {one: row.shown["status"] for one, row in accounts.items() if row.seen >= scan.began}
 
     def _scan(self, where: Partition) -> Scan | None:
         return self.scans.get((where, self.run.kind))
@@ -197,10 +197,10 @@ class Promises:
         for item in items:
             if not isinstance(item, dict) or (account_id := str(item.get("id"))) in self.warehouse.forgotten:
                 continue
-            known = self.warehouse.accounts.rows.get(account_id)
+            known = self.warehouse.accounts.get(account_id)
             # A malformed record of an account that was known when the run began: its last valid status counts.
             is_known = known is not None and known.first_seen_at < self.run.begun
-            status = item["status"] if is_account(item) else known.status if known and is_known else None
+            status = item["status"] if is_account(item) else known.shown["status"] if known and is_known else None
             if status is not None and self.run.listed.get(account_id) not in _STATUSES:
                 self.run.listed[account_id] = status
 

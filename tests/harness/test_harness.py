@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.faults import Kind
 from tests.api.feeds import ORDERS, FeedSettings
-from tests.harness.oracle import tables
+from tests.harness.oracle import warehouse
 from tests.harness.scenario import Command, Day, Restored, generate
 from tests.harness.simulation import run_seed, simulate
 
@@ -33,7 +33,7 @@ def test_a_seed_gives_the_same_events() -> None:
 @pytest.mark.long
 def test_a_warehouse_that_breaks_a_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     # The oracle expects the first scan that misses an account to remove it.
-    monkeypatch.setattr(tables, "_CONFIRM_ACCOUNT", timedelta(days=30))
+    monkeypatch.setattr(warehouse, "_CONFIRM_ACCOUNT", timedelta(days=30))
     failed = next(seed for seed in range(0, 12, 2) if simulate(generate(seed, 4)).violation)
     _, failure = run_seed(failed, 4)
     left_out = failure.partition("--without ")[2].split()

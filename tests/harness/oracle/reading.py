@@ -1,4 +1,4 @@
-"""What an item's JSON says, by docs/mapping.md and docs/decisions.md: id, columns, counts, fields, content."""
+"""What the JSON of a page says, by docs/mapping.md and docs/decisions.md: id, columns, counts, fields, content."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from models.mapping import BUILT_IN
@@ -24,6 +24,38 @@ DEEPEST = 8
 _MOST_LEVELS = 200
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)")
 _INT64 = range(-(2**63), 2**63)
+ACCOUNT = {
+    "id": re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    "ig_username": re.compile(r"[A-Za-z0-9._]{1,30}"),
+    "public_id": re.compile(r"[A-Za-z0-9]{12,16}"),
+    "status": re.compile(r".*"),
+}
+
+
+def shown(body: bytes) -> str:
+    """Return bytes as quarantine shows them."""
+    return body.decode("utf-8", "backslashreplace")
+
+
+@lru_cache(maxsize=4096)
+def parsed(body: bytes) -> Item:
+    """Parse the page in a response body; what is no character in it is U+FFFD."""
+    return _whole(json.loads(body.removeprefix(b"\xef\xbb\xbf").decode(errors="replace")))  # type: ignore[no-any-return]
+
+
+def _whole(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {_whole(key): _whole(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [*map(_whole, value)]
+    return re.sub("[\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
+
+
+def is_account(item: object) -> bool:
+    """Return whether a record is an account (API 2), whatever its status."""
+    return isinstance(item, dict) and all(
+        isinstance(item.get(name), str) and pattern.fullmatch(item[name]) for name, pattern in ACCOUNT.items()
+    )
 
 
 def content(item: Item) -> str:
