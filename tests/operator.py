@@ -17,14 +17,12 @@ from unittest.mock import patch
 import duckdb
 import pytest
 
-from connectors.sandbox.settings import SandboxSettings
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.inbox import read_landings
 from connectors.warehouse.queries.reader import add_raw_media, mentions_raw_media
 from flows.cli.app import main
 from flows.cli.terminal import LOGGERS
 from models.checkpoint import Landing
-from tests.api.server import Api
 
 KEY = "sandbox-demo-key"
 COMMAND_LINE = ("-m", "flows.cli")
@@ -36,7 +34,6 @@ PROXIES = {
     **dict.fromkeys(("HTTP_PROXY", "https_proxy", "ALL_PROXY"), "http://127.0.0.1:9"),
     "no_proxy": "fe80::1,example.com",
 }
-EIGHT_ACCOUNTS = {"accounts": 8, "posts": 30, "seed": 11}
 _OURS = ("GRAMHOUSE_", "PREFECT_")
 
 
@@ -119,17 +116,6 @@ def killed_on_exit(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[
     finally:
         process.kill()
         process.communicate(timeout=TIMEOUT)
-
-
-@contextmanager
-def start_sandboxes() -> Iterator[Callable[..., Api]]:
-    """Yield a function that starts a sandbox with the given options; stop all of them at the end."""
-    with ExitStack() as stack:
-
-        def begin(shape: str = "mixed", **options: Any) -> Api:  # noqa: ANN401 - fields of SandboxSettings
-            return stack.enter_context(Api(SandboxSettings(**options), shape=shape).serve())
-
-        yield begin
 
 
 @dataclass

@@ -143,16 +143,3 @@ class ListedApi(Api):
     def post_cursors(self, number: int = 1) -> list[str | None]:
         """Return the cursors of the pages of an account's posts that were asked for."""
         return [asked.cursor for asked in self.requests if asked.is_posts(number)]
-
-
-class RejectedApi(ListedApi):
-    """Has 4 stories per account; the first `rejected(number, surface)` records of a list have no id that is known."""
-
-    def __init__(self, *args: Any, rejected: Callable[[int | None, str], int], **more: Any) -> None:  # noqa: ANN401 - as ListedApi
-        super().__init__(*args, stories=4, **more)
-        self.rejected = rejected
-
-    def records(self, number: int | None, surface: str) -> Records:
-        """Return all records of a list."""
-        records, count = super().records(number, surface), self.rejected(number, surface)
-        return [{**record, "uid": record["id"], "id": None} for record in records[:count]] + records[count:]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from connectors.sandbox.settings import SandboxSettings
 from tests.api.server import Api
-from tests.operator import EIGHT_ACCOUNTS, KEY, Operator, start_sandboxes
+from tests.operator import KEY, Operator
 
 # Pytest shows the values of a failed assertion only for modules it rewrites.
 pytest.register_assert_rewrite("tests.harness.against_api")
@@ -15,8 +16,8 @@ pytest.register_assert_rewrite("tests.harness.against_api")
 
 @pytest.fixture(scope="session")
 def shared_sandbox() -> Iterator[Api]:
-    with start_sandboxes() as begin:
-        yield begin(**EIGHT_ACCOUNTS)
+    with Api(SandboxSettings(accounts=8, posts=30, seed=11), shape="mixed").serve() as service:
+        yield service
 
 
 @pytest.fixture

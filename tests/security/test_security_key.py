@@ -19,48 +19,59 @@ from flows.config.settings import Settings, load
 from tests.clocks import WakefulClock
 from tests.operator import Cli
 from tests.security.canary import tells
-from tests.security.wire import Answer, Recorder, envelope
 
 pytestmark = pytest.mark.anyio
 # With characters that are escaped.
 KEY = "cnry/7Zq4+f1e9b==Xw"
+PAGE = b'{"items":[],"next_cursor":null}'
 TRACE = "0123456789ABCDEFGHJKMNPQRS"
 REQUEST = accounts_request(None, 50)
 
 _ESCAPED = "".join(f"\\u{ord(char):04x}" for char in KEY)
 
 
-def _client(answer: Answer | Exception, key: str = KEY) -> ApiClient:
-    return ApiClient("https://api.example", SecretStr(key), clock=WakefulClock(), transport=Recorder(answer))
+def _client(answer: httpx.Response | Exception, key: str = KEY) -> ApiClient:
+    def reply(_: httpx.Request) -> httpx.Response:
+        if isinstance(answer, Exception):
+            raise answer
+        # The client reads a stream.
+        stream = httpx.ByteStream(answer.content)
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)
+
+    return ApiClient("https://api.example", SecretStr(key), clock=WakefulClock(), transport=httpx.MockTransport(reply))
+
+
+def _envelope(message: str, code: str = "api_unauthorized", **more: object) -> bytes:
+    return json.dumps({"error": {"code": code, "message": message, **more}}).encode()
 
 
 def _raw(message: str) -> bytes:
     return b'{"error":{"code":"api_unauthorized","message":"%s"}}' % message.encode()
 
 
-ECHOES: dict[str, Answer | Exception] = {
-    "message": Answer(401, body=envelope(f"no such key: Bearer {KEY}")),
-    "message, cut in the middle of it": Answer(401, body=envelope("x" * 195 + KEY)),
-    "code": Answer(403, body=envelope("No.", KEY)),
-    "issue": Answer(
-        422, body=envelope("No.", "api_validation_error", details={"issues": [{"code": KEY, "path": [0]}]})
+ECHOES: dict[str, httpx.Response | Exception] = {
+    "message": httpx.Response(401, content=_envelope(f"no such key: Bearer {KEY}")),
+    "message, cut in the middle of it": httpx.Response(401, content=_envelope("x" * 195 + KEY)),
+    "code": httpx.Response(403, content=_envelope("No.", KEY)),
+    "issue": httpx.Response(
+        422, content=_envelope("No.", "api_validation_error", details={"issues": [{"code": KEY, "path": [0]}]})
     ),
-    "no JSON": Answer(500, {"content-type": "text/html"}, f"<h1>Bearer {KEY}</h1>".encode()),
-    "content type": Answer(502, {"content-type": f"text/{KEY}"}, b"<"),
-    "location": Answer(302, {"location": f"https://{KEY}.evil.example/?key={KEY}"}, b""),
-    "retry-after": Answer(429, {"retry-after": KEY}, envelope("Slow.", "rate_limited")),
-    "coding": Answer(200, {"content-encoding": KEY}, b"x"),
-    "cursor that is none": Answer(200, body=json.dumps({"items": [], "next_cursor": {KEY: KEY}}).encode()),
-    "page that is none": Answer(200, body=json.dumps({"items": KEY, KEY: 1, "next_cursor": KEY * 99}).encode()),
-    "page that is no JSON": Answer(200, body=f"Bearer {KEY}".encode()),
+    "no JSON": httpx.Response(500, headers={"content-type": "text/html"}, content=f"<h1>Bearer {KEY}</h1>".encode()),
+    "content type": httpx.Response(502, headers={"content-type": f"text/{KEY}"}, content=b"<"),
+    "location": httpx.Response(302, headers={"location": f"https://{KEY}.evil.example/?key={KEY}"}, content=b""),
+    "retry-after": httpx.Response(429, headers={"retry-after": KEY}, content=_envelope("Slow.", "rate_limited")),
+    "coding": httpx.Response(200, headers={"content-encoding": KEY}, content=b"x"),
+    "cursor that is none": httpx.Response(200, json={"items": [], "next_cursor": {KEY: KEY}}),
+    "page that is none": httpx.Response(200, json={"items": KEY, KEY: 1, "next_cursor": KEY * 99}),
+    "page that is no JSON": httpx.Response(200, content=f"Bearer {KEY}".encode()),
     "reset": httpx.ReadError(f"while sending Authorization: Bearer {KEY}"),
     "broken HTTP": httpx.RemoteProtocolError(f"400, message='Invalid header: Bearer {KEY}'"),
     "certificate": ssl.SSLCertVerificationError(f"no certificate for {KEY}.example"),
-    "JSON escapes": Answer(401, body=_raw(f"Bearer {_ESCAPED}")),
-    "JSON's slash": Answer(401, body=_raw(KEY.replace("/", "\\/"))),
-    "JSON escapes of signs": Answer(401, body=_raw(KEY.replace("+", "\\u002b").replace("=", "\\u003D"))),
-    "percent": Answer(401, body=envelope(f"/login?key={quote(KEY, safe='')}")),
-    "content type of a page": Answer(200, {"content-type": f"text/{KEY}"}, b"<html>"),
+    "JSON escapes": httpx.Response(401, content=_raw(f"Bearer {_ESCAPED}")),
+    "JSON's slash": httpx.Response(401, content=_raw(KEY.replace("/", "\\/"))),
+    "JSON escapes of signs": httpx.Response(401, content=_raw(KEY.replace("+", "\\u002b").replace("=", "\\u003D"))),
+    "percent": httpx.Response(401, content=_envelope(f"/login?key={quote(KEY, safe='')}")),
+    "content type of a page": httpx.Response(200, headers={"content-type": f"text/{KEY}"}, content=b"<html>"),
 }
 
 
@@ -86,11 +97,11 @@ async def test_an_error_never_repeats_the_key(name: str, caplog: pytest.LogCaptu
 
 async def test_a_page_instead_of_an_envelope_is_not_searched_for_long() -> None:
     with pytest.raises(ApiError, match="http_500: a proxy or gateway, not the service"):
-        await _client(Answer(500, body=envelope("x" * 1_000_000))).send(REQUEST)
+        await _client(httpx.Response(500, content=_envelope("x" * 1_000_000))).send(REQUEST)
 
 
 async def test_a_correlation_id_that_equals_the_key_is_ignored() -> None:
-    client = _client(Answer(headers={"x-correlation-id": TRACE}), key=TRACE)
+    client = _client(httpx.Response(200, headers={"x-correlation-id": TRACE}, content=PAGE), key=TRACE)
     assert (await client.send(REQUEST)).correlation_id is None
 
 
@@ -126,7 +137,7 @@ def test_settings_show_no_key() -> None:
 @pytest.mark.parametrize("key", [f"{KEY}\nx", f"{KEY} x", f"{KEY}\r\nX-Evil: 1", f"{KEY}é", f"{KEY}\x00", f"{KEY}\t"])
 def test_a_key_that_is_invalid_in_a_header_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(ValueError, match="characters that are invalid in a header") as caught:
-        _client(Answer(), key)
+        _client(httpx.Response(200), key)
     assert not tells(str(caught.value), KEY)
 
 

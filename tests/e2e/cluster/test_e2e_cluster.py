@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from connectors.sandbox.settings import RateLimit
+from connectors.sandbox.settings import RateLimit, SandboxSettings
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
-from tests.operator import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, start_sandboxes, wait_until
+from tests.operator import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
 from tests.prefect_api import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
@@ -29,8 +29,8 @@ _OF_A_WORKER = 2 * 2
 @pytest.fixture(scope="module")
 def seventy() -> Iterator[Api]:
     """A sandbox with accounts for many tasks."""
-    with start_sandboxes() as begin:
-        yield begin(accounts=70, posts=40, seed=5)
+    with Api(SandboxSettings(accounts=70, posts=40, seed=5), shape="mixed").serve() as service:
+        yield service
 
 
 @pytest.fixture

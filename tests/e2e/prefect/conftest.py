@@ -17,12 +17,13 @@ from zoneinfo import ZoneInfo
 import psutil
 import pytest
 
+from connectors.sandbox.settings import SandboxSettings
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.runs import read_runs
 from tests import operator as everywhere
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.operator import COMMAND_LINE, KEY, PROXIES, ROOT, TIMEOUT, Operator, killed_on_exit, start_sandboxes
+from tests.operator import COMMAND_LINE, KEY, PROXIES, ROOT, TIMEOUT, Operator, killed_on_exit
 from tests.prefect_api import PUBLIC, ask, free_port, prefect_server
 
 STOP = "Stop with Ctrl-C"
@@ -138,8 +139,7 @@ class Up:
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """`gramhouse up`, for all modules: its server takes 10 s of CPU to start. The UI is configured to be PUBLIC."""
     folder = tmp_path_factory.mktemp("up")
-    with start_sandboxes() as begin:
-        service = begin(accounts=4, posts=20, seed=11)
+    with Api(SandboxSettings(accounts=4, posts=20, seed=11), shape="mixed").serve() as service:
         env = {
             **PROXIES,
             "GRAMHOUSE_BASE_URL": service.url,

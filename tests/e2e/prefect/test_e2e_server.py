@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socket import gethostname
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
-from tests.http_server import http_server, send
-from tests.operator import KEY, Operator, start_sandboxes, wait_until
+from tests.operator import KEY, Operator, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
@@ -62,12 +65,13 @@ asyncio.run(main())
 def test_newly_expired_tokens_reach_a_webhook_by_name(operator: Operator, api: str, python: Callable[..., str]) -> None:
     told: list[dict[str, str]] = []
 
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        told.append(json.loads(request.rfile.read(int(request.headers["content-length"]))))
-        send(request, 204)
+    async def webhook(scope: Scope, receive: Receive, send: Send) -> None:
+        told.append(await Request(scope, receive).json())
+        await Response(status_code=204)(scope, receive, send)
 
-    with http_server(answer) as url, start_sandboxes() as begin:
-        service = begin(accounts=60, posts=2, stories=1, seed=11)
+    settings = SandboxSettings(accounts=60, posts=2, stories=1, seed=11)
+    served = Api(settings, shape="mixed").serve()
+    with in_thread(webhook) as url, served as service:  # type: ignore[arg-type] # any ASGI application
         operator.env["GRAMHOUSE_BASE_URL"] = service.url
         created = python("-c", MAKE_BLOCK_AND_ALERTS, url).splitlines()
         assert sorted(created) == sorted(each["name"] for each in ask(api, "automations/filter"))

@@ -17,7 +17,7 @@ from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
-from tests.api.listed import ListedApi, RejectedApi, uuid
+from tests.api.listed import ListedApi, Records, uuid
 from tests.clocks import StillClock
 from tests.runs import stored, synced
 
@@ -129,6 +129,16 @@ async def test_a_list_that_cannot_be_followed_fails_alone_and_decides_nothing(
     assert (report.state, outcomes[POSTS][0]) == (RunState.COMPLETE, "complete")
 
 
+class RejectedApi(ListedApi):
+    """The first `rejected(number, surface)` records of a list have no id that is known."""
+
+    rejected: Callable[[int | None, str], int]
+
+    def records(self, number: int | None, surface: str) -> Records:
+        records, count = super().records(number, surface), self.rejected(number, surface)
+        return [{**record, "uid": record["id"], "id": None} for record in records[:count]] + records[count:]
+
+
 def _some_rejected(number: int | None, surface: str) -> int:
     """All of 4 stories, and of the posts 3 of one account, which is more than half, and 2 of the other."""
     return 4 if surface == "stories" else (4 - (number or 0)) * (surface == "posts")
@@ -146,7 +156,8 @@ def _some_rejected(number: int | None, surface: str) -> int:
 async def test_a_scan_that_rejects_most_records_is_never_complete(
     tmp_path: Path, rejected: Callable[[int | None, str], int], failed: set[tuple[str, str]], readable: int
 ) -> None:
-    service = RejectedApi(accounts=2, posts=4, rejected=rejected)
+    service = RejectedApi(accounts=2, posts=4, stories=4)
+    service.rejected = rejected
     for selection in [None, None] if ("", "") in failed else [None, None, Selection(everything=True)]:
         service.clock.days(1)
         report = await synced(tmp_path, service, mode="incremental", selection=selection)
@@ -168,7 +179,8 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
 
 
 async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(tmp_path: Path) -> None:
-    service = RejectedApi(accounts=1, posts=4, rejected=lambda number, _: 4 * (number is not None))
+    service = RejectedApi(accounts=1, posts=4, stories=4)
+    service.rejected = lambda number, _: 4 * (number is not None)
     assert (await _run(tmp_path, service))[0].state is RunState.PARTIAL
     mapping = {"media_id": ["/uid"], "columns": {"own_id": {"paths": ["/uid"]}}}
     report, _ = await _run(tmp_path, service, mapping=mapping)

@@ -24,7 +24,9 @@ from prefect.exceptions import ObjectNotFound
 from prefect.server.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, Settings, temporary_settings
 from pydantic import SecretStr
+from starlette.responses import Response
 
+from connectors.sandbox.http.serve import in_thread
 from connectors.warehouse.storage.errors import OtherService, WarehouseBusy
 from connectors.warehouse.storage.holder import hold
 from flows.backfill import backfill
@@ -45,7 +47,6 @@ from models.runs import RunState
 from models.selection import NothingChosen
 from tests.api.listed import ListedApi
 from tests.flows.reports import fields, report, stale, tokens
-from tests.http_server import http_server, send
 from tests.operator import Cli
 from tests.prefect_api import free_port
 from tests.runs import synced
@@ -230,7 +231,7 @@ async def test_only_what_is_missing_is_created_and_what_the_operator_changed_is_
 
 
 async def test_a_service_that_is_not_prefects_is_recognized(monkeypatch: pytest.MonkeyPatch) -> None:
-    with http_server(lambda request: send(request, 200, b"<html>")) as address:
+    with in_thread(Response("<html>")) as address:  # type: ignore[arg-type] # any ASGI application
         url = f"{address}/api"
         monkeypatch.setenv("PREFECT_API_URL", url)
         refused = f"^{url} does not answer as the API of a Prefect server of this version \\("
