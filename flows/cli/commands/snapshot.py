@@ -206,7 +206,9 @@ def describe(
             meant = nearest(table, comments)
             raise SettingsError(f"Unknown table or view {table!r}. {meant}Fix: `gramhouse describe` lists all.")
     head = f"[bold]{clean(table)}[/]: {clean(comments[table] or '')}\n"
-    lines = [head, *listing(rows, "name type comment", prose="type comment")]
+    # DuckDB reads this shorter name, which leaves a narrow terminal room for comments.
+    shown = [each | {"type": each["type"].replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")} for each in rows]
+    lines = [head, *listing(shown, "name type comment", prose="type comment")]
     return Answer({"table": table, "columns": rows}, lines)
 
 
