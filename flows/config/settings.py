@@ -232,7 +232,7 @@ def _explain(error: Map[str, Any], chosen: Map[str, object], given: Map[str, tup
     if error["type"] == "extra_forbidden":
         known = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1].model_fields
         return f"{where}: unknown setting. {nearest(str(path[-1]), known)}Fix: correct or remove it (docs/settings.md)."
-    _, key = given.get("api_key", ("", None))
+    key = str(given.get("api_key", ("", ""))[1])
     is_shown = isinstance(value, str | int | float | Path) and name not in _UNSHOWN and not (key and key in str(value))
     return refuse(where, error, f" (got {one_line(repr(str(value)), 80)})" if is_shown else "")
 

@@ -53,14 +53,16 @@ def test_forgetting_an_account_keeps_what_is_of_the_one_that_took_its_name(opera
     service.fault = lambda asked: nameless if asked.is_posts(2) else None
     operator.night("--surface", "posts", code=None)
     operator.run("backfill", "--account", "alpha", "--surface", "posts", "--reason", "a new campaign", code=None)
-    # A name that is a word changes no text.
+    # A name that is a word changes no text, and one that is a feed's no selection of a sync.
+    rename("posts", "alpha")
+    operator.night(code=None)
     rename("the", "alpha")
     service.fault = lambda asked: refuse("api_automation_media_not_found") if asked.is_posts(2) else None
     operator.night(code=None)
     operator.run("backfill", "--account", "alpha", "--reason", "the owner of a scan asked", code=None)
     kept = (
         "SELECT account_id, payload FROM quarantine",
-        "SELECT selection, reason FROM runs WHERE kind = 'backfill' ORDER BY ALL",
+        "SELECT selection, reason FROM runs ORDER BY ALL",
         f"SELECT detail FROM run_outcomes WHERE detail IS NOT NULL AND account_id = '{uuid(2)}' ORDER BY ALL",
     )
     before = [operator.ask(query) for query in kept]

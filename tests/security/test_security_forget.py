@@ -232,17 +232,3 @@ def test_wrong_accounts_and_held_warehouses_are_refused(folder: Path, run_cli: C
     code, _, err = run_cli("forget", "both", "--yes")
     assert (code, "More than one account is named 'both'" in err, BEN in err) == (2, True, True)
     assert not _is_pending(folder)
-
-
-def test_the_surfaces_of_syncs_are_kept_if_the_account_is_called_like_one(
-    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with opened(tmp_path / "w.duckdb") as files:
-        begin(files, "run-1", "backfill", selection="stories (posts)")
-        begin(files, "run-2", "sync", selection="stories")
-        land(files, Scan(CATALOGUE, "c-1", 0).page(account(ID, name="stories")))
-    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", "w.duckdb")
-    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "s.duckdb")
-    assert run_cli("forget", "stories", "--yes")[0] == 0
-    selections = _stored(tmp_path, "SELECT selection FROM core.runs ORDER BY seq")
-    assert selections == [("forgotten (posts)",), ("stories",)]

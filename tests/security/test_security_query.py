@@ -1,6 +1,5 @@
 """Queries can read the snapshot and no other file, even if the snapshot is malicious."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -8,12 +7,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from mcp.server.mcpserver.exceptions import ToolError
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
-from flows.cli.agent_tools import Tools
 from tests.operator import Cli
 
 SECRET = "the-other-file-7Zq4"
@@ -60,42 +57,27 @@ def write_reading(folder: Path) -> Path:
 # {0} is a folder of other files.
 ESCAPES = [
     "FROM read_text('{0}/other.txt')",
-    "FROM read_csv('{0}/other.csv')",
-    "FROM read_json('{0}/other.json')",
     "FROM read_parquet('{0}/other.parquet')",
-    "FROM parquet_metadata('{0}/other.parquet')",
-    "FROM sniff_csv('{0}/other.csv')",
     "FROM query('FROM read_text(''{0}/other.txt'')')",
     "FROM glob('{0}/*')",
     "FROM read_duckdb('{0}/other.duckdb')",
     "FROM read_text('/proc/self/environ')",
-    "FROM read_text('https://evil.example/x')",
     "FROM 's3://evil/x.parquet'",
     "ATTACH '{0}/other.duckdb' AS o",
-    "ATTACH '{0}/new.duckdb' AS n",
     "ATTACH 'dbname=x' AS p (TYPE postgres)",
-    "IMPORT DATABASE '{0}'",
     "EXPORT DATABASE '{0}/exported'",
-    "COPY t TO '{0}/out.csv'",
     "COPY t FROM '{0}/other.csv'",
     "INSTALL httpfs",
-    "LOAD httpfs",
     "SET enable_external_access = true",
-    "SET lock_configuration = false",
     "SET python_enable_replacements = true",
-    "PRAGMA threads = 1",
     "PRAGMA profile_output = '{0}/profile.json'",
     "SELECT getenv('HOME')",
-    "FROM duckdb_secrets()",
-    "CREATE PERSISTENT SECRET s (TYPE http, BEARER_TOKEN 'x')",
-    "CREATE TABLE q (a INTEGER)",
     "SELECT 1; DROP TABLE t",
     "/* SELECT 1 */ COPY t TO '{0}/out.csv'",
     "CREATE TEMP VIEW v AS FROM read_text('{0}/other.txt'); FROM v",
     "PREPARE p AS FROM read_text('{0}/other.txt'); EXECUTE p",
     "EXPLAIN ANALYZE FROM read_text('{0}/other.txt')",
     "FROM folder",
-    "FROM SECRET",
     "CALL enable_profiling(save_location='{0}/profile.json', format='json'); SELECT 1",
     "BEGIN; CREATE TABLE q (a INTEGER); COMMIT",
     "SELECT 'é'; CHECKPOINT",
@@ -107,7 +89,6 @@ ESCAPES = [
     "SELECT ('x').write_log()",
     "EXPLAIN CALL enable_logging()",
     "WITH x AS (FROM t) INSERT INTO t FROM x",
-    "VACUUM",
 ]
 
 
@@ -116,7 +97,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("query")
     with duckdb.connect(str(folder / "s.duckdb")) as db:
         db.execute("CREATE TABLE t AS SELECT 1 AS a")
-    for name in ("other.txt", "other.csv", "other.json", "schema.sql", "load.sql"):
+    for name in ("other.txt", "other.csv"):
         (folder / name).write_text(SECRET)
     with duckdb.connect(str(folder / "other.duckdb")) as db:
         db.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS a")
@@ -138,16 +119,6 @@ def test_a_query_reaches_nothing_but_the_snapshot(query: str, folder: Path, snap
         list(snapshot.user_query(query.replace("{0}", str(folder))).batches)
     assert SECRET not in str(caught.value)
     assert snapshot.db.execute("FROM t").fetchall() == [(1,)]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("query", ESCAPES)
-def test_the_query_of_an_agent_reaches_nothing_but_the_snapshot(query: str, folder: Path) -> None:
-    before = sorted(folder.iterdir())
-    with pytest.raises(ToolError) as caught:
-        asyncio.run(Tools(str(folder / "s.duckdb")).query(query.replace("{0}", str(folder))))
-    assert SECRET not in str(caught.value)
-    assert sorted(folder.iterdir()) == before
 
 
 def test_a_hostile_snapshot_is_not_exported_with_another_file_in_it(tmp_path: Path) -> None:
