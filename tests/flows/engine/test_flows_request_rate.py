@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
 from flows.reporting.progress import Progress
 from models.api import Page
-from models.checkpoint import Checkpoint, ScopeCooldown
+from models.checkpoint import Checkpoint
 from models.feeds import media
 from models.runs import RunState, Severity
 from models.selection import ChosenAccount
@@ -32,7 +33,8 @@ from tests.clocks import START, VirtualClock
 from tests.harness.loop import Deadlock, VirtualLoop, run_process
 from tests.runs import open_run_resources, request
 
-Limit = Callable[[float], bool]
+Limit = Callable[[str, float], bool]
+"""Returns whether the request of a rate-limit scope is served at a time."""
 
 PAGE = Page((), None, frozenset())
 REFUSED = ApiError("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
@@ -40,13 +42,17 @@ REFUSED = ApiError("accounts.media.list", "http_429", "wait", status=429, retry_
 
 @dataclass
 class Bucket:
-    per_second: float
-    burst: float
-    tokens: float = 0.0
-    at: float = -1e9
+    """A limit of the key by tokens."""
 
-    def __call__(self, now: float) -> bool:
-        self.tokens, self.at = min(self.burst, self.tokens + (now - self.at) * self.per_second), now
+    per_second: float
+    tokens: float
+    at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.most = self.tokens
+
+    def __call__(self, _: str, now: float) -> bool:
+        self.tokens, self.at = min(self.most, self.tokens + (now - self.at) * self.per_second), now
         admitted = self.tokens >= 1
         self.tokens -= admitted
         return admitted
@@ -54,125 +60,99 @@ class Bucket:
 
 @dataclass
 class Window:
-    """A sliding window; with `seconds` of the latency it is a limit of the requests in flight."""
+    """A limit of the key in a sliding window; with `seconds` of the latency it is one of the requests in flight."""
 
     requests: int
     seconds: float
     served: list[float] = field(default_factory=list)
 
-    def __call__(self, now: float) -> bool:
+    def __call__(self, _: str, now: float) -> bool:
         self.served = [at for at in self.served if at > now - self.seconds]
         admitted = len(self.served) < self.requests
         self.served += [now] * admitted
         return admitted
 
 
-@dataclass
-class Run:
-    """A run with 16 requests in flight, in which an account that is refused waits for a second."""
+async def landed() -> None:
+    pass
 
-    limits: tuple[Limit, ...]
-    accounts: int = 60
-    pages: int = 5
-    latency: float = 0.004
-    limited: range = range(10_000)
-    own: Callable[[], Limit] | None = None
-    lands: bool = True
-    rate: RequestRate = field(default_factory=RequestRate)
-    refused: int = 0
-    seconds: float = 0.0
 
-    def __post_init__(self) -> None:
-        loop = VirtualLoop(0.0, Random(1))
-        loop.most_steps = 10_000_000
-        clock: Any = SimpleNamespace(now=lambda: START, monotonic=loop.time, sleep=asyncio.sleep)
-        self._random, progress, asked = Random(1), Progress(), request(Path(), concurrency=16)
-        nowhere: Any = SimpleNamespace(land=self._land)
-        resources = RunResources(self._ask, nowhere, clock, self._random.random, str, self.rate, progress)
-        self._now, self._own = loop.time, dict[str, Limit]()
-        self._requests = Requests(asked.settings, resources)
-        run_process(loop, self._scan_all())
-        self.rate, self.seconds, self.refused = self._requests.rate, loop.time(), progress.refused
-        loop.close()
+def run(
+    limit: Limit, accounts: int = 60, pages: int = 5, latency: float = 0.004, landing: Callable[[], Any] = landed
+) -> tuple[RequestRate, float, float]:
+    """Scan with 16 requests in flight; return the rate, the seconds, and how many were refused for each page.
 
-    @property
-    def refused_share(self) -> float:
-        return self.refused / (self.accounts * self.pages)
+    A refused account waits for a second. `landing` is awaited with each page.
+    """
+    loop, random, progress = VirtualLoop(0.0, Random(1)), Random(1), Progress()
+    loop.most_steps = 10_000_000
 
-    async def _scan_all(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for number in range(self.accounts):
-                group.create_task(self._scan(number))
-
-    async def _scan(self, number: int) -> None:
-        if self.own is not None:
-            self._own[str(number)] = self.own()
-        checkpoint = Checkpoint(media(str(number), "posts"), "", "", START, START)
-        budget = RateLimitBudget(account_scope(str(number)), math.inf)
-        scan = Scan(ChosenAccount(str(number)), checkpoint, checkpoint, Attempts(50), budget)
-        for _ in range(self.pages):
-            async with self._requests.page(scan):
-                if not self.lands:
-                    await asyncio.Event().wait()
-
-    async def _ask(self, request: ApiRequest) -> Response:
-        account = request.scope.partition(":")[2]
-        limits = self.limits if self.own is None else (self._own[account],)
-        await asyncio.sleep(self._random.random() * self.latency)
-        served = int(account) not in self.limited or all(limit(self._now()) for limit in limits)
-        await asyncio.sleep(self._random.random() * self.latency)
+    async def ask(request: ApiRequest) -> Response:
+        await asyncio.sleep(random.random() * latency)
+        served = limit(request.scope, loop.time())
+        await asyncio.sleep(random.random() * latency)
         if not served:
             raise REFUSED
         return Response(request.operation, PAGE, None)
 
-    async def _land(self, _: ScopeCooldown) -> None:
-        pass
+    async def scan(number: str) -> None:
+        checkpoint = Checkpoint(media(number, "posts"), "", "", START, START)
+        budget = RateLimitBudget(account_scope(number), math.inf)
+        one = Scan(ChosenAccount(number), checkpoint, checkpoint, Attempts(50), budget)
+        for _ in range(pages):
+            async with requests.page(one):
+                await landing()
 
+    async def scan_all() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(accounts):
+                group.create_task(scan(str(number)))
 
-def bucket() -> Bucket:
-    return Bucket(60, 10)
+    clock: Any = SimpleNamespace(now=lambda: START, monotonic=loop.time, sleep=asyncio.sleep)
+    nowhere: Any = SimpleNamespace(land=lambda _: landed())
+    resources = RunResources(ask, nowhere, clock, random.random, str, RequestRate(), progress)
+    requests = Requests(request(Path(), concurrency=16).settings, resources)
+    run_process(loop, scan_all())
+    return requests.rate, loop.time(), progress.refused / (accounts * pages)
 
 
 @pytest.mark.parametrize(
-    ("limits", "options", "least", "refused", "slower"),
+    ("limit", "options", "least", "refused", "slower"),
     [
-        ((bucket(),), {"pages": 30, "latency": 0.1}, 1790 / 60, 0.05, 1.1),
-        ((Bucket(1, 3),), {"accounts": 20, "pages": 5}, 97, 0.45, 1.1),
-        ((Window(100, 10),), {"pages": 20}, 110, 0.11, 1.5),
-        ((Window(8, 0.1),), {"pages": 30, "latency": 0.1}, 1800 / 80, 0.05, 1.7),
+        (Bucket(60, 10), {"pages": 30, "latency": 0.1}, 1790 / 60, 0.05, 1.1),
+        (Bucket(1, 3), {"accounts": 20}, 97, 0.45, 1.1),
+        (Window(100, 10), {"pages": 20}, 110, 0.11, 1.5),
+        (Window(8, 0.1), {"pages": 30, "latency": 0.1}, 1800 / 80, 0.05, 1.7),
     ],
 )
 def test_few_requests_are_refused_by_a_limit_of_the_key(
-    limits: tuple[Limit, ...], options: dict[str, Any], least: float, refused: float, slower: float
+    limit: Limit, options: dict[str, Any], least: float, refused: float, slower: float
 ) -> None:
-    run = Run(limits, **options)
-    assert run.refused_share <= refused
-    assert run.seconds <= slower * least
+    _, seconds, share = run(limit, **options)
+    assert share <= refused
+    assert seconds <= slower * least
 
 
-@pytest.mark.parametrize(
-    ("limited", "own"),
-    [
-        (range(0), None),
-        (range(3, 4), lambda: Bucket(10, 1)),
-        # All of them at the same time, as the API limits accounts.
-        (range(60), lambda: Window(10, 1)),
-        (range(60), lambda: Window(1, 1)),
-    ],
-)
+# The requests a second of each account, and those that are limited, if not all are.
+@pytest.mark.parametrize(("requests", "limited"), [(10_000, None), (10, "3"), (10, None), (1, None)])
 @pytest.mark.parametrize("latency", [0.004, 0.2])
-def test_limits_of_accounts_do_not_slow_the_others(
-    limited: range, own: Callable[[], Limit] | None, latency: float
-) -> None:
-    run = Run((), pages=20, limited=limited, own=own, latency=latency)
-    assert (run.rate.base, run.rate.allowed, run.rate.per_second(run.seconds)) == (None, None, None)
+def test_limits_of_accounts_do_not_slow_the_others(requests: int, limited: str | None, latency: float) -> None:
+    own = defaultdict[str, Window](lambda: Window(requests, 1))
+
+    def limit(scope: str, now: float) -> bool:
+        return (limited is not None and scope != account_scope(limited)) or own[scope](scope, now)
+
+    rate, seconds, _ = run(limit, pages=20, latency=latency)
+    assert (rate.base, rate.allowed, rate.per_second(seconds)) == (None, None, None)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("fixed", [None, 2.0])
 async def test_a_run_is_complete_and_says_what_the_service_allows(tmp_path: Path, fixed: float | None) -> None:
     clock, gateway, refused = VirtualClock(), Bucket(1, 3), refuse("rate_limiter_unavailable", retry_after=2)
-    service = ListedApi(accounts=20, posts=5, clock=clock, fault=lambda _: None if gateway(clock.passed) else refused)
+    service = ListedApi(
+        accounts=20, posts=5, clock=clock, fault=lambda _: None if gateway("", clock.passed) else refused
+    )
     async with open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources:
         report = await run_sync(request(tmp_path), resources)
     assert report.state is RunState.COMPLETE, "each account alone would use up its tries"
@@ -218,5 +198,5 @@ def test_a_rate_that_does_not_help_is_given_up() -> None:
 def test_what_a_kill_loses_is_bounded_however_long_landing_takes() -> None:
     asked = Window(1000, math.inf)
     with pytest.raises(Deadlock):
-        Run((asked,), lands=False)
+        run(asked, landing=asyncio.Event().wait)
     assert len(asked.served) == 2 * 16
