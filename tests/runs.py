@@ -1,6 +1,5 @@
 """Runs on a real warehouse against an API in this process."""
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pytest
 from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
@@ -23,7 +21,6 @@ from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind
 from models.selection import Selection
-from tests.api.asked import Asked
 from tests.api.listed import Feed, ListedApi
 from tests.api.server import ApiTransport
 from tests.clocks import VirtualClock
@@ -113,22 +110,6 @@ class DailyRuns:
         self.cursors = self.service.post_cursors()[before:]
         self.clock.days(days)
         return report
-
-    async def cut_short(self, *, after: int, **changes: Any) -> None:  # noqa: ANN401 - as `request`
-        """Run a sync that is cancelled after `after` pages of posts."""
-        run = asyncio.create_task(self.sync(**changes))
-        left = [after]
-
-        def fault(asked: Asked) -> None:
-            left[0] -= asked.surface == "posts"
-            if left[0] < 0:
-                run.cancel()
-
-        self.service.fault = fault
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        self.service.fault = lambda _: None
-        self.clock.days(0.1)
 
     def grow(self, posts: int = 2, number: int = 1) -> None:
         """Publish `posts` posts, spread over the last day."""

@@ -51,8 +51,7 @@ run()
 
 # The fault of each account's media, by its number.
 WAYS = (
-    "forbidden", "missing", "later", "busy", "invalid", "html", "redirect", "cut", "malformed", "odd cursor", "reason",
-    "headers", "no http",
+    "forbidden", "later", "busy", "invalid", "html", "redirect", "cut", "malformed", "reason", "headers", "no http",
 )  # fmt: skip
 
 
@@ -84,7 +83,6 @@ def _answers(key: str, path: str) -> dict[str, bytes]:
         "key": http(401, _error("api_unauthorized", echo, correlation_id=key), traced, f"WWW-Authenticate: {key}"),
         "scope": http(403, _error("api_scope_denied", echo), traced),
         "forbidden": http(403, forbidden, traced),
-        "missing": http(404, _error(key, echo), traced),
         "later": http(500, _error("api_internal_error", echo), traced, later),
         "busy": http(429, _error("rate_limited", echo), traced, later),
         "invalid": http(422, _error("api_validation_error", echo, details=issues), traced),
@@ -94,7 +92,6 @@ def _answers(key: str, path: str) -> dict[str, bytes]:
         "no http": f"HTTP/1.1 200 OK\r\nBad Header {key}: {key}\r\n\r\n".encode(),
         "cut": http(200, _page([{"id": "1", "caption": echo}]), traced, length=9999),
         "malformed": http(200, f'{{"items": [{{"{key}": {echo}', traced),
-        "odd cursor": http(200, _page([], {key: [key]}), traced),
         "headers": http(403, forbidden, f"X-Correlation-ID: {key}", f"Date: {key}", f"Retry-After: {key}"),
         "data": http(200, _page([{"id": "1", "caption": f"my key is {key}", f"field {key}": 1}]), traced),
         "accounts": http(200, _page([account(number) for number in range(len(WAYS))]), traced),
@@ -106,7 +103,7 @@ def _answers(key: str, path: str) -> dict[str, bytes]:
 def _way(mode: str, asked: Asked) -> str:
     if asked.number is None:
         odd = "last account" if asked.cursor else "odd accounts"
-        return {"401": "key", "500": "later", "data": odd}.get(mode, "accounts")
+        return {"401": "key", "data": odd}.get(mode, "accounts")
     return {"401": "key", "403": "scope", "data": "data"}.get(mode, WAYS[asked.number % len(WAYS)])
 
 

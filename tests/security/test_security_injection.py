@@ -28,7 +28,7 @@ ODD = (
     "cr\r\nlf\ttab\x0b\x0c\x85\u2028\u2029",
     "\x1b]0;title\x07\x1b[2J\x1b[31m\x9b31m",
     "\x1b]8;;https://evil.example\x1b\\click\x1b]8;;\x1b\\",
-    "\u202egnp.exe\u2066\u200b\ufeff",
+    "\u202egnp.exe\u2066\u200b\ufeff\U000e0041",
     "<script>alert(1)</script><img src=x onerror=alert(1)>",
     "[x](javascript:alert(1)) ![i](https://evil.example/i.png)",
     "```mermaid\ngraph TD; A-->B\n```",
@@ -42,7 +42,6 @@ ODD = (
 )
 # An id that begins like an object or a list is invalid and goes to quarantine.
 IDS = [f"{number} {text}" for number, text in enumerate(ODD)]
-STEERING = {"\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\x00", "\x85", "\u2028"}
 
 
 def item(number: int) -> dict[str, Any]:
@@ -150,7 +149,8 @@ def test_csv_and_json_hold_the_data_exactly(run_cli: Cli, folder: Path) -> None:
 def test_data_cannot_steer_the_terminal(run_cli: Cli, folder: Path, arguments: list[str]) -> None:
     _, out, err = run_cli(*arguments, "--snapshot", str(folder / "analytics.duckdb"))
     assert out + err
-    assert not STEERING & set(out + err)
+    # The joiner is that of emoji.
+    assert (out + err).replace("\n", "").replace("\u200d", "").isprintable()
     assert "Traceback" not in err
 
 

@@ -13,6 +13,7 @@ from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, explain
 from connectors.warehouse.storage.files import database, local
 from connectors.warehouse.storage.holder import UNKNOWN, hold, holder, lock_path
+from models.views import MEDIA, own_columns
 from tests.warehouse.rig import Rig
 
 OURS = f"gramhouse sync (process {os.getpid()}, since 02:00)"
@@ -135,3 +136,9 @@ def test_every_table_and_column_has_a_comment(rig: Rig) -> None:
         " UNION ALL SELECT table_name, column_name FROM duckdb_columns() WHERE comment IS NULL AND NOT internal"
     ).fetchall()
     assert missing == []
+
+
+def test_columns_of_fields_use_no_name_of_a_declared_column(rig: Rig) -> None:
+    tables = "schema_name = 'core' AND table_name IN ('media', 'media_versions')"
+    names = {name for (name,) in rig.db.execute(f"SELECT column_name FROM duckdb_columns() WHERE {tables}").fetchall()}
+    assert {"caption", "content"} <= names <= own_columns(MEDIA)

@@ -3,7 +3,6 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,25 +55,6 @@ async def test_a_broken_order_loses_no_rows_and_must_be_proved_twice(tmp_path: P
     feed.pins = []
     found = [kinds(await runs.sync(full_refresh_every=_SELDOM)).get(OutcomeKind.RECENT, 0) for _ in range(3)]
     assert found == [0, 0, 1]
-
-
-async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(120, per_day=10))
-    window: dict[str, Any] = {"lookback_window": 1, "full_refresh_every": _SELDOM}
-    await runs.sync(days=12, **window)
-    # Twelve days without runs: 120 posts, of which a run that is killed receives 80.
-    feed = runs.service.feeds[1]
-    for place in range(120):
-        feed.post(START + timedelta(hours=1 + 2.3 * place))
-
-    await runs.cut_short(after=8, **window)
-    # Its cursor is refused, so the scan is not resumed there.
-    refused = [refuse("api_invalid_cursor")]
-    runs.service.fault = lambda request: refused.pop() if request.cursor and refused else None
-    report = await runs.sync(**window)
-    assert (report.restarted, kinds(report)[OutcomeKind.RECENT]) == (1, 1)
-    assert runs.likes() == runs.truth()
-    assert runs.ask("FROM gaps") == []
 
 
 async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> None:

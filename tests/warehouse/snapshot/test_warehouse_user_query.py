@@ -98,17 +98,10 @@ def test_json_stays_as_it_is_if_it_is_json(snapshot: Snapshot, text: str, in_jso
     assert msgspec.json.encode(row).decode() == f"[{in_json},[{{}}]]"
 
 
-@pytest.mark.parametrize(
-    ("selected", "names"),
-    [
-        ('1 AS a, 2 AS a, 3 AS "A", 4 AS a_1, 5 AS a', ("a", "a_1", "A_2", "a_1_1", "a_3")),
-    ],
-)
-def test_columns_of_the_same_name_are_renamed(snapshot: Snapshot, selected: str, names: tuple[str, ...]) -> None:
-    stream = snapshot.user_query(f"SELECT {selected}", for_json=True)
-    assert stream.columns == names
-    [[row]] = stream.batches
-    assert len(row) == len(names)
+def test_columns_of_the_same_name_are_renamed(snapshot: Snapshot) -> None:
+    stream = snapshot.user_query('SELECT 1 AS a, 2 AS a, 3 AS "A", 4 AS a_1, 5 AS a', for_json=True)
+    assert stream.columns == ("a", "a_1", "A_2", "a_1_1", "a_3")
+    assert [len(row) for batch in stream.batches for row in batch] == [5]
 
 
 def test_the_order_of_rows_and_names_of_columns_stay(snapshot: Snapshot) -> None:
