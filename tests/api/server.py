@@ -20,33 +20,15 @@ import httpx
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from connectors.sandbox.contract import ACCOUNTS_PATH, POSTS, SURFACES
-from connectors.sandbox.data.catalogue import Account, Catalogue, owner
+from connectors.sandbox.contract import ACCOUNTS_PATH, SURFACES
 from connectors.sandbox.data.identity import Draw
-from connectors.sandbox.data.items import Document, Item
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.requests import Cursors, PageRequest, Refused, Resource
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.asked import Asked
 from tests.api.faults import JSON, Action, OddError, OddReply, Rule, Script
-from tests.api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
-from tests.api.shapes import SHAPES
-
-
-class OddCatalogue(Catalogue):
-    """Items in any shape, and posts in any order."""
-
-    def __init__(self, settings: SandboxSettings, shape: str, feed: FeedSettings) -> None:
-        super().__init__(settings)
-        self._shapes = SHAPES[shape]
-        if feed != PLAIN_FEED:
-            self.surfaces[POSTS] = ArrangedPosts(settings, self.draw, feed)
-
-    def render(self, item: Item, account: Account, day: int) -> Document:
-        """Return an item in the account's shape."""
-        shape = self._shapes[account.position % len(self._shapes)]
-        return shape(item, account.ig_username, owner(account), day)
+from tests.api.odd import PLAIN_FEED, FeedSettings, OddCatalogue
 
 
 class OddCursors(Cursors):

@@ -1,7 +1,7 @@
 """Scenarios: days as data, generated from one seed before anything runs."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from operator import methodcaller
 from random import Random
@@ -10,8 +10,7 @@ from typing import Any, Literal, get_args
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.settings import RateLimit, SandboxSettings
 from tests.api.faults import Action, Rule, change_page, refuse
-from tests.api.feeds import ORDERS, PLAIN_FEED, FeedSettings
-from tests.api.shapes import SHAPES
+from tests.api.odd import ORDERS, PLAIN_FEED, SHAPES, FeedSettings
 from tests.harness.points import Crash
 
 # Errors that stop the whole run are rare, because a day that ends at its first request tests little.
@@ -70,6 +69,11 @@ class Day:
     restores: Restored | None = None
     accepts_removals: bool = False
 
+    def specials(self) -> dict[str, Any]:
+        """Return what differs from a day without faults."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields(self)[1:]}
+        return {name: value for name, (value, default) in values.items() if value != default}
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -82,37 +86,26 @@ class Scenario:
     days: tuple[Day, ...]
 
     def __str__(self) -> str:
-        days = (f"  {_shown(day)}" for day in self.days)
-        return "\n".join((f"seed {self.seed}: {self.settings}, {self.shape}, {_shown(self.feed)}", *days))
+        days = (f"  day {day.number}: {day.specials()}" for day in self.days)
+        return "\n".join((f"seed {self.seed}: {self.settings}, {self.shape}, {self.feed}", *days))
 
 
 def list_parts(scenario: Scenario) -> Iterator[str]:
     """Yield what can be left out of a scenario: days, such as `3`, and what is special of one, such as `3.faults`."""
     yield from [f"{day.number}" for day in reversed(scenario.days)]
     for day in scenario.days:
-        yield from [f"{day.number}.{one.name}" for one in fields(Day)[1:] if getattr(day, one.name) != one.default]
+        yield from [f"{day.number}.{name}" for name in day.specials()]
 
 
 def leave_out(scenario: Scenario, *parts: str) -> Scenario:
     """Return a scenario without these parts. What is left has the same random choices."""
-    days = {f"{day.number}": day for day in scenario.days}
-    defaults: dict[str, Any] = {one.name: one.default for one in fields(Day)}
+    days, plain = {f"{day.number}": day for day in scenario.days}, Day(0)
     for number, _, name in (part.partition(".") for part in parts):
         if not name:
             days.pop(number, None)
         elif number in days:
-            days[number] = replace(days[number], **{name: defaults[name]})
+            days[number] = replace(days[number], **{name: getattr(plain, name)})
     return replace(scenario, days=tuple(days.values()))
-
-
-def _shown(value: object) -> str:
-    """Return a frozen dataclass without the fields that have their default."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_shown, value))}]"
-    if not is_dataclass(value):
-        return repr(value)
-    pairs = [(one.name, getattr(value, one.name)) for one in fields(value) if getattr(value, one.name) != one.default]
-    return f"{type(value).__name__}({', '.join(f'{name}={_shown(inner)}' for name, inner in pairs)})"
 
 
 def _add(records: bytes, page: bytes) -> bytes:

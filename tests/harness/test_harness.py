@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from tests.api.faults import Kind
-from tests.api.feeds import ORDERS, FeedSettings
+from tests.api.odd import ORDERS, FeedSettings
 from tests.harness.oracle import warehouse
 from tests.harness.scenario import Command, Day, Restored, generate
 from tests.harness.simulation import run_seed, simulate

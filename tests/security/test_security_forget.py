@@ -17,19 +17,18 @@ import pytest
 
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.identity import read_operations
-from connectors.state.inbox import land as land_commits
 from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold
 from models.checkpoint import Landing, ScopeCooldown
 from models.feeds import CATALOGUE, media
 from models.runs import Finding, Outcome, OutcomeKind, Severity
-from tests.filling import Scan, begin, land, opened
 from tests.harness.machine import BEGINNING, Machine
 from tests.harness.points import Crash
 from tests.operator import Cli
 from tests.security.canary import everything, tells
 from tests.warehouse.days import BEN, POSTS, STORIES, account, at
+from tests.warehouse.rig import opened_with_state
 
 # The account that is forgotten, as the API spells it; its stored id is in lower case.
 ID = "0B6F7C1E-52A4-4D1B-9A53-2F1D3F0C8E11"
@@ -65,40 +64,32 @@ def _fill(folder: Path) -> None:
     other = media(BEN, "posts")
     both = [account(BEN, name="ben") | {"public_id": "k3Xw9QbT5mZb"}]
     tagged = {"children": {"data": children}, "tags": [{"name": NAME}]}
-    with opened(folder / "w.duckdb") as files:
+    with opened_with_state(folder / "w.duckdb") as rig:
+        assert rig.files is not None
         # Otherwise a search of the file's bytes would prove nothing.
-        files.db.execute("SET force_compression = 'uncompressed'")
-        begin(
-            files, "run-1", "backfill", selection=f"{NAME} (posts)",
-            reason=f"{NAME.upper()}, and ben, asked for {EARLIER}.",
-        )  # fmt: skip
-        land(files, Scan(CATALOGUE, "c-1", 0).page(account(ID, name=EARLIER), *both))
-        land(files, Scan(CATALOGUE, "c-2", 1).page(account(ID, name=NAME, status="token_expired"), *both))
-        land(files, Scan(POSTS, "p-1", 2).page(_item(1, like_count=1, **tagged), _item(2)))
-        land(files, Scan(other, "o-1", 2).page({"id": "9", "caption": "of another account", "tags": []}))
+        rig.db.execute("SET force_compression = 'uncompressed'")
+        rig.begin_run("backfill", selection=f"{NAME} (posts)", reason=f"{NAME.upper()}, and ben, asked for {EARLIER}.")
+        rig.full_scan(account(ID, name=EARLIER), *both, partition=CATALOGUE)
+        rig.full_scan(account(ID, name=NAME, status="token_expired"), *both, partition=CATALOGUE)
+        rig.full_scan(_item(1, like_count=1, **tagged), _item(2), partition=POSTS)
+        rig.full_scan({"id": "9", "caption": "of another account", "tags": []}, partition=other)
+        rig.wait(24)
         twice = _item(1, like_count=2, **tagged) | {"caption": f"{CAPTION}, twice"}
-        land(files, Scan(POSTS, "p-2", 26).page(twice))
-        compact_parts(files.db, files.raw, now=at(26), before=None)
-        failed = Outcome(POSTS, "run-1", OutcomeKind.FAILED, at(28), at(29), detail=f"No {ID}.")
-        land(
-            files,
-            Scan(POSTS, "p-3", 28).page(_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}, last=False),
-            Landing(failed.partition, failed.run_id, outcomes=(failed,)),
-            Scan(CATALOGUE, "c-3", 30).page(
-                account(ID, name=NAME) | {"public_id": 5}, {"ig_username": NAME}, last=False
-            ),
-            replace(Scan(other, "o-2", 30).page(), body=f"<{ID}>".encode()),
-        )
+        rig.full_scan(twice, partition=POSTS)
+        compact_parts(rig.db, rig.files.raw, now=rig.now, before=None)
+        rig.scan(POSTS).page(_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}, cursor="next")
+        failed = Outcome(POSTS, "run-1", OutcomeKind.FAILED, rig.now, rig.now, detail=f"No {ID}.")
+        rig.seq += 1
+        rig.inbox.append(Landing(failed.partition, failed.run_id, outcomes=(failed,)))
+        rig.scan(CATALOGUE).page(account(ID, name=NAME) | {"public_id": 5}, {"ig_username": NAME}, cursor="next")
+        rig.scan(other).close()
+        rig.inbox[-1] = replace(rig.inbox[-1], body=f"<{ID}>".encode())
+        rig.merge()
         warning = Finding("a_code", Severity.WARNING, f"Account {ID} is odd", f"ask {NAME}")
-        files.state.write(warn, "run-1", [warning])
-        files.state.write(
-            land_commits,
-            [
-                ScopeCooldown(f"selected_account:{ID.lower()}", at(90), at(29)),
-                Scan(POSTS, "p-4", 31).page(last=False),
-                Scan(STORIES, "s-1", 31).page(_item(4), last=False),
-            ],
-        )
+        rig.files.state.write(warn, "run-1", [warning])
+        rig.scan(POSTS).page(cursor="next")
+        rig.scan(STORIES).page(_item(4), cursor="next")
+        rig.land(ScopeCooldown(f"selected_account:{ID.lower()}", at(90), rig.now))
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.item import CONTENT_RULE
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
-from tests import filling
-from tests.warehouse.rig import POSTS, STORIES, Record, Rig, contents, item, opened
+from tests.warehouse.rig import STORIES, Record, Rig, contents, item, opened, opened_with_state
 from tests.warehouse.test_store_kills import VALUES
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
@@ -134,17 +133,16 @@ def test_what_cannot_be_read_is_refused(rig: Rig, statement: str, mapping: Mappi
 
 def test_the_first_command_of_a_release_with_another_content_rule_computes_the_hashes_again(tmp_path: Path) -> None:
     path = tmp_path / "w.duckdb"
-    with filling.opened(path) as files:
-        filling.begin(files)
+    with opened_with_state(path) as rig:
+        rig.begin_run()
         for caption in ("A", "B"):
-            scan = filling.Scan(POSTS, caption, 0)
-            filling.land(files, scan.page(item("1", caption=caption), item("2"), {"caption": "no id"}))
-        before = contents(files.db)
+            rig.full_scan(item("1", caption=caption), item("2"), {"caption": "no id"})
+        before = contents(rig.db)
     with duckdb.connect(str(path)) as db:
         db.execute("UPDATE core.media SET content_hash = 1; UPDATE core.warehouse SET content_rule = 0")
     for _ in range(2):
-        with filling.opened(path) as files:
-            after = contents(files.db)
+        with opened_with_state(path) as rig:
+            after = contents(rig.db)
             assert after["warehouse"][0]["content_rule"] == CONTENT_RULE
             assert {**after, "warehouse": before["warehouse"]} == before
 

@@ -1,0 +1,189 @@
+"""What the API may list (API 2): items in shapes other than the Graph API's, and posts that are not newest first.
+
+A client accepts all of them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from connectors.sandbox.contract import POSTS
+from connectors.sandbox.data.catalogue import FIRST_ITEM, Account, Catalogue, owner
+from connectors.sandbox.data.items import DAY, Document, Item, graph, iso
+from connectors.sandbox.data.posts import Posts
+from connectors.sandbox.settings import SandboxSettings
+
+Shape = Callable[[Item, str, int, int], Document]
+
+_CAMEL = {"media_type": "mediaType", "media_url": "mediaUrl"}
+_FLAT_TYPE = {"IMAGE": "1", "VIDEO": "2", "CAROUSEL_ALBUM": "8"}
+_CITIES = ("Lisboa", "Karaköy", "Nørrebro")
+
+ORDERS = ("newest_first", "random", "by_last_edit")
+_PIN, _ARCHIVE, _DATE, _PLACE = 40, 41, 42, 43
+# Days: how long a pin stays, the period of which an archived post is hidden for two days, the error of wrong times.
+_PINNED_FOR, _ARCHIVE_DAYS, _CLAIMED = 3, 5, 40
+
+
+def camel(item: Item, username: str, owner: int, day: int) -> Document:
+    """Return an item with camelCase names and nested metrics; missing values are null or empty."""
+    record = graph(item, username, owner, day)
+    children = record["children"]["data"] if item.children else []
+    return {
+        **{_CAMEL.get(name, name): record.get(name) for name in ("id", "caption", *_CAMEL, "permalink")},
+        "publishedAt": f"{iso(item.published)}Z",
+        "metrics": {"likes": item.likes, "comments": item.comments, "reach": item.likes * 7},
+        "owner": {"id": str(owner), "username": username},
+        "children": [{_CAMEL.get(name, name): value for name, value in child.items()} for child in children],
+    }
+
+
+def flat(item: Item, username: str, owner: int, day: int) -> Document:
+    """Return an item with epoch seconds, counts as text, a plain `url`, and the media type as a number in text."""
+    record = graph(item, username, owner, day)
+    return {
+        "id": record["id"],
+        "caption": item.caption or "",
+        "media_type": _FLAT_TYPE[item.media_type],
+        "code": record["shortcode"],
+        "url": record["media_url"],
+        "permalink": record["permalink"],
+        "taken_at": item.published,
+        "like_count": str(item.likes),
+        "comment_count": str(item.comments),
+        "user": {"pk": owner, "username": username},
+    }
+
+
+def _steady(item: Item) -> Document:
+    return {
+        "score": item.id % 100,
+        "location": _CITIES[item.id % 3],
+        "tags": ["slow", "warm"][: item.id % 3],
+        "edited_at": f"{iso(item.published + 60)}Z",
+        "sponsor": None,
+        "extras": {},
+        "boost": {"level": item.id % 5},
+        "productTags": [{"productName": f'The "big" tray, {number}', "price": 1.5} for number in range(item.id % 3)],
+    }
+
+
+# Other fields and types of the same names; hostile ones are in tests/harness and tests/security.
+_STAGES: tuple[Callable[[Item], Document], ...] = (
+    lambda _: {},
+    lambda item: {
+        "like_count": str(item.likes),
+        "score": item.id % 100 + 0.5,
+        "insights": {"reach": item.likes * 7, "saved": None},
+    },
+    lambda item: {
+        "location": {"name": _CITIES[item.id % 3], "geo": {"lat": item.id % 90 + 0.125}},
+        "tags": [{"tag": "slow", "rank": item.id % 5}],
+        "nul\x00byte": item.id % 10,
+    },
+    lambda _: {"like_count": "many", "comments_count": None, "timestamp": "2026-13-45T99:99", "edited_at": "yesterday"},
+    lambda item: {
+        "serial": 2**63 + item.id,
+        "caption": {"text": f"in an object: {item.id % 100}"},
+        "timestamp": item.published * 1000,
+        "like_count": {"value": item.likes},
+        "tags": [1, "two", {"three": 3}, None],
+        "extras": {"note": "not empty any more", "wides": [2**64, item.id % 3]},
+        "boost": None,
+    },
+)
+
+
+def drift(item: Item, username: str, owner: int, day: int) -> Document:
+    """Return an item whose fields and types change within a scan: every four posts of an account, in five stages."""
+    document = graph(item, username, owner, day) | _steady(item) | _STAGES[item.sequence // 4 % len(_STAGES)](item)
+    if day and item.sequence % 5 == 0:
+        # Existing items that change on later days: their types then differ from those of the stored items.
+        document["boost"] = {"level": f"level {item.id % 5}", "since_day": item.sequence % 3 or None}
+    if day % 2 and item.children:
+        # Neither their number nor one of them changes, only their order.
+        document["children"]["data"].reverse()
+    return document
+
+
+# The shapes of the accounts, in turn.
+SHAPES: dict[str, tuple[Shape, ...]] = {
+    "graph": (graph,),
+    "camel": (camel,),
+    "flat": (flat,),
+    "mixed": (graph, camel, flat),
+    "drift": (drift,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSettings:
+    """How posts are listed.
+
+    `pins` are listed first, change every third day and, with `pins_twice`, are listed at their normal position too. Of
+    `archived` posts, one is hidden for two of five days; of `misdated` ones, every other one has a time 40 days too
+    early, the others too late; 0: none.
+    """
+
+    order: str = "newest_first"
+    pins: int = 0
+    pins_twice: bool = False
+    archived: int = 0
+    misdated: int = 0
+
+
+PLAIN_FEED = FeedSettings()
+
+
+class OddCatalogue(Catalogue):
+    """Items in any shape, and posts in any order."""
+
+    def __init__(self, settings: SandboxSettings, shape: str, feed: FeedSettings) -> None:
+        super().__init__(settings)
+        self._shapes, self._feed = SHAPES[shape], feed
+        self._posts = Posts(settings, self.draw)
+
+    def render(self, item: Item, account: Account, day: int) -> Document:
+        """Return an item in the account's shape."""
+        shape = self._shapes[account.position % len(self._shapes)]
+        return shape(item, account.ig_username, owner(account), day)
+
+    def items(
+        self, account: Account, surface: str, day: int, before: int = FIRST_ITEM
+    ) -> Iterator[tuple[int, Document]]:
+        """Yield the anchor and the record of the items after an anchor: that of arranged posts is their place."""
+        if surface != POSTS or self._feed == PLAIN_FEED:
+            yield from super().items(account, surface, day, before)
+            return
+        first = 0 if before == FIRST_ITEM else before + 1
+        for place, item in enumerate(self._arrange(account.position, day)[first:], first):
+            yield place, self.render(item, account, day)
+
+    def _arrange(self, position: int, day: int) -> list[Item]:
+        """Return the posts of a day in the order in which the feed lists them."""
+        feed, shown = self._feed, dict[int, Item]()
+        for item, is_shown in self._posts.every(position, day, FIRST_ITEM):
+            number = item.sequence
+            archive, date = (self.draw.one(kind, position, number) for kind in (_ARCHIVE, _DATE))
+            is_archived = _is_one(archive, feed.archived) and (day + archive // feed.archived) % _ARCHIVE_DAYS < 2
+            error = (1 if date // feed.misdated % 2 else -1) if _is_one(date, feed.misdated) else 0
+            if is_shown and not is_archived:
+                shown[number] = item._replace(published=item.published + error * _CLAIMED * DAY)
+        ranked = sorted(shown, key=lambda number: self._rank(position, shown[number], day))
+        among = sorted(shown)
+        draws = [self.draw.one(_PIN, position, n, day // _PINNED_FOR) for n in range(min(feed.pins, len(shown)))]
+        pins = list(dict.fromkeys(among[draw % len(among)] for draw in draws))
+        others = [number for number in ranked if feed.pins_twice or number not in pins]
+        return [shown[number] for number in (*pins, *others)]
+
+    def _rank(self, position: int, item: Item, day: int) -> tuple[int, int]:
+        if self._feed.order == "newest_first":
+            return -item.published, -item.sequence
+        if self._feed.order == "by_last_edit":
+            # Each day some posts are edited, and come first on that day.
+            return -(self.draw.one(_PLACE, position, item.sequence, day) % 16 == 0), -item.sequence
+        return self.draw.one(_PLACE, position, item.sequence), 0
+
+
+def _is_one(chance: int, every: int) -> bool:
+    """Return whether a chance is that of one in so many; 0: none."""
+    return bool(every) and chance % every == 0
