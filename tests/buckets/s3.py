@@ -4,9 +4,7 @@ import logging
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
-from threading import Lock, Thread
-from wsgiref.types import StartResponse, WSGIEnvironment
+from threading import Thread
 
 
 @contextmanager
@@ -20,16 +18,10 @@ def s3_server(bucket: str = "bucket") -> Iterator[dict[str, str]]:
     from werkzeug.serving import make_server  # noqa: PLC0415
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    moto, lock = DomainDispatcherApplication(create_backend_app), Lock()
-
-    def one_at_a_time(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        # Moto checks whether an object exists and then writes it, not atomically: it accepts two concurrent creates.
-        # Read the body first, because the sender may be killed while sending it.
-        environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
-        with lock:
-            return list(moto(environ, start_response))
-
-    server = make_server("127.0.0.1", 0, one_at_a_time, threaded=True, request_handler=MotoRequestHandler)
+    # One request at a time: Moto checks whether an object exists and then writes it, so that of two concurrent requests
+    # to create one it would accept both.
+    moto = DomainDispatcherApplication(create_backend_app)
+    server = make_server("127.0.0.1", 0, moto, request_handler=MotoRequestHandler)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -1,21 +1,89 @@
-"""Part of `make long`: a snapshot and its export are written with one DuckDB version and read with another."""
+"""A snapshot with values that are hard to export, and its export, to be read by other libraries and DuckDB versions.
+
+Part of `make long`: `python -m tests.warehouse.compat make FOLDER` writes them with one DuckDB, and `check` reads them
+with another.
+"""
 
 import json
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from connectors.warehouse.queries.export import export
+from connectors.warehouse.queries.reader import open_snapshot
+from models.feeds import media
 from models.views import views
-from tests.warehouse.days import opened_days
-from tests.warehouse.export_fixture import make_snapshot, rows_of, snapshot_rows
+from tests.dictionary import is_stored
+from tests.warehouse.days import BEN, POSTS, STORIES, Days, account, opened_days
+
+Rows = list[dict[str, Any]]
+
+# Columns that depend on the reader's clock.
+AGES = ("stale_for", "age_seconds", "is_stale")
+
+CAPTIONS = (
+    'it\'s "quoted", with a , and a ; and a \\ in it',
+    "naïve, 日本語, עברית, 🎈, e\u0301",
+    "two\nlines\r\nand\ta tab",
+    "",
+    "NULL",
+    None,
+)
+
+# A table in which every type occurs.
+_BY_HAND = """
+CREATE TABLE media_hand AS
+SELECT
+    account_id, surface, media_id, 0::INTEGER AS position, [1, NULL]::BIGINT[] AS wholes, [0.5]::DOUBLE[] AS parts,
+    [true, false] AS flags, [published_at] AS instants, like_count > 1 AS flag,
+    if(media_id = '2', [], ['a', NULL, 'it''s "b"']) AS "hand ""odd"", name"
+FROM media ORDER BY ALL;
+COMMENT ON TABLE media_hand IS 'Made by hand; it''s a child table.';
+COMMENT ON COLUMN media_hand.flag IS 'Liked.'
+"""
+
+
+def as_tables(db: duckdb.DuckDBPyConnection) -> None:
+    """Replace the public views by tables, so that a test can write to them."""
+    for name in [name for name, view in views().items() if is_stored(view)]:
+        db.execute(f"CREATE TABLE made AS FROM {name}; DROP VIEW {name}; ALTER TABLE made RENAME TO {name}")
+
+
+def make_snapshot(days: Days, snapshot: Path) -> None:
+    """Publish a snapshot with these values, and change it by hand."""
+    days.catalogue(0, [account(), account(BEN, name="ben\u00e9", status="token_expired")])
+    posts = [
+        {"id": str(n), "caption": caption, "timestamp": f"2026-01-0{n + 1}T12:00:00.5+02:00", "like_count": n or None}
+        for n, caption in enumerate(CAPTIONS)
+    ]
+    days.scan(POSTS, 1, posts)
+    days.scan(STORIES, 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
+    days.scan(media(BEN, "posts"), 2, [{"id": "1"}, {"caption": "no id"}])
+    days.publish(snapshot, 3)
+    snapshot.chmod(0o644)
+    with duckdb.connect(str(snapshot)) as db:
+        db.execute(_BY_HAND)
+
+
+def rows_of(table: pa.Table) -> Rows:
+    """Return the rows of a table in one order, without columns that depend on the clock."""
+    kept = [name for name in sorted(table.column_names) if name not in AGES]
+    return sorted(table.select(kept).to_pylist(), key=repr)
+
+
+def snapshot_rows(snapshot: Path) -> dict[str, Rows]:
+    """Return the rows of each table and view of the snapshot."""
+    with open_snapshot(snapshot) as opened:
+        names = [each["name"] for each in opened.relations() if each["kind"] != "macro"]
+        return {name: rows_of(opened.db.execute(f'FROM "{name}"').to_arrow_table()) for name in names}
 
 
 def make(folder: Path) -> None:
-    """Write a snapshot, its export, and the rows that this DuckDB reads from them."""
-    folder.mkdir(parents=True)
+    """Write a snapshot, its export, and the rows that this DuckDB reads."""
     snapshot = folder / "analytics.duckdb"
     with TemporaryDirectory() as home, opened_days(Path(home)) as days:
         make_snapshot(days, snapshot)

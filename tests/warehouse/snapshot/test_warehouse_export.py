@@ -16,8 +16,8 @@ from sqlalchemy import MetaData, Table, create_engine, inspect, make_url
 
 from connectors.warehouse.queries.export import export
 from models.views import views
-from tests.warehouse.days import at, opened_days, refusal
-from tests.warehouse.export_fixture import Rows, make_snapshot, rows_of, snapshot_rows
+from tests.warehouse.compat import Rows, make, rows_of, snapshot_rows
+from tests.warehouse.days import at, refusal
 
 TABLES = [*sorted(views()), "media_hand"]
 
@@ -26,9 +26,7 @@ TABLES = [*sorted(views()), "media_hand"]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a snapshot, and an export of it."""
     folder = tmp_path_factory.mktemp("made")
-    with opened_days(tmp_path_factory.mktemp("warehouse")) as days:
-        make_snapshot(days, folder / "analytics.duckdb")
-    export(folder / "analytics.duckdb", folder / "export")
+    make(folder)
     return folder
 
 

@@ -11,8 +11,8 @@ from duckdb import DuckDBPyConnection
 from models.views import views
 from tests.dictionary import is_stored
 from tests.warehouse import days as scans
+from tests.warehouse.compat import as_tables
 from tests.warehouse.days import STORIES, Days, Row, at, opened_days
-from tests.warehouse.export_fixture import as_tables
 
 VIEWS = {name: view for name, view in views().items() if not is_stored(view)}
 
