@@ -163,7 +163,7 @@ forgotten = Table(
 operations = Table(
     "operations",
     STATE,
-    _key("kind", Text, "forget, rebuild or compact."),
+    _key("kind", Text, "What is under way: forget."),
     _required("seq", Integer, "Its landing number."),
     _required("began_at", Instant, "When it began."),
     _required("detail", Text, "JSON: what it needs to begin again."),

@@ -8,7 +8,7 @@ from connectors.state.inbox import count_landings
 from models.checkpoint import ScanState
 from models.erasure import Forgotten, mark_of
 from models.files import Ahead, Identity
-from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, inbox, operations, runs
+from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, operations, runs
 
 
 def read_identity(connection: Connection) -> Identity:
@@ -70,18 +70,6 @@ def begin_operation(connection: Connection, kind: str, detail: str = "{}", *, no
 def read_operations(connection: Connection) -> dict[str, str]:
     """Return the detail of each operation that is under way or was interrupted, by its kind."""
     return {row.kind: row.detail for row in connection.execute(select(operations))}
-
-
-def read_unmerged(connection: Connection) -> set[int]:
-    """Return the landings whose parts of the raw store may be written again.
-
-    They are in the inbox, or an interrupted rebuild took their numbers.
-    """
-    found = set(connection.execute(select(inbox.c.seq)).scalars())
-    rebuild = select(operations.c.seq).where(operations.c.kind == "rebuild")
-    for first in connection.execute(rebuild).scalars():
-        found.update(range(first, read_identity(connection).seq + 1))
-    return found
 
 
 def end_operation(connection: Connection, kind: str) -> None:

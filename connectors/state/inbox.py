@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete, func, select, update
 from connectors.state.database import driver_of
 from models.checkpoint import Checkpoint, Landing, RunKind, ScanState, ScopeCooldown
 from models.feeds import CATALOGUE, Partition
-from models.tables import checkpoints, cooldowns, text_of_time
+from models.tables import checkpoints, cooldowns, inbox, text_of_time
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Landing).decode
@@ -85,7 +85,13 @@ def read_landings(connection: Connection, after: int, last: int = 2**63 - 1) -> 
     query = "SELECT seq, entry, body FROM inbox WHERE seq > ? AND seq <= ? ORDER BY seq"
     for seq, entry, body in driver.execute(query, (after, last)):
         landing = _decode(entry)
-        yield replace(landing, body=body, seq=seq, run_seq=run_seqs[landing.run_id])
+        # A rebuild lands again what runs received that are deleted since.
+        yield replace(landing, body=body, seq=seq, run_seq=run_seqs.get(landing.run_id, 0))
+
+
+def read_unmerged(connection: Connection) -> set[int]:
+    """Return the numbers of the landings in the inbox."""
+    return {*connection.execute(select(inbox.c.seq)).scalars()}
 
 
 def delete_landings(connection: Connection, last: int) -> None:

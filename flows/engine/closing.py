@@ -7,12 +7,7 @@ from typing import Any
 
 from connectors.state.published import read_published
 from connectors.state.runs import delete_runs, read_runs, warn
-from connectors.warehouse.maintenance.retention import (
-    delete_old_runs,
-    delete_quarantined,
-    delete_repeated_outcomes,
-    find_agreed_time,
-)
+from connectors.warehouse.maintenance import retention
 from connectors.warehouse.merge.removals import (
     Removals,
     remove_missing,
@@ -102,10 +97,10 @@ def delete_old(files: Files, keep: timedelta, *, now: datetime) -> None:
     Ages are counted from the time on which the last runs agree.
     """
     files.query(bring_state, files.state.read(read_published))
-    now = files.query(find_agreed_time, now=now)
-    files.query(delete_repeated_outcomes, before=now - min(keep, _ALL_OUTCOMES))
-    files.state.write(delete_runs, files.query(delete_old_runs, before=now - keep))
-    files.query(delete_quarantined, before=now - keep)
+    now = files.query(retention.find_agreed_time, now=now)
+    repeated_before = now - min(keep, _ALL_OUTCOMES)
+    gone = files.query(retention.delete_old, before=now - keep, repeated_before=repeated_before)
+    files.state.write(delete_runs, gone)
 
 
 def report_run(run: Run, published: Published) -> RunReport:

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,6 +26,8 @@ from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.maintenance.forget import count_items, erase, find_account
 from connectors.warehouse.maintenance.rebuild import count_paths, order_of, rebuild
 from connectors.warehouse.maintenance.retention import find_agreed_time
+from connectors.warehouse.merge.columns import item_columns
+from connectors.warehouse.merge.items import read_registry
 from connectors.warehouse.storage.connection import explained
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from flows.clock import SystemClock, new_id
@@ -177,16 +179,14 @@ def count_paths_now(settings: Settings) -> dict[str, Any]:
 def rebuild_now(settings: Settings, *, force: bool) -> tuple[dict[str, Any], int]:
     """Read the raw store and the quarantine again with the settings' mapping, and publish.
 
-    Return the result, and the snapshot's size in bytes. If it is stopped before its end, nothing has changed.
+    Return the result, and the snapshot's size in bytes. If it is stopped, nothing has changed, or the next command
+    completes it.
     """
     with open_existing(settings, "gramhouse rebuild") as (files, clock):
         state, mapping = files.state, settings.media_mapping()
-        # Until it is deleted, the part of the raw store that it writes is known to be its own.
-        state.write(begin_operation, "rebuild", now=clock.now())
-        done = files.query(
-            rebuild, files.raw, mapping, take=lambda number: state.write(count_landings, number), force=force
-        )
-        state.write(end_operation, "rebuild")
+        done = files.query(rebuild, files.raw, mapping, land=lambda landings: state.write(land, landings), force=force)
+        replace(files, mapping=mapping).merge(files.db)
+        done["columns"] = len(item_columns(mapping, files.query(read_registry)))
         if order_of(files.mapping) != order_of(mapping):
             state.write(forget_order)
         return done, publish_snapshot(files, settings, now=clock.now()).snapshot_bytes

@@ -15,8 +15,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 from connectors.state.database import State, open_state, open_state_read_only, state_path
-from connectors.state.identity import end_operation, read_identity, read_operations, read_unmerged, write_token
-from connectors.state.inbox import delete_landings, forget_order, land, read_landings
+from connectors.state.identity import read_identity, read_operations, write_token
+from connectors.state.inbox import delete_landings, forget_order, land, read_landings, read_unmerged
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
 from connectors.warehouse.storage import identity as of_warehouse
@@ -137,7 +137,6 @@ def _finish(state: State, db: Database, settings: Settings) -> Files:
     of_warehouse.write_token(db, token, before=before)
     state.write(write_token, token)
     of_warehouse.write_token(db, token, before=None)
-    state.write(end_operation, "rebuild")
     state.write(delete_landings, theirs.merged_seq)
     mapping = settings.media_mapping()
     with transaction(db):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.raw.parts import find_unmerged_parts, part_numbers, part_path
+from connectors.warehouse.raw.parts import find_unmerged_parts, list_parts, part_path
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from tests.operator import ROOT
 from tests.warehouse.rig import Rig, item, opened
@@ -67,4 +67,4 @@ def test_a_part_that_is_newer_than_the_warehouse_is_refused_and_kept(rig: Rig) -
     part_path(raw, 1).unlink()
     with pytest.raises(WarehouseUnusable, match="which the warehouse needs, is missing"):
         find_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox={2})
-    assert part_numbers(raw) == [2]
+    assert [*list_parts(raw)] == [2]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.maintenance.compact_parts import change_parts
+from connectors.warehouse.maintenance.compact_parts import rewrite_parts
 from connectors.warehouse.raw.parts import SCHEMA
 from models.files import Ahead
 
@@ -63,4 +63,4 @@ def repair_raw(raw: Path, *, now: datetime) -> None:
         times = rows["seen_at"]
         return rows.set_column(place, "seen_at", pc.if_else(pc.greater(times, latest), latest, times))
 
-    change_parts(raw, move)
+    rewrite_parts(raw, move)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.raw.parts import SCHEMA, find_parts, number_of, part_numbers, part_path, read_part, write_part
+from connectors.warehouse.raw.parts import SCHEMA, find_parts, list_parts, read_part, write_part
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import statements
@@ -46,7 +46,7 @@ def compact_parts(
     sizes = _sizes(raw, merged_seq)
     # Large ones may have superseded rows, too.
     groups = group_parts(sizes, small=small if before is None else inf, large=large)
-    deleted = rewrite_parts(raw, groups, keep)
+    deleted = rewrite_parts(raw, keep, groups)
     after = _sizes(raw, merged_seq)
     with transaction(db):
         db.execute("UPDATE core.warehouse SET raw_seq = ?", [max(after, default=0)])
@@ -66,7 +66,7 @@ def find_places(db: DuckDBPyConnection) -> int:
 
 
 def _sizes(raw: Path, merged_seq: int) -> Mapping[int, int]:
-    return {number_of(part): part.stat().st_size for part in find_parts(raw, merged_seq=merged_seq)}
+    return {number: part.stat().st_size for number, part in find_parts(raw, merged_seq=merged_seq).items()}
 
 
 def group_parts(sizes: Mapping[int, int], *, small: float, large: int) -> Iterator[Sequence[int]]:
@@ -85,32 +85,27 @@ def group_parts(sizes: Mapping[int, int], *, small: float, large: int) -> Iterat
 
 def delete_superseded_parts(raw: Path, *, merged_seq: int, until: float = inf) -> None:
     """Delete the parts that a compaction replaced until a time, in seconds. Raises WarehouseUnusable and OSError."""
-    live = {part: part.stat().st_mtime for part in find_parts(raw, merged_seq=merged_seq)}
-    replaced_at = inf
-    for number in part_numbers(raw):
-        part = part_path(raw, number)
-        if part in live:
-            replaced_at = live[part]
+    live, replaced_at = find_parts(raw, merged_seq=merged_seq), inf
+    for number, part in list_parts(raw).items():
+        if number in live:
+            replaced_at = part.stat().st_mtime
         elif number <= merged_seq and replaced_at <= until:
             part.unlink()
 
 
-def rewrite_parts(raw: Path, groups: Iterable[Sequence[int]], change: Callable[[pa.Table], pa.Table]) -> int:
-    """Write the changed rows of each group of parts as its first part; return how many rows are gone.
+def rewrite_parts(
+    raw: Path, change: Callable[[pa.Table], pa.Table], groups: Iterable[Sequence[int]] | None = None
+) -> int:
+    """Write the changed rows of each group of parts, or of each part, as its first part; return how many rows are gone.
 
     A part that stays as it is is not written. After a kill, some are changed. Raises WarehouseUnusable if a part is
     damaged, and OSError.
     """
-    gone = 0
-    for numbers in groups:
-        rows = pa.concat_tables([read_part(part_path(raw, number)) for number in numbers])
+    gone, parts = 0, list_parts(raw)
+    for numbers in ([number] for number in parts) if groups is None else groups:
+        rows = pa.concat_tables([read_part(parts[number]) for number in numbers])
         changed = change(rows).cast(SCHEMA)
         if len(numbers) > 1 or not changed.equals(rows):
             write_part(raw, numbers[0], changed)
             gone += rows.num_rows - changed.num_rows
     return gone
-
-
-def change_parts(raw: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Write each part again whose rows a function changes. Raises as `rewrite_parts` does."""
-    rewrite_parts(raw, [[number] for number in part_numbers(raw)], change)

@@ -11,7 +11,7 @@ from uuid import UUID
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.maintenance.compact_parts import change_parts, delete_superseded_parts
+from connectors.warehouse.maintenance.compact_parts import delete_superseded_parts, rewrite_parts
 from connectors.warehouse.queries.selection import NAMES, as_name
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
@@ -77,7 +77,7 @@ def erase(db: DuckDBPyConnection, raw: Path, erasure: Erasure, *, on_counted: Ca
             if (after := erasure.redact(detail)) != detail:
                 db.execute("UPDATE core.run_outcomes SET detail = ? WHERE rowid = ?", [after, rowid])
         on_counted(erasure)
-    change_parts(raw, lambda rows: rows.filter(~is_theirs))
+    rewrite_parts(raw, lambda rows: rows.filter(~is_theirs))
     return erasure
 
 

@@ -25,12 +25,11 @@ from connectors.warehouse.merge.columns import (
     table_of,
 )
 from connectors.warehouse.merge.items import read_registry, write_fields
-from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import quoted, statements
-from models.checkpoint import Landing, cut_batch
+from models.checkpoint import Landing
 from models.feeds import media
 from models.item import CONTENT_RULE, Items, read_items
 from models.mapping import BUILT_IN, Registry, register, to_keys
@@ -44,24 +43,27 @@ _AT_ONCE = 20_000
 
 
 def rebuild(
-    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, take: Callable[[int], int], force: bool
+    db: DuckDBPyConnection,
+    raw: Path,
+    mapping: MediaMapping,
+    *,
+    land: Callable[[Sequence[Landing]], object],
+    force: bool,
 ) -> dict[str, Any]:
     """Read everything again with this mapping, in the open transaction. All that landed must be merged before.
 
-    Returns what `count_paths` does, the number of `columns` that items fill, and how many records of the quarantine
-    became rows (`imported`), were deleted because their item was seen later (`outdated`), and remain (`quarantined`).
-    `take` takes that many landing numbers, and returns the number before the first of them. Raises WarehouseUnusable if
-    a part of the raw store is damaged or lacks an item, if an item has no id now, or, unless `force`, if a mapped
-    column would become empty. Then the caller rolls back.
+    Returns what `count_paths` does, and how many records of the quarantine can be read now, so that `land` makes them
+    durable again for the next merge (`imported`), were deleted because their item was seen later (`outdated`), and
+    remain (`quarantined`). Raises WarehouseUnusable if a part of the raw store is damaged or lacks an item, if an item
+    has no id now, or, unless `force`, if a mapped column would become empty. Then the caller rolls back.
     """
     before = read_warehouse(db).mapping or mapping
     counts = read_again(db, raw, mapping, force=force)
     if order_of(before) != order_of(mapping):
         db.execute(_SQL["order"])
-    imported, outdated = _import_quarantine(db, raw, mapping, take)
+    released = _release_quarantined(db, mapping, land)
     [(left,)] = db.execute("SELECT count(*) FROM core.quarantine").fetchall()
-    columns = len(item_columns(mapping, read_registry(db)))
-    return {**counts, "columns": columns, "imported": imported, "outdated": outdated, "quarantined": left}
+    return {**counts, **released, "quarantined": left}
 
 
 def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> dict[str, Any]:
@@ -135,8 +137,7 @@ def _read_stored(
 def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, force: bool) -> dict[str, Any]:
     """Write columns, versions, hashes and current counts as the mapping reads them, in the open transaction.
 
-    The columns of what can be read of the quarantine now are there, too. Returns what `count_paths` does. Raises
-    WarehouseUnusable as `rebuild` does.
+    Returns what `count_paths` does. Raises WarehouseUnusable as `rebuild` does.
     """
     before, known = read_warehouse(db).mapping or mapping, read_registry(db)
     own = own_columns(MEDIA) | {column.column for column in mapping.columns}
@@ -152,8 +153,6 @@ def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, forc
     for rows, items in _read_stored(db, raw, mapping, found):
         registry = register(registry, fields_of(items, rows["seen_at"].to_pylist().__getitem__, registry, mapping), own)
         _stage(db, rows, items, item_columns(mapping, registry))
-    rejected, readable = _read_quarantine(db, mapping)
-    registry = register(registry, fields_of(readable, lambda n: rejected[n]["seen_at"], registry, mapping), own)
     columns = item_columns(mapping, registry)
     _add_columns(db, "temp.items", columns)
     counts = _counts(db, mapping, found)
@@ -216,38 +215,26 @@ def _add_columns(db: DuckDBPyConnection, table: str, columns: Sequence[Column]) 
         db.execute(statement)
 
 
-def _read_quarantine(db: DuckDBPyConnection, mapping: MediaMapping) -> tuple[Sequence[dict[str, Any]], Items]:
-    """Return the items in quarantine, in the order in which they were received, and what can be read now, by number."""
-    rows = db.execute(_SQL["quarantined"]).to_arrow_table().to_pylist()
-    return rows, read_items(((n, row["payload"]) for n, row in enumerate(rows)), mapping)
+def _release_quarantined(
+    db: DuckDBPyConnection, mapping: MediaMapping, land: Callable[[Sequence[Landing]], object]
+) -> dict[str, int]:
+    """Land the records of the quarantine that can be read now, as if received now, in their order; return how many.
 
-
-def _import_quarantine(
-    db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, take: Callable[[int], int]
-) -> tuple[int, int]:
-    """Merge the records of the quarantine that can be read now; return how many, and how many were outdated.
-
-    They are merged as if they had been received now, in their order; an item whose record was received again later was
-    last seen then.
+    An item whose record was received again later was last seen then. Until the transaction is committed the records are
+    in quarantine too: what a kill leaves in the inbox then is rejected again, which changes nothing.
     """
-    rows, items = _read_quarantine(db, mapping)
+    rows = db.execute(_SQL["quarantined"]).fetchall()
+    items = read_items(((n, payload) for n, (_, payload) in enumerate(rows)), mapping)
     if not items.read:
-        return 0, 0
-    readable = [{"row": rows[n]["row"], "media_id": item.media_id} for n, item in items.read.items()]
+        return {"imported": 0, "outdated": 0}
+    readable = [{"row": rows[n][0], "media_id": item.media_id} for n, item in items.read.items()]
     db.register("readable", pa.Table.from_pylist(readable))
-    outdated = {row for (row,) in db.execute(_SQL["outdated"]).fetchall()}
-    db.execute("DELETE FROM core.quarantine WHERE rowid IN (SELECT row FROM readable)")
-    imported = [row for row in map(rows.__getitem__, items.read) if row["row"] not in outdated]
-    listings = sorted((at, n) for n, row in enumerate(imported) for at in {row["seen_at"], row["last_seen_at"]})
-    inbox = []
-    for seq, (at, n) in enumerate(listings, take(len(listings)) + 1):
-        # A page with only this record, which no scan asked for.
-        row = imported[n]
-        body = b'{"items":[' + row["payload"] + b'],"next_cursor":null}'
-        of = media(row["account_id"], row["surface"]), row["run_id"]
-        page = row["page"], at, row["correlation_id"], body
-        inbox.append(Landing(*of, "", *page, seq=seq, run_seq=row["run_seq"]))
-    while batch := cut_batch(inbox):
-        merge_batch(db, batch, mapping, raw)
-        del inbox[: len(batch)]
-    return len(imported), len(outdated)
+    [(outdated,)] = db.execute(_SQL["outdated"]).fetchall()
+    # Pages with only one record, which no scan asked for.
+    landings = [
+        Landing(media(account_id, surface), run_id, "", *page)
+        for account_id, surface, run_id, *page in db.execute(_SQL["released"]).fetchall()
+    ]
+    [(imported,)] = db.execute("DELETE FROM core.quarantine WHERE rowid IN (SELECT row FROM readable)").fetchall()
+    land(landings)
+    return {"imported": imported, "outdated": outdated}

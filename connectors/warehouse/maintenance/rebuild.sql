@@ -91,18 +91,21 @@ WHERE resource = 'media'
 UPDATE core.warehouse SET mapping = ?, content_rule = ?
 
 -- name: quarantined
--- The items in quarantine, in the order in which they were received. Writes nothing.
-SELECT
-    q.rowid AS row, q.account_id, q.surface, q.page, q.run_id, coalesce(c.run_seq, 0) AS run_seq, q.correlation_id,
-    q.seen_at, q.last_seen_at, encode(q.payload) AS payload
-FROM core.quarantine AS q LEFT JOIN core.run_counts AS c ON c.run_id = q.run_id
-WHERE q.resource = 'media' AND q.position IS NOT NULL
-ORDER BY q.seen_at, q.page, q.position
+-- The items in quarantine. Writes nothing.
+SELECT rowid, encode(payload) FROM core.quarantine WHERE resource = 'media' AND position IS NOT NULL
 
 -- name: outdated
--- The records whose item was seen later. Writes nothing.
-SELECT r.row
-FROM readable AS r
-JOIN core.quarantine AS q ON q.rowid = r.row
-JOIN core.media AS m ON m.account_id = q.account_id AND m.surface = q.surface AND m.media_id = r.media_id
-WHERE m.last_seen_at >= q.seen_at
+-- Deletes the records whose item was seen later. Writes core.quarantine.
+DELETE FROM core.quarantine AS q
+USING readable AS r, core.media AS m
+WHERE q.rowid = r.row AND m.account_id = q.account_id AND m.surface = q.surface AND m.media_id = r.media_id
+  AND m.last_seen_at >= q.seen_at
+
+-- name: released
+-- The other records as pages, in the order in which they were received, first and last. Writes nothing.
+SELECT
+    account_id, surface, run_id, page, unnest(list_distinct([seen_at, last_seen_at])) AS received_at, correlation_id,
+    encode('{"items":[' || payload || '],"next_cursor":null}')
+FROM core.quarantine
+WHERE rowid IN (SELECT row FROM readable)
+ORDER BY received_at, seen_at, page, position

@@ -20,22 +20,26 @@ def find_agreed_time(db: DuckDBPyConnection, *, now: datetime) -> datetime:
 
     A person has that many runs to set a clock that is ahead, before it deletes anything.
     """
-    query = """
-        SELECT min(ended_at)
-        FROM (SELECT ended_at FROM core.runs WHERE seq < (SELECT max(seq) FROM core.runs) ORDER BY seq DESC LIMIT ?)
-    """
-    [(found,)] = db.execute(query, [_AGREEING]).fetchall()
+    [(found,)] = db.execute(_SQL["agreed"], [_AGREEING]).fetchall()
     return min(now, found) if isinstance(found, datetime) else now
 
 
-def delete_old_runs(db: DuckDBPyConnection, *, before: datetime) -> list[str]:
-    """Delete runs that began before a time, with their outcomes and warnings, in the open transaction.
+def delete_old(
+    db: DuckDBPyConnection, *, before: datetime, repeated_before: datetime, runs_in_full: int = _RUNS_IN_FULL
+) -> list[str]:
+    """Delete runs that began `before` a time, with outcomes and warnings, and quarantined records, in the transaction.
 
     Returns the ids of the deleted runs, which the caller must delete from the state too.
 
     Kept at any age: the running run, the last ended run of each kind and selection, runs that may still be resumed, and
     the last outcome of each partition together with its run. The counts of deleted runs are kept, combined in one row.
+    A quarantined record that the API still sends is kept, no matter when it was first received.
+
+    Successful outcomes from `repeated_before` a time that equal the partition's previous one are deleted too, but for
+    those of the last `runs_in_full` runs, and the last one of each partition.
     """
+    db.execute(_SQL["repeated"], [repeated_before, runs_in_full])
+    db.execute(_SQL["quarantined"], [before])
     db.execute(_SQL["old"], [before])
     db.execute(_SQL["outcomes"])
     gone = [run_id for (run_id,) in db.execute(_SQL["runs"]).fetchall()]
@@ -44,20 +48,3 @@ def delete_old_runs(db: DuckDBPyConnection, *, before: datetime) -> list[str]:
         db.execute(_SQL["unlisted"], [gone])
         db.execute(_SQL["counts"])
     return gone
-
-
-def delete_repeated_outcomes(db: DuckDBPyConnection, *, before: datetime, runs_in_full: int = _RUNS_IN_FULL) -> None:
-    """Delete successful outcomes that equal the partition's previous one, in the open transaction.
-
-    Only outcomes from before a time are deleted, and none of the last `runs_in_full` runs. Unsuccessful outcomes are
-    kept as long as their run, the last outcome of each partition until there is a later one.
-    """
-    db.execute(_SQL["repeated"], [before, runs_in_full])
-
-
-def delete_quarantined(db: DuckDBPyConnection, *, before: datetime) -> None:
-    """Delete quarantined records that were last received before a time, in the open transaction.
-
-    A record that the API still sends is kept, no matter when it was first received.
-    """
-    db.execute("DELETE FROM core.quarantine WHERE last_seen_at < ?", [before])

@@ -1,3 +1,12 @@
+-- name: agreed
+-- The first end of the last runs before this one. Writes nothing.
+SELECT min(ended_at)
+FROM (SELECT ended_at FROM core.runs WHERE seq < (SELECT max(seq) FROM core.runs) ORDER BY seq DESC LIMIT ?)
+
+-- name: quarantined
+-- Writes core.quarantine.
+DELETE FROM core.quarantine WHERE last_seen_at < ?
+
 -- name: old
 -- A run is kept at any age if it is running, if it is the last ended run of its kind and selection, or if the next run
 -- of the same kind and selection may resume it.

@@ -80,12 +80,13 @@ WHEN NOT MATCHED THEN INSERT BY NAME
 RETURNING merge_action, run_id
 
 -- name: rejected
--- Writes core.scan_findings: records without an id, so that any which the scan seems to miss may be one of them.
+-- Writes core.scan_findings: records without an id, so that any which the scan seems to miss may be one of them. No scan
+-- has those that a rebuild landed again.
 INSERT INTO core.scan_findings BY NAME
 SELECT p.resource, p.account_id, p.surface, p.scan_id, 'rejected' AS finding, NULL AS record_id, r.seq
 FROM rejected AS r
 JOIN pages AS p ON p.seq = r.seq
-WHERE NOT r.has_id
+WHERE NOT r.has_id AND p.scan_id <> ''
 
 -- name: outcomes
 -- Writes core.run_outcomes: the last outcome of a partition in a run counts.

@@ -252,7 +252,7 @@ def add_raw_media(db: DuckDBPyConnection) -> None:
             "this snapshot has hidden columns, so the raw store cannot be read with it. Fix: unset GRAMHOUSE_HIDE and"
             " run `gramhouse publish --show-hidden`."
         )
-    paths = find_parts(Path(folder), merged_seq=merged_seq)
+    paths = [*find_parts(Path(folder), merged_seq=merged_seq).values()]
     if raw_seq > 0 and not paths:
         raise WarehouseUnusable(
             f"{folder} of the raw store cannot be read: it has no parts. Fix: make the folder readable here."

@@ -34,14 +34,10 @@ def part_path(folder: Path, number: int) -> Path:
     return folder / f"raw-{number:015}.parquet"
 
 
-def number_of(part: Path) -> int:
-    """Return the number of the part at a path."""
-    return int(part.stem.removeprefix("raw-"))
-
-
-def part_numbers(folder: Path) -> Sequence[int]:
-    """Return the numbers of all parts, the lowest first."""
-    return sorted(map(number_of, folder.glob(f"raw-{'[0-9]' * 15}.parquet")))
+def list_parts(folder: Path) -> dict[int, Path]:
+    """Return the paths of all parts by their numbers, the lowest first."""
+    found = sorted(folder.glob(f"raw-{'[0-9]' * 15}.parquet"))
+    return {int(part.stem.removeprefix("raw-")): part for part in found}
 
 
 def write_part(folder: Path, number: int, rows: pa.Table) -> None:
@@ -70,30 +66,28 @@ def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: C
     Raises WarehouseUnusable if the raw store does not belong to the warehouse: it has a part of landings that are
     neither merged nor in the inbox, or lacks the last part.
     """
-    numbers = part_numbers(folder)
-    unmerged = [number for number in numbers if number > merged_seq]
-    if unknown := [number for number in unmerged if number not in inbox]:
-        what = f"{part_path(folder, unknown[0])} is newer than the warehouse"
-    elif raw_seq > 0 and raw_seq not in numbers:
+    parts = list_parts(folder)
+    unmerged = {number: part for number, part in parts.items() if number > merged_seq}
+    if unknown := [part for number, part in unmerged.items() if number not in inbox]:
+        what = f"{unknown[0]} is newer than the warehouse"
+    elif raw_seq > 0 and raw_seq not in parts:
         what = f"{part_path(folder, raw_seq)}, which the warehouse needs, is missing"
     else:
-        return [part_path(folder, number) for number in unmerged]
+        return [*unmerged.values()]
     raise WarehouseUnusable(f"{what}. Fix: restore the warehouse, the state and the raw store from the same backup.")
 
 
-def find_parts(folder: Path, *, merged_seq: int) -> Sequence[Path]:
+def find_parts(folder: Path, *, merged_seq: int) -> dict[int, Path]:
     """Return the parts with landings up to `merged_seq`, in order, without those whose rows an earlier part has.
 
     There are such parts while readers may still use what a compaction replaced. Raises WarehouseUnusable if a part
     cannot be read.
     """
-    found = []
-    last = 0
-    for number in part_numbers(folder):
+    found, last = dict[int, Path](), 0
+    for number, part in list_parts(folder).items():
         if last < number <= merged_seq:
-            path = part_path(folder, number)
-            found.append(path)
-            last = max(last, _last_landing(path))
+            found[number] = part
+            last = max(last, _last_landing(part))
     return found
 
 
@@ -112,7 +106,7 @@ def read_parts(folder: Path, *, merged_seq: int) -> Iterator[pa.Table]:
     A compaction may have put later landings into a part that a snapshot reads. Raises WarehouseUnusable if a part is
     damaged.
     """
-    for path in find_parts(folder, merged_seq=merged_seq):
+    for path in find_parts(folder, merged_seq=merged_seq).values():
         yield read_part(path).filter(pc.field("landed") <= merged_seq)
 
 

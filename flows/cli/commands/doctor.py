@@ -164,7 +164,7 @@ def _warehouse(settings: Settings, now: datetime) -> _Results:
         prepare(db, settings.snapshot_file(), publication(files, settings, at=now))
         parts = find_parts(files.raw, merged_seq=read_warehouse(db).merged_seq)
     # Without the lock, because it takes long for a large store. Parts do not change.
-    for part in parts:
+    for part in parts.values():
         read_part(part)
     yield "ok", f"{file} opens ({naturalsize(file.stat().st_size)}){f'; filled from {service}' if service else ''}"
 

@@ -14,7 +14,7 @@ import pytest
 from connectors.warehouse.maintenance import compact_file, compact_parts
 from connectors.warehouse.maintenance.compact_file import rewrite_file
 from connectors.warehouse.maintenance.compact_parts import group_parts
-from connectors.warehouse.raw.parts import find_parts, find_unmerged_parts, part_numbers, read_parts, write_part
+from connectors.warehouse.raw.parts import find_parts, find_unmerged_parts, list_parts, read_parts, write_part
 from connectors.warehouse.storage.connection import open_warehouse
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from tests.warehouse.rig import Rig, contents, item
@@ -143,14 +143,14 @@ def test_all_rows_are_in_one_part_and_the_others_stay_for_a_day(days: Rig) -> No
     done = compact(days)
     assert (done["parts_before"], done["parts_after"], done["rows_deleted"]) == (6, 1, 0)
     assert stored(days) == before
-    assert part_numbers(raw) == [1, 2, 3, 4, 5, 6]
-    assert [path.name for path in find_parts(raw, merged_seq=6)] == ["raw-000000000000001.parquet"]
+    assert [*list_parts(raw)] == [1, 2, 3, 4, 5, 6]
+    assert [path.name for path in find_parts(raw, merged_seq=6).values()] == ["raw-000000000000001.parquet"]
     days.full_scan(item("1", caption="new"))
     assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=days.values("raw_seq", "warehouse")[0], inbox=set())
     compact(days, hours=23)
-    assert part_numbers(raw) == [1, 2, 3, 4, 5, 6, 7]
+    assert [*list_parts(raw)] == [1, 2, 3, 4, 5, 6, 7]
     compact(days, hours=25)
-    assert part_numbers(raw) == [1]
+    assert [*list_parts(raw)] == [1]
     assert stored(days)[:-1] == before
     assert days.values("raw_seq", "warehouse") == [1]
     assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=1, inbox=set())
@@ -169,9 +169,9 @@ def test_old_rows_go_but_not_those_of_items_and_versions(days: Rig) -> None:
 
 def test_a_part_that_was_combined_stays_so_without_the_rows_of_its_last_landing(days: Rig) -> None:
     raw = days.folder / "raw"
-    parts = find_parts(raw, merged_seq=6)
+    parts = [*find_parts(raw, merged_seq=6).values()]
     compact(days, days.now, large=sum(path.stat().st_size for path in parts[:3]))
-    assert parts[2] not in find_parts(raw, merged_seq=6)
+    assert parts[2] not in find_parts(raw, merged_seq=6).values()
 
 
 @pytest.mark.parametrize("step", [1, 2])

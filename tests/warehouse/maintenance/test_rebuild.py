@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -14,6 +15,7 @@ from connectors.warehouse.maintenance.rebuild import count_paths, explain_paths,
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.checkpoint import Landing
 from models.item import CONTENT_RULE
 from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from tests.warehouse.rig import STORIES, Record, Rig, contents, item, opened, opened_with_state
@@ -26,14 +28,16 @@ WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
 
 
 def again(rig: Rig, mapping: Mapping = BUILT_IN, *, force: bool = False) -> dict[str, Any]:
-    def take(number: int) -> int:
-        rig.seq += number
-        return rig.seq - number
+    def land(landings: Sequence[Landing]) -> None:
+        for landing in landings:
+            rig.seq += 1
+            rig.inbox.append(replace(landing, seq=rig.seq, run_seq=int(landing.run_id.removeprefix("run-"))))
 
     rig.merge()
     with transaction(rig.db):
-        done = rebuild(rig.db, rig.folder / "raw", mapping, take=take, force=force)
+        done = rebuild(rig.db, rig.folder / "raw", mapping, land=land, force=force)
     rig.mapping = mapping
+    rig.merge()
     return done
 
 

@@ -3,13 +3,14 @@
 import pyarrow as pa
 import pytest
 
-from connectors.warehouse.maintenance.retention import delete_old_runs, delete_repeated_outcomes
+from connectors.warehouse.maintenance.retention import delete_old
 from connectors.warehouse.storage.connection import transaction
 from models.feeds import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
 from tests.warehouse.days import BEN, POSTS, STORIES, Days, Row, at, state_schemas
 
 CUT, GOOD = RunState.INTERRUPTED, OutcomeKind.COMPLETE
+NEVER = at(-999_999)
 
 
 def bring(days: Days) -> None:
@@ -23,7 +24,7 @@ def forget(days: Days, hour: float) -> int:
     """Delete runs that began before an hour, from the state too; return how many."""
     bring(days)
     with transaction(days.rig.db):
-        gone = delete_old_runs(days.rig.db, before=at(hour))
+        gone = delete_old(days.rig.db, before=at(hour), repeated_before=NEVER)
     days.runs = [run for run in days.runs if run["run_id"] not in gone]
     return len(gone)
 
@@ -52,7 +53,7 @@ def test_old_runs_are_deleted_with_their_outcomes_and_warnings(days: Days) -> No
 def thin(days: Days, hour: float, runs_in_full: int = 0) -> None:
     bring(days)
     with transaction(days.rig.db):
-        delete_repeated_outcomes(days.rig.db, before=at(hour), runs_in_full=runs_in_full)
+        delete_old(days.rig.db, before=NEVER, repeated_before=at(hour), runs_in_full=runs_in_full)
 
 
 def seen(days: Days, day: int, kind: OutcomeKind, code: str | None = None, partition: Partition = POSTS) -> None:
