@@ -18,9 +18,9 @@ from connectors.warehouse.queries.outcomes import (
     count_unread_values,
     find_lone_change,
     find_missing_accounts,
+    read_failures,
     read_names,
     read_report,
-    read_run_failures,
     read_scan_findings,
 )
 from connectors.warehouse.storage.errors import WarehouseError, first_line
@@ -75,7 +75,7 @@ def close_run(run: Run) -> None:
     removals = remove_missing(files.db, row["seq"], run.run_id, accept_removals=options.accept_removals)
     warnings = find_warnings(run, outcomes, removals)
     files.state.write(warn, run.run_id, warnings)
-    groups = files.query(read_run_failures, run.run_id, now=run.began_at)
+    groups = files.query(read_failures, run.run_id, now=run.began_at)
     # Why it is not complete.
     causes = [(run.stopped_by.code, run.stopped_by.message)] if run.stopped_by else []
     causes += [(group.error_code, group.detail) for group in groups]

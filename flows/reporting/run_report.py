@@ -149,7 +149,7 @@ def last_report(reader: Reader) -> RunReport | None:
         return None
     db, run_id = reader.snapshot.db, last[0]["run_id"]
     facts = read_report(db, run_id, now=reader.at) | {
-        "failure_groups": read_failures(db, "FROM last_outcomes", now=reader.at),
+        "failure_groups": read_failures(db, None, now=reader.at),
         "warnings": read_warnings(db, run_id, is_last=True),
     }
     return RunReport(**facts, data=_data(reader, [run_id]))

@@ -16,11 +16,6 @@ CREATE OR REPLACE TEMP TABLE items (
     landed BIGINT, position INTEGER, payload_hash UBIGINT, content_hash UBIGINT, overflow VARCHAR, content VARCHAR
 )
 
--- name: emptied
--- Whether columns that have values would have none. Writes nothing.
-SELECT {are_emptied}
-FROM core.media AS m JOIN items AS i ON i.landed = m.raw_landed AND i.position = m.raw_position
-
 -- name: recounted
 -- The counts that differ from those of the stored rows.
 CREATE OR REPLACE TEMP TABLE recounted AS

@@ -10,7 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
-from xxhash import xxh3_64_intdigest
 
 from connectors.warehouse.merge.columns import (
     Column,
@@ -36,9 +35,6 @@ _SQL = statements(__name__)
 # So many items at a time are read before they become a table.
 _ITEMS = 2000
 
-# What statements need of the page of each item.
-_OF_PAGE = ("account_id", "surface", "seq", "began_seq", "received_at", "run_seq")
-
 # What listings found of items that are new, or whose content or counts changed: columns of core.run_counts. Others
 # found an item whose bytes are stored ("stored"), or that differs at most in addresses and what is ignored ("same").
 _WRITTEN = pa.array(["added", "changed"])
@@ -54,9 +50,8 @@ def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping,
     if records.unknown_fields:
         known = read_registry(db)
         write_fields(db, known, register(known, records.unknown_fields, ()))
-    arrived, written = records.table_of_items(range(len(records.raws)), *_OF_PAGE), list[pa.Table]()
-    hashes = pa.array(map(xxh3_64_intdigest, records.raws), pa.uint64())
-    arrived = arrived.append_column("payload_hash", hashes)
+    listings, written = records.table_of_items(), list[pa.Table]()
+    arrived = listings
     while arrived.num_rows:
         listed, later = _merge_listings(db, records, arrived, mapping)
         for row in listed.group_by(["run_seq", "found"]).aggregate([([], "count_all")]).to_pylist():
@@ -66,11 +61,9 @@ def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping,
     if not sum(table.num_rows for table in written):
         return None
     changed = pa.concat_tables(written).sort_by("n")
-    numbers = changed["n"].to_pylist()
-    payloads = pa.array([records.raws[n] for n in numbers], pa.binary())
-    rows = records.table_of_items(numbers, *_OF_PAGE, "run_id", "correlation_id")
-    rows = rows.append_column("media_id", changed["media_id"]).append_column("payload", payloads)
-    number = records.page(numbers[0]).seq
+    payloads = pa.array(map(records.raws.__getitem__, changed["n"].to_pylist()), pa.binary())
+    rows = listings.take(changed["n"]).append_column("media_id", changed["media_id"]).append_column("payload", payloads)
+    number: int = rows["seq"][0].as_py()
     write_part(raw, number, rows.rename_columns({"seq": "landed", "received_at": "seen_at"}))
     return number
 

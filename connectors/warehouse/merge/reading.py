@@ -23,7 +23,6 @@ _OF_PAGE = {
     "received_at": pa.timestamp("us", tz="UTC"),
 }
 
-
 Counted = Counter[tuple[int, str]]
 """Numbers by run, and by the column of core.run_counts."""
 
@@ -61,12 +60,16 @@ class Records:
             }
         )
 
-    def table_of_items(self, numbers: Sequence[int], *names: str) -> pa.Table:
-        """Return a table of items: what their pages have under these names, their number, and place on the page."""
-        pages = pa.array([self.page_of[n] for n in numbers], pa.int64())
-        positions = pa.array([self.position[n] for n in numbers], pa.int32())
-        rows = self.table_of_pages().select(names).take(pages)
-        return rows.append_column("n", pa.array(numbers, pa.int64())).append_column("position", positions)
+    def table_of_items(self) -> pa.Table:
+        """Return a row for each item: its number, what its page has, its place there, and the hash of its bytes."""
+        # Of each item's page only what statements and the raw store need.
+        pages = self.table_of_pages().drop_columns(["resource", "scan_id", "page"])
+        return (
+            pages.take(pa.array(self.page_of, pa.int64()))
+            .append_column("n", pa.array(range(len(self.raws)), pa.int64()))
+            .append_column("position", pa.array(self.position, pa.int32()))
+            .append_column("payload_hash", pa.array(map(xxh3_64_intdigest, self.raws), pa.uint64()))
+        )
 
     def reject(
         self, page: Landing, position: int | None, reason: str, payload: str, digest: int, *, has_id: bool = False

@@ -1,21 +1,32 @@
-"""GRAMHOUSE_HIDE: the columns of which a snapshot has no values, or salted hashes instead. No IO."""
+"""GRAMHOUSE_HIDE: the columns of which a snapshot has no values, or salted hashes instead.
+
+Such a snapshot is a new file, so that no freed block of a copy keeps a value. Its tables have NULL, or a hash, in the
+place of what is hidden. Its views are those of every snapshot.
+"""
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.storage.connection import STORAGE, transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.sql import literal, quoted
+from connectors.warehouse.storage.sql import literal, quoted, statements
 from models.mapping import READING_TYPES, Field, FieldType, Registry, safe_name, to_keys
 from models.mapping import Mapping as MediaMapping
 from models.runs import nearest
 from models.views import MEDIA
+
+_SQL = statements(__name__)
 
 HASH = ":hash"
 
@@ -33,6 +44,11 @@ _WITH = {NAME: r"permalink|shortcode|.*username"}
 
 # Scans are planned and judged by it.
 _NEEDED = "published_at"
+
+_DRAFT = "next_snapshot"
+
+# The rows that are hidden at once.
+_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +184,59 @@ def squeeze(key: str) -> str:
 def _is_related(path: str, other: str) -> bool:
     """Return whether a field is another one, contains it, or is part of it."""
     return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
+
+
+def write_hidden(
+    db: DuckDBPyConnection, draft: Path, hiding: Hiding, registry: Registry, create_views: Iterable[str]
+) -> None:
+    """Write the snapshot to a new file, with these views. Raises duckdb.Error."""
+    [(source,)] = db.execute("SELECT current_database()").fetchall()
+    lists = [each for each in registry.values() if each.resource == MEDIA and FieldType.LIST in each.kinds]
+    # DuckDB's functions in Python need numpy, which gramhouse does not.
+    of_json: Mapping[str, Mapping[str, Callable[[str], str]]] = {
+        "media": {str(field.column_name): hiding.in_text for field in lists},
+        "media_versions": {"content": hiding.in_version},
+    }
+    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (STORAGE_VERSION '{STORAGE}')")
+    try:
+        with closing(db.cursor()) as reader, transaction(db):
+            db.execute(f"USE {_DRAFT}")
+            db.execute("CREATE SCHEMA core")
+            for table, columns in reader.execute(_SQL["tables"]).fetchall():
+                rows = reader.execute(_select(table, columns, hiding)).to_arrow_reader(_AT_ONCE)
+                batches = (_change(batch, of_json.get(table, {})) for batch in rows)
+                db.register("hidden_rows", pa.RecordBatchReader.from_batches(rows.schema, batches))
+                db.execute(f"CREATE TABLE core.{quoted(table)} AS FROM hidden_rows")
+            for statement in create_views:
+                db.execute(statement)
+        db.execute(f"CHECKPOINT {_DRAFT}")
+    finally:
+        db.unregister("hidden_rows")
+        db.execute(f"USE {source}")
+        db.execute(f"DETACH {_DRAFT}")
+
+
+def _change(batch: pa.RecordBatch, changes: Mapping[str, Callable[[str], str]]) -> pa.RecordBatch:
+    """Return the rows with the results of functions in the place of texts, by column."""
+    for place, name in enumerate(batch.schema.names):
+        if (change := changes.get(name)) is not None:
+            texts = [None if text is None else change(text) for text in batch[name].to_pylist()]
+            batch = batch.set_column(place, name, pa.array(texts, pa.string()))
+    return batch
+
+
+def _select(table: str, columns: Iterable[str], hiding: Hiding) -> str:
+    """Return the statement for the rows of a table without what is hidden."""
+    shows_names = hiding.hidden.keys().isdisjoint(OF_ACCOUNTS)
+    if table not in _SQL or (table in ("runs", "run_warnings") and shows_names):
+        return f"FROM core.{quoted(table)}"
+    shown = {name: hiding.value(name, name) for name in columns if name in hiding.hidden}
+    # Every account has a name: one that is left out is the id.
+    is_gone = NAME in hiding.gone
+    return _SQL[table].format(
+        replaced="".join(f", {value} AS {quoted(name)}" for name, value in shown.items()),
+        gone=f"[{', '.join(['NULL', *map(literal, hiding.gone)])}]",
+        ig_username="account_id" if is_gone else hiding.value(NAME, NAME),
+        period_value="account_id" if is_gone else hiding.value(NAME, "value"),
+        public_id=hiding.value("public_id", "public_id"),
+    )

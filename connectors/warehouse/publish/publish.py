@@ -16,8 +16,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.items import read_registry
 from connectors.warehouse.publish.contents import create_view, fill_views
-from connectors.warehouse.publish.hidden_copy import write_hidden
-from connectors.warehouse.publish.hide import Hiding, find_hidden
+from connectors.warehouse.publish.hide import Hiding, find_hidden, write_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
 from connectors.warehouse.queries.progress import query_dues
 from connectors.warehouse.storage.connection import transaction

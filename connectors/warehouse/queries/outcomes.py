@@ -7,7 +7,7 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.sql import literal, quoted, statements
+from connectors.warehouse.storage.sql import quoted, statements
 from models.mapping import Mapping as MediaMapping
 from models.runs import (
     ACCOUNTS_REJECTED,
@@ -56,8 +56,7 @@ def _record(db: DuckDBPyConnection, name: str, parameters: Sequence[object] = ()
 
 def read_counts(db: DuckDBPyConnection, run_id: str) -> dict[str, Any]:
     """Return the `pages`, `items` and `accounts_removed` of a run, and by name the changes of its `media`."""
-    [row] = db.execute(_SQL["counts"], [run_id]).fetchall()
-    return dict(zip(("pages", "items", "accounts_removed", "media"), row, strict=True))
+    return _record(db, "counts", [run_id])
 
 
 def read_warnings(db: DuckDBPyConnection, run_id: str, *, is_last: bool = False) -> tuple[Finding, ...]:
@@ -72,19 +71,14 @@ def count_outcomes(db: DuckDBPyConnection, run_id: str) -> Tally:
     return Tally({OutcomeKind(outcome): outcomes for outcome, outcomes, _ in rows}, sum(count for *_, count in rows))
 
 
-def read_failures(db: DuckDBPyConnection, outcomes: str, *, now: datetime) -> tuple[FailureGroup, ...]:
-    """Return the incomplete outcomes of a query for rows of `run_outcomes`, by cause.
+def read_failures(db: DuckDBPyConnection, run_id: str | None, *, now: datetime) -> tuple[FailureGroup, ...]:
+    """Return the incomplete outcomes of a run by cause; without one, the last ones of each partition of a snapshot.
 
     The catalogue, and scans with a long cooldown as of `now`, are in separate groups.
     """
-    long = f"coalesce(o.resume_after > TIMESTAMPTZ '{(now + LONG_COOLDOWN).isoformat()}', false)"
-    rows = db.execute(_SQL["groups"].replace("{outcomes}", outcomes).replace("{long}", long)).fetchall()
+    query = _SQL["groups"].replace("{outcomes}", "last_outcomes" if run_id is None else "core.run_outcomes")
+    rows = db.execute(query, {"run_id": run_id, "long": now + LONG_COOLDOWN}).fetchall()
     return tuple(FailureGroup(OutcomeKind(outcome), *facts) for outcome, *facts in rows)
-
-
-def read_run_failures(db: DuckDBPyConnection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:
-    """Return the failure groups of a run."""
-    return read_failures(db, f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}", now=now)
 
 
 def read_report(db: DuckDBPyConnection, run_id: str, *, now: datetime, resumed: Collection[str] = ()) -> dict[str, Any]:
@@ -96,7 +90,7 @@ def read_report(db: DuckDBPyConnection, run_id: str, *, now: datetime, resumed: 
     return last | {
         "state": RunState(last["state"]),
         "outcomes": count_outcomes(db, run_id),
-        "failure_groups": read_run_failures(db, run_id, now=now),
+        "failure_groups": read_failures(db, run_id, now=now),
         "warnings": read_warnings(db, run_id),
         "resumed": tuple(others),
         "as_of": now,

@@ -36,9 +36,10 @@ SELECT
         'correlation_id': o.correlation_id, 'account_id': o.account_id
     }, (o.account_id, o.surface), 3) AS examples,
     coalesce(list(DISTINCT a.ig_username ORDER BY a.ig_username) FILTER (a.ig_username IS NOT NULL), []) AS usernames
-FROM ({outcomes}) AS o LEFT JOIN core.accounts AS a USING (account_id)
-WHERE o.outcome NOT IN ('complete', 'recent', 'skipped')
-GROUP BY o.outcome, coalesce(o.error_code, ''), o.surface = '', {long}
+FROM {outcomes} AS o LEFT JOIN core.accounts AS a USING (account_id)
+WHERE coalesce(o.run_id = $run_id, true) AND o.outcome NOT IN ('complete', 'recent', 'skipped')
+GROUP BY o.outcome, coalesce(o.error_code, ''), o.surface = '',
+    coalesce(o.resume_after > $long::TIMESTAMPTZ, false)
 ORDER BY scans DESC, o.outcome, error_code
 
 -- name: missing_accounts
@@ -84,9 +85,11 @@ SELECT path, column_name FROM core.fields WHERE resource = 'media' AND column_na
 
 -- name: counts
 -- One row, of zeros for a run that merged nothing. Writes nothing.
-SELECT coalesce(any_value(pages), 0), coalesce(any_value(items), 0), coalesce(any_value(accounts_removed), 0), {
+SELECT
+    coalesce(any_value(pages), 0) AS pages, coalesce(any_value(items), 0) AS items,
+    coalesce(any_value(accounts_removed), 0) AS accounts_removed, {
     'added': coalesce(any_value(added), 0), 'changed': coalesce(any_value(changed), 0),
     'returned': coalesce(any_value(returned), 0), 'removed': coalesce(any_value(removed), 0),
     'expired': coalesce(any_value(expired), 0), 'quarantined': coalesce(any_value(quarantined), 0)
-}
+} AS media
 FROM core.run_counts WHERE run_id = ?

@@ -102,15 +102,8 @@ class Snapshot:
         """Return name, type and comment of each column of a table, view or macro. Raises SnapshotUnreadable."""
         if (macro := macros().get(table)) is None:
             return self.query(_SQL["columns"], [table])
-        described = self.query(f"DESCRIBE FROM main.{quoted(table)}(now())")
-        return [
-            {
-                "name": each["column_name"],
-                "type": each["column_type"],
-                "comment": macro.columns.get(each["column_name"]),
-            }
-            for each in described
-        ]
+        query = f"SELECT column_name AS name, column_type AS type FROM (DESCRIBE FROM main.{quoted(table)}(now()))"  # noqa: S608
+        return [{**each, "comment": macro.columns.get(each["name"])} for each in self.query(query)]
 
     def user_query(self, text: str, *, for_json: bool = False) -> Stream:
         """Run a user's query if it only reads.
