@@ -43,21 +43,20 @@ def find_account(db: DuckDBPyConnection, text: str, pending: Erasure, forgotten:
     rows = db.execute(_SQL["find"].format(names=NAMES), [name]).fetchall()
     found = {one_id: Account(one_id, tuple(names or ())) for one_id, names in rows}
     found |= {one.account_id: one for one in pending.accounts if name in one.words}
-    if len(found) > 1:
-        ids = " or ".join(sorted(found))
-        raise SelectionError(f"More than one account is named '{one_line(text)}'. Fix: use an id: {ids}.")
-    if found:
-        [account] = found.values()
-        return account
-    if account_id:
+    if not found and account_id:
         # One that was forgotten may be in a restored file; one whose record was never valid may be in quarantine.
         account = Account(account_id)
         if forgotten.marks_in(account_id) or any(dict(_of_tables(db, "SELECT count(*)", Erasure((account,)))).values()):
             return account
-    raise SelectionError(
-        f"There is no account '{one_line(text)}' in the warehouse. Fix: `gramhouse accounts` lists all with their ids;"
-        " a forgotten account is only known by its id."
-    )
+    if not found:
+        raise SelectionError(
+            f"There is no account '{one_line(text)}' in the warehouse. Fix: `gramhouse accounts` lists all with their"
+            " ids; a forgotten account is only known by its id."
+        )
+    if len(found) > 1:
+        ids = " or ".join(sorted(found))
+        raise SelectionError(f"More than one account is named '{one_line(text)}'. Fix: use an id: {ids}.")
+    return found.popitem()[1]
 
 
 def erase(db: DuckDBPyConnection, raw: Path, erasure: Erasure, *, on_counted: Callable[[Erasure], object]) -> Erasure:

@@ -37,7 +37,20 @@ _ITEMS = 2000
 
 # What listings found of items that are new, or whose content or counts changed: columns of core.run_counts. Others
 # found an item whose bytes are stored ("stored"), or that differs at most in addresses and what is ignored ("same").
-_WRITTEN = pa.array(["added", "changed"])
+_WRITTEN = {"added", "changed"}
+_KEPT = {"stored", "same"}
+
+# What else listings may be, and the statements in their order, each with what it is needed for: a statement costs a
+# millisecond, so those without work are left out.
+_FLAGS = ("is_content", "is_removed", "is_same_id", "is_missed")
+_STEPS = {
+    "same_id": {"is_same_id"},
+    "counts": _WRITTEN,
+    "replaced": {"changed"},
+    "items": _WRITTEN,
+    "sightings": _KEPT,
+    "returned": {"is_missed"},
+}
 
 
 def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping, raw: Path) -> int | None:
@@ -56,7 +69,7 @@ def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping,
         listed, later = _merge_listings(db, records, arrived, mapping)
         for row in listed.group_by(["run_seq", "found"]).aggregate([([], "count_all")]).to_pylist():
             records.counted[row["run_seq"], row["found"]] += row["count_all"]
-        written.append(listed.filter(pc.is_in(listed["found"], _WRITTEN)).select(["n", "media_id"]))
+        written.append(listed.filter(pc.is_in(listed["found"], pa.array([*_WRITTEN]))).select(["n", "media_id"]))
         arrived = arrived.filter(pc.is_in(arrived["n"], later))
     if not sum(table.num_rows for table in written):
         return None
@@ -71,10 +84,7 @@ def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping,
 def _merge_listings(
     db: DuckDBPyConnection, records: Records, arrived: pa.Table, mapping: MediaMapping
 ) -> tuple[pa.Table, pa.ChunkedArray]:
-    """Merge the first of these listings of each item; return what they found, and the numbers of those that follow.
-
-    A statement costs a millisecond, so those without work are left out.
-    """
+    """Merge the first of these listings of each item; return what they found, and the numbers of those that follow."""
     db.register("arrived", arrived)
     listed, columns = db.execute(_SQL["known"]).to_arrow_table(), list[Column]()
     if unread := sorted({*arrived["n"].to_pylist()}.difference(listed["n"].to_pylist())):
@@ -86,29 +96,21 @@ def _merge_listings(
     is_first = pc.equal(listed["turn"], 1)
     later, listed = listed["n"].filter(pc.invert(is_first)), listed.filter(is_first)
     db.register("listed", listed)
-    kinds = {*pc.unique(listed["found"]).to_pylist()}
-    if pc.any(listed["is_content"]).as_py():
+    found = {*pc.unique(listed["found"]).to_pylist(), *(name for name in _FLAGS if pc.any(listed[name]).as_py())}
+    if "is_content" in found:
         superseded = db.execute(_SQL["superseded"]).to_arrow_table().to_pylist()
         db.register("versions", pa.Table.from_pylist([read_version(row, columns, mapping) for row in superseded]))
         db.execute(_SQL["versions"])
-    if pc.any(listed["is_removed"]).as_py():
+    if "is_removed" in found:
         records.counted.update(db.execute(_SQL["returned_events"]).fetchall())
-    if "same" in kinds:
+    if "same" in found:
         query = _SQL["differing"].format(changed_columns=list_changed_columns(columns))
         [(differing,)] = db.execute(query).fetchall()
         assignments = "".join(f'"{name}" = b."{name}", ' for name in differing)
         db.execute(_SQL["addresses"].format(assignments=assignments))
-    is_written = not kinds.isdisjoint(_WRITTEN.to_pylist())
-    steps = {
-        "same_id": pc.any(listed["is_same_id"]).as_py(),
-        "counts": is_written,
-        "replaced": "changed" in kinds,
-        "items": is_written,
-        "sightings": not kinds.isdisjoint({"stored", "same"}),
-        "returned": pc.any(listed["is_missed"]).as_py(),
-    }
-    for name in [name for name, is_needed in steps.items() if is_needed]:
-        db.execute(_SQL[name])
+    for name, causes in _STEPS.items():
+        if not causes.isdisjoint(found):
+            db.execute(_SQL[name])
     # So that its memory is free before the next batch is read.
     db.unregister("batch")
     return listed, later

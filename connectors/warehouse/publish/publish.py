@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
@@ -30,7 +30,6 @@ from models.selection import Goals
 
 _SQL = statements(__name__)
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTES_PER_CALL = 64 * 1024 * 1024
 
 StateRows: TypeAlias = Sequence[pa.Table]
@@ -151,7 +150,8 @@ def copy_file(source: Path, target: Path) -> None:
 def _put_in_place(draft: Path, snapshot: Path, *, at: datetime) -> None:
     """Make the draft read-only for everybody and durable, and rename it to the snapshot."""
     draft.chmod(0o444)
-    modified = (at - _EPOCH) // timedelta(microseconds=1) * 1000
+    # To the microsecond, because SnapshotBucket compares it.
+    modified = round(at.timestamp() * 1_000_000) * 1000
     os.utime(draft, ns=(modified, modified))
     sync(draft)
     # DuckDB would replay them into the next file of this name.

@@ -76,8 +76,11 @@ def read_failures(db: DuckDBPyConnection, run_id: str | None, *, now: datetime) 
 
     The catalogue, and scans with a long cooldown as of `now`, are in separate groups.
     """
-    query = _SQL["groups"].replace("{outcomes}", "last_outcomes" if run_id is None else "core.run_outcomes")
-    rows = db.execute(query, {"run_id": run_id, "long": now + LONG_COOLDOWN}).fetchall()
+    outcomes = "FROM core.run_outcomes WHERE run_id = $run_id"
+    if run_id is None:
+        outcomes = "FROM last_outcomes WHERE $run_id IS NULL"
+    values = {"run_id": run_id, "long": now + LONG_COOLDOWN}
+    rows = db.execute(_SQL["groups"].replace("{outcomes}", outcomes), values).fetchall()
     return tuple(FailureGroup(OutcomeKind(outcome), *facts) for outcome, *facts in rows)
 
 

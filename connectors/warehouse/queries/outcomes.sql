@@ -36,8 +36,8 @@ SELECT
         'correlation_id': o.correlation_id, 'account_id': o.account_id
     }, (o.account_id, o.surface), 3) AS examples,
     coalesce(list(DISTINCT a.ig_username ORDER BY a.ig_username) FILTER (a.ig_username IS NOT NULL), []) AS usernames
-FROM {outcomes} AS o LEFT JOIN core.accounts AS a USING (account_id)
-WHERE coalesce(o.run_id = $run_id, true) AND o.outcome NOT IN ('complete', 'recent', 'skipped')
+FROM ({outcomes}) AS o LEFT JOIN core.accounts AS a USING (account_id)
+WHERE o.outcome NOT IN ('complete', 'recent', 'skipped')
 GROUP BY o.outcome, coalesce(o.error_code, ''), o.surface = '',
     coalesce(o.resume_after > $long::TIMESTAMPTZ, false)
 ORDER BY scans DESC, o.outcome, error_code
