@@ -5,10 +5,10 @@ word of a gateway: it counts as a lost connection, and says nothing about the ke
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind, one_line
 
@@ -52,40 +52,11 @@ class Rule:
         return self.disposition in {RETRY, WAIT}
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One failed request: what happened and how to handle it. `code` is the service's (API 7) or ours.
-
-    `message` and `hint` are one line each and never contain the key. `body` are the bytes of a malformed page, without
-    the key.
-    """
-
-    operation: str
-    code: str
-    message: str
-    disposition: Disposition
-    outcome: OutcomeKind
-    hint: str
-    status: int | None = None
-    correlation_id: str | None = None
-    body: bytes | None = field(default=None, repr=False)
-
-    @property
-    def facts(self) -> dict[str, object]:
-        """Return the fields that a log record has in addition to the message."""
-        return {"code": self.code, "http_status": self.status, "correlation_id": self.correlation_id}
-
-    def __str__(self) -> str:
-        status = "" if self.status is None else f" {self.status}"
-        trace = "" if self.correlation_id is None else f" (correlation id {self.correlation_id})"
-        return f"{self.operation}:{status} {self.code}: {self.message}{trace}"
-
-
 class ApiError(Exception):
-    """Raised for a failed request; `retry_after` is in seconds, `rule` that of its code unless given.
+    """One failed request: what happened, and the rule that says how it is handled, that of its code unless given.
 
-    `about` are fields of its failure. To keep an error after it was handled, keep its `failure`: the exception keeps
-    its traceback and the response alive.
+    `code` is the service's (API 7) or ours, `retry_after` is in seconds. `message` is one line and never contains the
+    key. `body` are the bytes of a malformed page, without the key.
     """
 
     def __init__(
@@ -95,28 +66,36 @@ class ApiError(Exception):
         message: str,
         rule: Rule | None = None,
         *,
+        status: int | None = None,
+        correlation_id: str | None = None,
         retry_after: float | None = None,
-        **about: Any,  # noqa: ANN401
+        body: bytes | None = None,
     ) -> None:
-        rule = rule or rule_of(code)
-        self.failure = Failure(operation, code, one_line(message), rule.disposition, rule.outcome, rule.hint, **about)
-        self.retry_after = retry_after
         # With the arguments that have no default, so that it can be pickled: workers make requests for a run.
         super().__init__(operation, code, message)
+        self.operation, self.code, self.message, self.rule = operation, code, one_line(message), rule or rule_of(code)
+        self.status, self.correlation_id, self.retry_after, self.body = status, correlation_id, retry_after, body
 
     def __str__(self) -> str:
-        return str(self.failure)
+        status = "" if self.status is None else f" {self.status}"
+        trace = "" if self.correlation_id is None else f" (correlation id {self.correlation_id})"
+        return f"{self.operation}:{status} {self.code}: {self.message}{trace}"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """Return the fields that a log record has in addition to the message."""
+        return {"code": self.code, "http_status": self.status, "correlation_id": self.correlation_id}
 
     @property
     def is_limit(self) -> bool:
         """Return whether the request may have been refused because there were too many."""
-        return self.failure.status in LIMITS
+        return self.status in LIMITS
 
 
 class Deferred(Exception):  # noqa: N818 - not an error: the checkpoint is kept, and the scan resumes later
     """A wait that is too long for this run: a run after `resume_after` (UTC) resumes the partition."""
 
-    def __init__(self, resume_after: datetime, error: Failure | None) -> None:
+    def __init__(self, resume_after: datetime, error: ApiError | None) -> None:
         super().__init__(resume_after, error)
         self.resume_after = resume_after
         self.error = error
@@ -140,17 +119,16 @@ UNKNOWN_STATUS: Final = "unknown_status"
 
 RULES: Mapping[str, Rule] = {
     # What the service says (API 7).
-    "api_invalid_content_length": Rule(STOP, _REPORT, 400),
-    "api_invalid_json": Rule(STOP, _REPORT, 400),
-    "api_invalid_request_url": Rule(STOP, _REPORT, 400),
-    "api_invalid_utf8": Rule(STOP, _REPORT, 400),
+    **dict.fromkeys(
+        ("api_invalid_content_length", "api_invalid_json", "api_invalid_request_url", "api_invalid_utf8"),
+        Rule(STOP, _REPORT, 400),
+    ),
     "api_unauthorized": Rule(
         STOP,
         "check the API key (wrong, revoked, or of another kind); keys are created in the service's API-key settings",
         401,
     ),
-    "api_account_not_granted": Rule(SKIP, _GRANT, 403, OutcomeKind.DENIED),
-    "api_forbidden": Rule(SKIP, _GRANT, 403, OutcomeKind.DENIED),
+    **dict.fromkeys(("api_account_not_granted", "api_forbidden"), Rule(SKIP, _GRANT, 403, OutcomeKind.DENIED)),
     "api_scope_denied": Rule(STOP, "create a key with the scope automations:read", 403, OutcomeKind.DENIED),
     "api_automation_media_not_found": Rule(
         SKIP,
@@ -158,8 +136,7 @@ RULES: Mapping[str, Rule] = {
         404,
         OutcomeKind.NOT_FOUND,
     ),
-    "api_body_too_large": Rule(STOP, _REPORT, 413),
-    "api_json_too_deep": Rule(STOP, _REPORT, 413),
+    **dict.fromkeys(("api_body_too_large", "api_json_too_deep"), Rule(STOP, _REPORT, 413)),
     "api_unsupported_media_type": Rule(STOP, _REPORT, 415),
     "api_invalid_cursor": Rule(
         RESTART,
@@ -167,24 +144,19 @@ RULES: Mapping[str, Rule] = {
         " GRAMHOUSE_REQUESTS_PER_SECOND) or change GRAMHOUSE_PAGE_SIZE",
         422,
     ),
-    "api_invalid_limit": Rule(SKIP, _REPORT, 422),
-    "api_validation_error": Rule(SKIP, _REPORT, 422),
+    **dict.fromkeys(("api_invalid_limit", "api_validation_error"), Rule(SKIP, _REPORT, 422)),
     "api_automation_invalid_configuration": Rule(SKIP, _LATER, 422),
     "rate_limited": Rule(WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
-    "api_internal_error": Rule(RETRY, _LATER, 500),
-    "api_invalid_projection": Rule(RETRY, _LATER, 500),
-    "api_projection_too_large": Rule(RETRY, _LATER, 500),
-    "api_account_resolution_unavailable": Rule(RETRY, _LATER, 503),
-    "rate_limiter_unavailable": Rule(RETRY, _LATER, 503),
-    # No answer: while connecting or reading; refused, unreachable or an unknown host; ended before the answer began;
-    # cut, or damaged gzip; not HTTP.
-    "timeout": Rule(RETRY, _BETWEEN),
-    "connection_failed": Rule(RETRY, _BETWEEN),
-    "connection_reset": Rule(RETRY, _SCHEME),
-    "cut_body": Rule(RETRY, _BETWEEN),
-    "protocol_error": Rule(RETRY, _SCHEME),
-    # One of several servers may have an expired certificate. The key is not sent before the handshake has succeeded.
-    "tls_failed": Rule(RETRY, _SCHEME),
+    **dict.fromkeys(
+        ("api_internal_error", "api_invalid_projection", "api_projection_too_large"), Rule(RETRY, _LATER, 500)
+    ),
+    **dict.fromkeys(("api_account_resolution_unavailable", "rate_limiter_unavailable"), Rule(RETRY, _LATER, 503)),
+    # No answer while connecting or reading; refused, unreachable or an unknown host; an answer that is cut, or damaged
+    # gzip; and what a gateway says.
+    **dict.fromkeys(("timeout", "connection_failed", "cut_body", "unexpected_status"), Rule(RETRY, _BETWEEN)),
+    # It ended before the answer began; it is not HTTP; no TLS: one of several servers may have an expired certificate,
+    # and the key is not sent before the handshake has succeeded.
+    **dict.fromkeys(("connection_reset", "protocol_error", "tls_failed", "http_400"), Rule(RETRY, _SCHEME)),
     "certificate_refused": Rule(
         RETRY,
         "check GRAMHOUSE_BASE_URL and this machine's clock; for a private certificate authority, set SSL_CERT_FILE"
@@ -193,14 +165,12 @@ RULES: Mapping[str, Rule] = {
     "proxy_refused": Rule(
         RETRY, "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY"
     ),
-    # What a gateway says. A redirect is never followed, because the key would be sent to another address.
-    "unexpected_status": Rule(RETRY, _BETWEEN),
+    # It is never followed, because the key would be sent to another address.
     "redirect": Rule(
         RETRY,
         "if this network has a login page (a captive portal), log in; otherwise set GRAMHOUSE_BASE_URL to the correct"
         " address",
     ),
-    "http_400": Rule(RETRY, _SCHEME),
     "http_429": Rule(WAIT, "no action needed; gramhouse waits as long as the gateway requires"),
     # A page that cannot be used: not as in API 2, or larger than the limit after decompression.
     "malformed_page": Rule(
@@ -229,8 +199,7 @@ RULES: Mapping[str, Rule] = {
     CACHED_ANSWER: Rule(
         SKIP, "exclude the API from the caches of the proxies and gateways between this machine and the service"
     ),
-    "cursor_loop": Rule(SKIP, _SUPPORT),
-    "cursor_no_progress": Rule(SKIP, _SUPPORT),
+    **dict.fromkeys(("cursor_loop", "cursor_no_progress"), Rule(SKIP, _SUPPORT)),
 }
 """All codes of API 7, whose rules have a status, and all codes of ours."""
 
@@ -257,5 +226,4 @@ def service_rule(code: str, status: int) -> Rule:
 
 def rule_of(code: str) -> Rule:
     """Return the rule of an error code of API 7 or of ours; that of an unknown code has no hint."""
-    gateway = RULES["unexpected_status"] if code.startswith("http_") else None
-    return RULES.get(code) or gateway or Rule(SKIP, "")
+    return RULES.get(code) or (RULES["unexpected_status"] if code.startswith("http_") else Rule(SKIP, ""))

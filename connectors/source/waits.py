@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from connectors.source.errors import LIMITS, RETRY, WAIT, ApiError, Deferred, Disposition, Failure
+from connectors.source.errors import RETRY, WAIT, ApiError, Deferred, Disposition
 from connectors.source.messages import ApiRequest, Response
 from models.files import Clock
 
@@ -62,12 +62,12 @@ class Attempts:
         A limit `of_key` says nothing about the page: it is waited for, and not counted. Waits for any limit are no
         tries; the budget of the scope limits them.
         """
-        kind, wait, number = error.failure.disposition, error.retry_after, 0
+        kind, wait, number = error.rule.disposition, error.retry_after, 0
         if not of_key:
             self.failures[kind] += 1
             number = self.failures[kind]
-            if kind is RETRY and number >= _PATIENCE and _may_be_size(error.failure) and self.limit > _LEAST_LIMIT:
-                self.limit, self.reduced_by = max(self.limit // 2, _LEAST_LIMIT), error.failure.code
+            if kind is RETRY and number >= _PATIENCE and _may_be_size(error) and self.limit > _LEAST_LIMIT:
+                self.limit, self.reduced_by = max(self.limit // 2, _LEAST_LIMIT), error.code
         waits = of_key or kind is WAIT
         if not waits and kind is not RETRY:
             return Verdict(retries=False)
@@ -81,10 +81,10 @@ class Attempts:
         return Verdict(retries, least + random() * min(least * _WAIT_JITTER, _MOST_JITTER), whole_scope=True)
 
 
-def _may_be_size(failure: Failure) -> bool:
+def _may_be_size(error: ApiError) -> bool:
     """Return whether a smaller page might not have failed."""
-    is_broken = failure.status is not None and failure.status >= 500 and failure.status not in LIMITS
-    return is_broken or failure.status == 200 or failure.code in {"timeout", "connection_reset"}
+    is_broken = error.status is not None and error.status >= 500 and not error.is_limit
+    return is_broken or error.status == 200 or error.code in {"timeout", "connection_reset"}
 
 
 def _exponential(first: float, attempt: int) -> float:
@@ -105,9 +105,9 @@ class RateLimitBudget:
     not_before: float = -math.inf
     waited: float = 0.0
     pages: int = 0
-    cause: Failure | None = None
+    cause: ApiError | None = None
 
-    def start_cooldown(self, seconds: float, monotonic: float, cause: Failure | None = None) -> None:
+    def start_cooldown(self, seconds: float, monotonic: float, cause: ApiError | None = None) -> None:
         """Begin a cooldown of this many seconds. It never shortens an earlier one."""
         self.not_before = max(self.not_before, monotonic + seconds)
         self.cause = cause or self.cause
@@ -153,8 +153,8 @@ class Outage:
     def observe(self, scope: str, error: ApiError | None, now: float) -> "Outage":
         """Return what is known after the end of a request of a rate-limit scope; `error` None: it got a page."""
         # Not if it sends status 200, or names a time to wait.
-        is_away = error is not None and error.retry_after is None and error.failure.status != 200
-        if error is None or not is_away or error.failure.disposition is not RETRY:
+        is_away = error is not None and error.retry_after is None and error.status != 200
+        if error is None or not is_away or error.rule.disposition is not RETRY:
             return Outage(answered_at=now)
         if self.is_on and now < self.next_at:
             # What was sent before the outage was noticed says nothing new.

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
-from connectors.source.errors import ApiError, Disposition, Failure
+from connectors.source.errors import ApiError, Disposition
 from connectors.source.messages import Response
 from connectors.source.waits import Outage, RateLimitBudget
 from flows.config.settings import Settings
@@ -55,7 +55,7 @@ class Requests:
         self._probing, self._pacing = asyncio.Lock(), asyncio.Lock()
         self._sent_at = -math.inf
         self._asleep: set[asyncio.Future[None]] = set()
-        self.stopped_by: Failure | None = None
+        self.stopped_by: ApiError | None = None
 
     @property
     def are_spent(self) -> bool:
@@ -73,9 +73,9 @@ class Requests:
         if self.are_spent or (self.are_over and not (of_media_alone and scan.account is None)):
             raise RequestsEnded
 
-    def stop(self, failure: Failure) -> None:
+    def stop(self, error: ApiError) -> None:
         """End all scans, because of an error that makes their requests useless."""
-        self.stopped_by = self.stopped_by or failure
+        self.stopped_by = self.stopped_by or error
         self._wake()
 
     def _wake(self) -> None:
@@ -109,7 +109,7 @@ class Requests:
                 try:
                     response = await self._send(scan)
                 except ApiError as error:
-                    failed = error
+                    failed = error.with_traceback(None)
                 else:
                     yield response
                     return
@@ -132,7 +132,7 @@ class Requests:
                 self._observe(scan.budget, error)
                 is_away = self.clock.monotonic() - self._outage.answered_at > self._settings.max_wait
                 if self._outage.is_on and is_away:
-                    self.stop(error.failure)
+                    self.stop(error)
                 raise
         self._observe(scan.budget, None)
         scan.attempts.failures.clear()
@@ -156,9 +156,9 @@ class Requests:
         now, was_on = self.clock.monotonic(), self._outage.is_on
         self._outage = self._outage.observe(budget.scope, error, now)
         if error is not None and self._outage.is_on and not was_on:
-            notices.warning(f"The service does not answer ({error.failure.code}); one request at a time asks again.")
+            notices.warning(f"The service does not answer ({error.code}); one request at a time asks again.")
         limited = error is not None and error.is_limit
-        if error is None or limited or error.failure.disposition is not Disposition.RETRY:
+        if error is None or limited or error.rule.disposition is not Disposition.RETRY:
             pages, budget.pages = budget.pages, 0 if limited else budget.pages + 1
             self.rate = self.rate.observe(budget.scope, limited=limited, now=now, pages=pages)
             self.progress.refused += limited
@@ -166,8 +166,7 @@ class Requests:
 
     async def _wait_after(self, error: ApiError, scan: Scan) -> None:
         """Return when the page of a scan may be requested again; raise the error if it is final."""
-        failure = error.failure
-        if self._outage.is_on and failure.disposition is Disposition.RETRY:
+        if self._outage.is_on and error.rule.disposition is Disposition.RETRY:
             # It says nothing about its account, so it is no try. The next one waits for its turn to ask.
             return
         # A limit that refuses several scopes is probably one of the whole key.
@@ -175,16 +174,16 @@ class Requests:
         verdict = scan.attempts.decide(error, self._random, of_key=error.is_limit and is_limited)
         if verdict.whole_scope:
             # It lands before it is waited for, so that it survives a kill.
-            scan.budget.start_cooldown(verdict.delay, self.clock.monotonic(), failure)
+            scan.budget.start_cooldown(verdict.delay, self.clock.monotonic(), error)
             now, scope = self.clock.now(), scan.budget.scope
             resume_after = scan.budget.resume_after(now, self.clock.monotonic())
             self.progress.cooldowns[scope] = resume_after
             await self._land(ScopeCooldown(scope, resume_after, now))
         if not verdict.retries:
             raise error
-        facts = {**scan.about, **failure.facts, "retry_in": round(verdict.delay, 1)}
+        facts = {**scan.about, **error.facts, "retry_in": round(verdict.delay, 1)}
         who = f"{scan.partition} ({facts['username']})" if facts["username"] else scan.partition
         at = (self._settings.base_url or "").partition("://")[2]
-        _log.info("%s at %s: %s; retry in %.1f s", who, at, failure, verdict.delay, extra=facts)
+        _log.info("%s at %s: %s; retry in %.1f s", who, at, error, verdict.delay, extra=facts)
         if not verdict.whole_scope:
             await self.sleep(scan, verdict.delay)

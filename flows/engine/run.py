@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from connectors.source.errors import ApiError, Disposition, Failure
+from connectors.source.errors import ApiError, Disposition
 from connectors.source.messages import ApiRequest, Response
 from connectors.source.waits import RateLimitBudget, Send
 from connectors.state.identity import bind_service, read_forgotten, read_identity
@@ -125,10 +125,10 @@ class Run:
             yield batch
 
     @property
-    def stopped_by(self) -> Failure | None:
+    def stopped_by(self) -> ApiError | None:
         """Return the error that makes the run a failed one. An outage ends the scans, but what they landed counts."""
-        failure = self.requests.stopped_by
-        return failure if failure is not None and failure.disposition is Disposition.STOP else None
+        error = self.requests.stopped_by
+        return error if error is not None and error.rule.disposition is Disposition.STOP else None
 
     async def land(self, landing: Landing) -> None:
         """Return when it is durable."""
@@ -246,9 +246,8 @@ def _leave_out(forgotten: Forgotten, send: Send) -> Send:
             response = await send(request)
         except ApiError as error:
             # The text of a malformed page would go to quarantine.
-            body = error.failure.body
-            if body is not None and forgotten.marks_in(body.decode(errors="replace")):
-                error.failure = replace(error.failure, body=None)
+            if error.body is not None and forgotten.marks_in(error.body.decode(errors="replace")):
+                error.body = None
             raise
         return replace(response, page=without_forgotten(response.page, forgotten))
 

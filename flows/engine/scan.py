@@ -7,7 +7,7 @@ from typing import Any
 
 from xxhash import xxh3_128_digest
 
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure
+from connectors.source.errors import ApiError, Deferred, Disposition
 from connectors.source.messages import ApiRequest, Memory, Response, accounts_request, feed_request
 from connectors.source.waits import Attempts, RateLimitBudget
 from flows.reporting.words import join
@@ -132,11 +132,11 @@ class Scan:
     def outcome(self, run_id: str, at: datetime, error: ApiError | Deferred | None = None) -> Outcome:
         """Return the outcome of a scan that is closed at its checkpoint, or that an error ended (API 7)."""
         if isinstance(error, ApiError):
-            about = describe_failure(error.failure)
-            if error.failure.disposition is Disposition.RESTART and self.refused_after is not None:
+            about = describe_failure(error)
+            if error.rule.disposition is Disposition.RESTART and self.refused_after is not None:
                 why = "the scan cannot finish: its cursor was refused after"
                 counts = f"{self.refused_after:,} items, and now it got to {self.checkpoint.items:,}"
-                about["detail"] = f"{error.failure.message.rstrip('.')}: {why} {counts}"
+                about["detail"] = f"{error.message.rstrip('.')}: {why} {counts}"
         elif isinstance(error, Deferred):
             earlier = {"error_code": "rate_limited", "detail": "A cooldown from an earlier run is still active."}
             about = earlier if error.error is None else describe_failure(error.error)
@@ -154,14 +154,14 @@ class Scan:
         )
 
 
-def describe_failure(failure: Failure) -> dict[str, Any]:
+def describe_failure(error: ApiError) -> dict[str, Any]:
     """Return the fields of an outcome that an error has."""
     return {
-        "kind": failure.outcome,
-        "error_code": failure.code,
-        "http_status": failure.status,
-        "correlation_id": failure.correlation_id,
-        "detail": failure.message,
+        "kind": error.rule.outcome,
+        "error_code": error.code,
+        "http_status": error.status,
+        "correlation_id": error.correlation_id,
+        "detail": error.message,
     }
 
 

@@ -220,17 +220,17 @@ async def _scan_partition(run: Run, scan: Scan) -> Outcome | None:
 
 
 def _why_again(run: Run, scan: Scan, error: ApiError | Deferred) -> str:
-    """Return why a scan begins again after a failure; empty if it ends."""
+    """Return why a scan begins again after an error; empty if it ends."""
     if isinstance(error, Deferred):
         return ""
-    failure, before = error.failure, scan.refused_after
+    before = scan.refused_after
     # Unless each cursor expires before the list ends.
     gets_further = scan.checkpoint.cursor is not None and (before is None or scan.checkpoint.items > before)
-    if failure.disposition is Disposition.RESTART and gets_further:
+    if error.rule.disposition is Disposition.RESTART and gets_further:
         return "The cursor was refused"
     # An old scan would be repeated anyway, and its cursor may never work again.
-    is_final = failure.disposition is Disposition.STOP or failure.outcome is OutcomeKind.DENIED
-    return f"An old scan could not be continued ({failure})" if _is_too_old(run, scan) and not is_final else ""
+    is_final = error.rule.disposition is Disposition.STOP or error.rule.outcome is OutcomeKind.DENIED
+    return f"An old scan could not be continued ({error})" if _is_too_old(run, scan) and not is_final else ""
 
 
 async def _land_error(run: Run, scan: Scan, error: ApiError | Deferred, *, is_over: bool) -> Outcome | None:
@@ -244,23 +244,22 @@ async def _land_error(run: Run, scan: Scan, error: ApiError | Deferred, *, is_ov
         facts = {**scan.about, "code": "rate_limited", **cause, "resume_after": error.resume_after}
         _log.info("%s: deferred; cooldown until %s UTC", scan.partition, f"{error.resume_after:%F %T}", extra=facts)
     else:
-        failure = error.failure
-        _log.warning("%s: %s", scan.partition, failure, extra={**scan.about, **failure.facts})
-        if failure.body is not None:
-            landing = _receive(run, scan, failure.body, failure.correlation_id)
-        is_refused = failure.disposition is Disposition.RESTART
-        is_useless = not is_over or is_refused or failure.code.startswith("cursor_")
+        _log.warning("%s: %s", scan.partition, error, extra={**scan.about, **error.facts})
+        if error.body is not None:
+            landing = _receive(run, scan, error.body, error.correlation_id)
+        is_refused = error.rule.disposition is Disposition.RESTART
+        is_useless = not is_over or is_refused or error.code.startswith("cursor_")
         if is_useless and scan.checkpoint.pages and scan.checkpoint.state is ScanState.SCANNING:
             abandoned = replace(scan.checkpoint, updated_at=now, cursor=None, state=ScanState.ABANDONED)
-        if is_over and scan.may_repeat and rule_of(failure.code).is_transient:
+        if is_over and scan.may_repeat and rule_of(error.code).is_transient:
             scan.may_repeat = is_over = False
         elif is_refused and not is_over:
             scan.refused_after = scan.checkpoint.items
             run.progress.restarted += 1
     outcome = scan.outcome(run.run_id, now, error) if is_over else None
     await run.land(replace(landing, checkpoint=abandoned, outcomes=(outcome,) if outcome else ()))
-    if isinstance(error, ApiError) and error.failure.disposition is Disposition.STOP:
-        run.requests.stop(error.failure)
+    if isinstance(error, ApiError) and error.rule.disposition is Disposition.STOP:
+        run.requests.stop(error)
     return outcome
 
 

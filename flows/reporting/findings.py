@@ -40,7 +40,7 @@ def _failures(report: RunReport) -> Iterator[Finding]:
     if stop and stop.code not in [group.error_code for group in groups]:
         why = join(", correlation id ", (stop.code, stop.correlation_id))
         text = f"The run stopped ({why}): {stop.message.rstrip('.')}"
-        yield Finding("failed", Severity.ACTION, text, stop.hint.rstrip("."))
+        yield Finding("failed", Severity.ACTION, text, stop.rule.hint.rstrip("."))
     first = stop and stop.code
     for group in sorted(groups, key=lambda each: (each.error_code != first, each.outcome is OutcomeKind.DEFERRED)):
         yield _failure(group, report.as_of)

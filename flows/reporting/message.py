@@ -37,7 +37,7 @@ _RUN = """
 run_id kind selection reason state resumed_runs accounts accounts_removed accounts_missing restarted mapping_pending
 requests pages items started_at snapshot_bytes report exit_code media resumed
 """
-_STOP = "code status correlation_id message hint"
+_STOP = "code status correlation_id message"
 
 Event = dict[str, Any]
 """The arguments of Prefect's `emit_event`. Automations match labels of `resource`; `payload` has a `sentence`."""
@@ -94,7 +94,7 @@ def to_document(report: RunReport) -> Record:
             asdict(replace(group, usernames=())) | {"hint": hint(group, report.as_of)}
             for group in report.failure_groups
         ],
-        "stopped_by": stop and {name: getattr(stop, name) for name in _STOP.split()},
+        "stopped_by": stop and {name: getattr(stop, name) for name in _STOP.split()} | {"hint": stop.rule.hint},
         "seconds": round(report.seconds, 3),
         "snapshot": report.snapshot_url or report.snapshot,
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from connectors.source.errors import Failure
+from connectors.source.errors import ApiError
 from connectors.warehouse.queries.outcomes import FailureGroup, read_failures, read_report, read_warnings
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import find_accounts
@@ -105,7 +105,7 @@ class RunReport:
     data: Data = field(default_factory=lambda: NO_DATA)
     resumed: tuple[Record, ...] = ()
     resumed_runs: tuple[str, ...] = ()
-    stopped_by: Failure | None = None
+    stopped_by: ApiError | None = None
     restarted: int = 0
     mapping_pending: bool = False
     seconds: float = 0.0

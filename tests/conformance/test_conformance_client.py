@@ -149,14 +149,14 @@ async def test_each_response_has_its_outcome_and_the_next_is_read(one: Case, mon
         else:
             with pytest.raises(ApiError) as caught:
                 await client.send(REQUEST)
-            error, failure = caught.value, caught.value.failure
+            failure = caught.value
             assert (failure.code, failure.status, failure.correlation_id) == (one.code, one.status, one.trace)
             wait = float(one.given["wait"]) if "wait" in one.given else None
-            assert (error.retry_after, failure.outcome) == (wait, one.given.get("kind", "failed"))
-            assert failure.disposition.value in NEXT[one.then]
-            assert (error.__cause__, error.__context__) == (None, None)
-            assert (str(error).isprintable(), len(failure.message) <= 200) == (True, True)
-            assert KEY not in repr(vars(error))
+            assert (failure.retry_after, failure.rule.outcome) == (wait, one.given.get("kind", "failed"))
+            assert failure.rule.disposition.value in NEXT[one.then]
+            assert (failure.__cause__, failure.__context__) == (None, None)
+            assert (str(failure).isprintable(), len(failure.message) <= 200) == (True, True)
+            assert KEY not in repr(vars(failure))
         await heard(60)
         response = await client.send(REQUEST)
         assert (len(response.page.records), response.correlation_id) == (len(_ITEMS), GOOD_TRACE)

@@ -45,8 +45,8 @@ async def test_no_redirect_is_followed(stage: Stage, evil: Stage, status: str, w
     async with _client(stage.url) as client:
         with pytest.raises(ApiError) as caught:
             await client.send(accounts_request(None, 50))
-    failure = caught.value.failure
-    assert (failure.code, failure.disposition) == ("redirect", Disposition.RETRY)
+    failure = caught.value
+    assert (failure.code, failure.rule.disposition) == ("redirect", Disposition.RETRY)
     assert len(stage.heads) == 1
 
 

@@ -51,14 +51,14 @@ async def failing(url: str, **options: Any) -> ApiError:  # noqa: ANN401
     error = caught.value
     assert KEY not in everything_shown(error)
     assert (error.__cause__, error.__context__) == (None, None)
-    assert error.failure.message.isprintable()
-    assert not [name for name in LIBRARIES if name in error.failure.message]
+    assert error.message.isprintable()
+    assert not [name for name in LIBRARIES if name in error.message]
     return error
 
 
 async def described(url: str, **options: Any) -> tuple[str, str]:  # noqa: ANN401
     """Return code and message of a request that fails, with PORT for the port."""
-    failure = (await failing(url, **options)).failure
+    failure = await failing(url, **options)
     return failure.code, failure.message.replace(url.rpartition(":")[2], "PORT")
 
 
@@ -120,7 +120,7 @@ async def test_an_error_without_a_body_keeps_its_status_and_its_wait() -> None:
     for play in (cut, silent, saying(broken), saying(limited)):
         async with Stage(play).open() as stage:
             error = await failing(stage.url)
-        assert (error.failure.code, error.retry_after, error.failure.correlation_id) == ("http_429", 30.0, TRACE)
+        assert (error.code, error.retry_after, error.correlation_id) == ("http_429", 30.0, TRACE)
 
 
 async def test_a_page_has_no_key() -> None:
@@ -129,7 +129,7 @@ async def test_a_page_has_no_key() -> None:
         page = (await one.send(REQUEST)).page
     assert ({*page.unknown_fields}, KEY.encode() in page.body) == ({"***"}, False)
     async with Stage(saying(http(body=f"<html>Bearer {KEY}</html>".encode()))).open() as stage:
-        assert (await failing(stage.url)).failure.body == b"<html>Bearer ***</html>"
+        assert (await failing(stage.url)).body == b"<html>Bearer ***</html>"
 
 
 async def test_a_server_that_cannot_be_connected_to(request: pytest.FixtureRequest) -> None:
@@ -167,7 +167,7 @@ async def test_a_certificate_and_a_scheme_that_are_wrong_are_named(tmp_path: Pat
     assert other[0] == "certificate_refused"
     assert other[1].endswith("Hostname mismatch, certificate is not valid for 'localhost'")
     for error, codes in ((no_tls, {"connection_reset", "protocol_error"}), (tls, {"tls_failed"})):
-        assert (error.failure.code in codes, "the scheme (https or http)" in error.failure.hint) == (True, True)
+        assert (error.code in codes, "the scheme (https or http)" in error.rule.hint) == (True, True)
 
 
 def test_the_public_certificates_are_trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -184,4 +184,4 @@ def test_the_public_certificates_are_trusted(monkeypatch: pytest.MonkeyPatch, tm
 
 async def test_a_server_that_sends_before_the_request_is_not_connected_to_for_ever() -> None:
     async with listening(saying(b"SSH-2.0-OpenSSH_9.6\r\n\r\n", then="hang")) as port:
-        assert (await failing(f"http://127.0.0.1:{port}")).failure.code == "protocol_error"
+        assert (await failing(f"http://127.0.0.1:{port}")).code == "protocol_error"

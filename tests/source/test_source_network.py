@@ -137,6 +137,6 @@ async def test_an_error_of_a_proxy_names_the_proxy_without_credentials(tmp_path:
         error = await failing(BASE_URL, network=found)
     code, end = REFUSALS[refusal]
     assert not [secret for secret in ("hunter22", "Basic") if secret in everything_shown(error)]
-    assert (error.failure.code, error.failure.message.endswith(f": {end}")) == (code, True)
-    assert f"{HOST}:8443 through the proxy {place} (HTTPS_PROXY)" in error.failure.message
-    assert ("SSL_CERT_FILE" in error.failure.hint) is (refusal == "no trust")
+    assert (error.code, error.message.endswith(f": {end}")) == (code, True)
+    assert f"{HOST}:8443 through the proxy {place} (HTTPS_PROXY)" in error.message
+    assert ("SSL_CERT_FILE" in error.rule.hint) is (refusal == "no trust")

@@ -97,10 +97,10 @@ async def test_a_cooldown_is_waited_for_within_the_budget_and_never_shortened() 
         budget.start_cooldown(seconds, clock.monotonic())
     await budget.wait(clock, sleep)
     assert (slept, budget.waited) == ([44, 22], 44)
-    budget.start_cooldown(17, clock.monotonic(), TIMEOUT.failure)
+    budget.start_cooldown(17, clock.monotonic(), TIMEOUT)
     with pytest.raises(Deferred) as caught:
         await budget.wait(clock, sleep)
-    assert caught.value.error == TIMEOUT.failure
+    assert caught.value.error == TIMEOUT
     assert caught.value.resume_after == START + timedelta(seconds=44 + 17)
 
 

@@ -110,11 +110,11 @@ async def _request_pages(settings: Settings, cooldowns: Collection[str]) -> _Res
             why = "no account on the first page has a valid token and no cooldown"
             return [*found, ("note", f"media not checked: {why}")]
     except ApiError as error:
-        failure, wait = error.failure, error.retry_after or 60
-        if failure.disposition is not Disposition.WAIT:
+        wait = error.retry_after or 60
+        if error.rule.disposition is not Disposition.WAIT:
             # An account that is gone is no problem of the key.
-            is_gone = found and failure.outcome is OutcomeKind.NOT_FOUND
-            return [*found, ("note" if is_gone else "bad", f"{error}. Fix: {failure.hint}.")]
+            is_gone = found and error.rule.outcome is OutcomeKind.NOT_FOUND
+            return [*found, ("note" if is_gone else "bad", f"{error}. Fix: {error.rule.hint}.")]
         is_kept = error.retry_after and keep_cooldown(settings, request.scope, wait)
         fix = f"Fix: wait {span(wait)} before you sync: that could not be stored."
         return [*found, ("note", f"{error}. {f'Syncs wait for {span(wait)}, too' if is_kept else fix}")]

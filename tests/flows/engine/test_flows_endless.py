@@ -37,10 +37,9 @@ def follow(scan: Scan, pages: Iterable[Listed]) -> tuple[int, str]:
             posts = [Post(each, None) for each in ids]
             scan.follow(Response(ACCOUNTS, page, "C"), posts, lookback=timedelta(), at=START)
         except ApiError as error:
-            failure = error.failure
-            assert (failure.operation, failure.correlation_id) == (ACCOUNTS, "C")
-            assert (failure.disposition, failure.outcome) == (SKIP, "failed")
-            return number, failure.code
+            about, rule = (error.operation, error.correlation_id), error.rule
+            assert (about, rule.disposition, rule.outcome) == ((ACCOUNTS, "C"), SKIP, "failed")
+            return number, error.code
     return number + 1, ""
 
 

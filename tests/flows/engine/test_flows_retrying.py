@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.source.errors import Disposition, Failure
+from connectors.source.errors import ApiError
 from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, repeat
 from flows.orchestration.flow_run import final_state
@@ -12,10 +12,7 @@ from flows.reporting.run_report import RunReport
 from models.runs import Finding, OutcomeKind, RunState, Severity, Tally
 from tests.flows import reports
 
-STOP = Failure(
-    operation="accounts.list", code="api_unauthorized", status=401, correlation_id=None, disposition=Disposition.STOP,
-    outcome=OutcomeKind.FAILED, message="No.", hint="check the API key",
-)  # fmt: skip
+STOP = ApiError("accounts.list", "api_unauthorized", "No.", status=401)
 FAILED = reports.report(state=RunState.FAILED, outcomes=Tally({OutcomeKind.FAILED: 1}))
 GOOD = replace(FAILED, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9}))
 
@@ -24,7 +21,7 @@ def group(code: str, scans: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, sur
     return FailureGroup(kind, code, scans, scans, None, "No.", (reports.example("anna", surface),))
 
 
-def ended(*groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by: Failure | None = None) -> RunReport:
+def ended(*groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by: ApiError | None = None) -> RunReport:
     """Return the report of a run with these failures and numbers of complete and skipped scans."""
     tally = {OutcomeKind.COMPLETE: complete, OutcomeKind.SKIPPED: skipped}
     for each in groups:

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.anyio
 DENIED = failure(OutcomeKind.DENIED, scans=5, usernames=("anna", "ben"))
 DEFERRED = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START + timedelta(hours=2))
 LONG = failure(OutcomeKind.DEFERRED, "rate_limited", resume_after=START + timedelta(days=2))
-KEY = ApiError("accounts.list", "api_unauthorized", "Authentication required.").failure
+KEY = ApiError("accounts.list", "api_unauthorized", "Authentication required.")
 STOP = failure(OutcomeKind.FAILED, "api_unauthorized", detail="Authentication required.")
 ANNA = {"ig_username": "anna", "surface": "posts", "removals_undecided_since": START, "complete_at": START}
 MANY = [*tokens("anna"), *tokens("ben", "carl", is_new=False)]
