@@ -3,10 +3,11 @@
 The state is one SQLite file beside the warehouse.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Dialect, Double, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import Boolean, Column, Dialect, Double, Integer, LargeBinary, MetaData, Table, Text, UniqueConstraint
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 STATE = MetaData()
@@ -35,137 +36,146 @@ class Instant(TypeDecorator[datetime]):
         return None if value is None else datetime.fromisoformat(value)
 
 
-def _key(name: str, type_: type[TypeEngine[Any]], comment: str) -> Column[Any]:
-    return Column(name, type_, primary_key=True, nullable=False, comment=comment)
+def _table(name: str, keys: int, columns: Mapping[str, type[TypeEngine[Any]]], **options: Any) -> Table:  # noqa: ANN401
+    """Add a table, whose first columns are its key. A column whose name has a question mark may be NULL."""
+    made = [
+        Column(each.rstrip("?"), kind, primary_key=number < keys, nullable=each.endswith("?"))
+        for number, (each, kind) in enumerate(columns.items())
+    ]
+    return Table(name, STATE, *made, **options)
 
 
-def _required(name: str, type_: type[TypeEngine[Any]], comment: str) -> Column[Any]:
-    return Column(name, type_, nullable=False, comment=comment)
-
-
-def _optional(name: str, type_: type[TypeEngine[Any]], comment: str) -> Column[Any]:
-    return Column(name, type_, comment=comment)
-
-
-identity = Table(
+# The file itself: one row.
+identity = _table(
     "identity",
-    STATE,
-    _required("schema_number", Integer, "The number of this file's schema."),
-    _required("token", Text, "Random, new whenever the files are opened for writing; empty before the first time."),
-    _required("last_seq", Integer, "The last landing number; it never falls."),
-    _required("salt", Text, "Random, never changes: the salt of the hashes of hidden values in snapshots."),
-    _optional("base_url", Text, "Address of the API that the data comes from, without /api/v1; NULL before any page."),
-    comment="The file itself: one row.",
+    0,
+    {
+        "schema_number": Integer,  # The number of this file's schema.
+        "token": Text,  # Random, new whenever the files are opened for writing; empty before the first time.
+        "last_seq": Integer,  # The last landing number; it never falls.
+        "salt": Text,  # Random, never changes: the salt of the hashes of hidden values in snapshots.
+        "base_url?": Text,  # Address of the API that the data comes from, without /api/v1; NULL before any page.
+    },
 )
 
-runs = Table(
+# Runs, one row each, and the last command that was not a run.
+runs = _table(
     "runs",
-    STATE,
-    _key("number", Integer, "Order in which commands began."),
-    Column(
-        "run_id",
-        Text,
-        unique=True,
-        comment="The run's id; NULL for a failed start, and for a command that scans nothing.",
-    ),
-    _optional("seq", Integer, "Order in which runs began, from 1; NULL without a run."),
-    _required("kind", Text, "sync or backfill; or another command, such as publish."),
-    _required("pid", Integer, "The process."),
-    _optional("selection", Text, "What it was asked to scan; NULL for everything."),
-    _optional("reason", Text, "The reason that was given for it."),
-    _required("state", Text, "running, complete, partial, failed or interrupted."),
-    _required("started_at", Instant, "When it began."),
-    _optional("ended_at", Instant, "When it ended."),
-    _optional("resumes", Text, "The interrupted run that it resumes."),
-    _optional("base_url", Text, "Address of the API, without /api/v1."),
-    _optional("accept_removals", Boolean, "Whether it was started with --accept-removals."),
-    _optional("accounts", Integer, "Accounts listed by the catalogue; for a backfill, accounts selected."),
-    _optional("accounts_missing", Integer, "Accounts missing from the catalogue whose removal awaits confirmation."),
-    _optional("partitions", Integer, "Number of partitions: the catalogue, and each account once for each surface."),
-    _optional("requests", Integer, "Requests it sent, retries included; NULL until it ends."),
-    _optional("pages", Integer, "Pages it landed; NULL until it ends."),
-    _optional("items", Integer, "Records on those pages; NULL until it ends."),
-    _optional("error_code", Text, "The error that stopped it, or else the main reason why it is not complete."),
-    _optional("detail", Text, "Explanation, one line."),
-    _optional("version", Text, "The version of gramhouse that ran it."),
-    _optional("published_at", Instant, "When its snapshot was published; NULL before."),
-    comment="Runs, one row each, and the last command that was not a run.",
+    1,
+    {
+        "number": Integer,  # Order in which commands began.
+        "run_id?": Text,  # The run's id; NULL for a failed start, and for a command that scans nothing.
+        "seq?": Integer,  # Order in which runs began, from 1; NULL without a run.
+        "kind": Text,  # sync or backfill; or another command, such as publish.
+        "pid": Integer,  # The process.
+        "selection?": Text,  # What it was asked to scan; NULL for everything.
+        "reason?": Text,  # The reason that was given for it.
+        "state": Text,  # running, complete, partial, failed or interrupted.
+        "started_at": Instant,  # When it began.
+        "ended_at?": Instant,  # When it ended.
+        "resumes?": Text,  # The interrupted run that it resumes.
+        "base_url?": Text,  # Address of the API, without /api/v1.
+        "accept_removals?": Boolean,  # Whether it was started with --accept-removals.
+        "accounts?": Integer,  # Accounts listed by the catalogue; for a backfill, accounts selected.
+        "accounts_missing?": Integer,  # Accounts missing from the catalogue whose removal awaits confirmation.
+        "partitions?": Integer,  # Number of partitions: the catalogue, and each account once for each surface.
+        "requests?": Integer,  # Requests it sent, retries included; NULL until it ends.
+        "pages?": Integer,  # Pages it landed; NULL until it ends.
+        "items?": Integer,  # Records on those pages; NULL until it ends.
+        "error_code?": Text,  # The error that stopped it, or else the main reason why it is not complete.
+        "detail?": Text,  # Explanation, one line.
+        "version?": Text,  # The version of gramhouse that ran it.
+        "published_at?": Instant,  # When its snapshot was published; NULL before.
+    },
 )
+runs.append_constraint(UniqueConstraint(runs.c.run_id))
 
-run_warnings = Table(
+# Warnings of runs, one row each.
+run_warnings = _table(
     "run_warnings",
-    STATE,
-    _key("run_id", Text, "The run."),
-    _key("code", Text, "Kind of warning; a run has at most one of each kind."),
-    _required("count", Integer, "How many records, accounts or values it concerns."),
-    _required("detail", Text, "What happened, one line."),
-    _optional("hint", Text, "What to do about it, one line; NULL if there is nothing to do."),
-    _required("makes_partial", Boolean, "Whether the run is partial because of it."),
-    comment="Warnings of runs, one row each.",
+    2,
+    {
+        "run_id": Text,  # The run.
+        "code": Text,  # Kind of warning; a run has at most one of each kind.
+        "count": Integer,  # How many records, accounts or values it concerns.
+        "detail": Text,  # What happened, one line.
+        "hint?": Text,  # What to do about it, one line; NULL if there is nothing to do.
+        "makes_partial": Boolean,  # Whether the run is partial because of it.
+    },
 )
 
-checkpoints = Table(
+# Progress of the last scan of each partition and run kind, one row each.
+checkpoints = _table(
     "checkpoints",
-    STATE,
-    _key("resource", Text, "What is scanned: accounts (the catalogue) or media."),
-    _key("account_id", Text, "The scanned account; empty for the catalogue."),
-    _key("surface", Text, "The feed, such as posts or stories; empty for the catalogue."),
-    _key("run_kind", Text, "sync or backfill: each has separate checkpoints."),
-    _required("scan_id", Text, "The scan."),
-    _required("run_id", Text, "The last run that took part in it."),
-    _required("began_seq", Integer, "The landing of its first page."),
-    _required("started_at", Instant, "When the scan began."),
-    _required("updated_at", Instant, "When its last page was received."),
-    _optional("cursor", Text, "Cursor of the page to request next, unchanged."),
-    _required("pages", Integer, "Pages of the scan landed so far."),
-    _required("items", Integer, "Records of the scan landed so far."),
-    _required("rejected", Integer, "Records of the scan landed so far that went to quarantine."),
-    _required("had_expired_token", Boolean, "Whether the account's token had expired when one of its pages came."),
-    _required("state", Text, "scanning, complete, recent or abandoned."),
-    _required("repeated_pages", Integer, "Pages with only items seen before, since the last page with a new item."),
-    _required("empty_pages", Integer, "Pages without items since the last page with a new item."),
-    _optional("known_seq", Integer, "It may stop at posts known when this landing closed a scan; NULL: a full scan."),
-    _required("known_run", Integer, "Consecutive known posts, up to the last one, older than the lookback window."),
-    _optional("read_to", Instant, "Publication time of the last post in order after the pins."),
-    _optional("order_broken_by", Text, "Id of the first post out of order; empty if it has no id; NULL without one."),
-    _optional("full_share", Double, "The part of the refresh interval after which the next full scan is due."),
+    4,
+    {
+        "resource": Text,  # What is scanned: accounts (the catalogue) or media.
+        "account_id": Text,  # The scanned account; empty for the catalogue.
+        "surface": Text,  # The feed, such as posts or stories; empty for the catalogue.
+        "run_kind": Text,  # sync or backfill: each has separate checkpoints.
+        "scan_id": Text,  # The scan.
+        "run_id": Text,  # The last run that took part in it.
+        "began_seq": Integer,  # The landing of its first page.
+        "started_at": Instant,  # When the scan began.
+        "updated_at": Instant,  # When its last page was received.
+        "cursor?": Text,  # Cursor of the page to request next, unchanged.
+        "pages": Integer,  # Pages of the scan landed so far.
+        "items": Integer,  # Records of the scan landed so far.
+        "rejected": Integer,  # Records of the scan landed so far that went to quarantine.
+        "had_expired_token": Boolean,  # Whether the account's token had expired when one of its pages came.
+        "state": Text,  # scanning, complete, recent or abandoned.
+        "repeated_pages": Integer,  # Pages with only items seen before, since the last page with a new item.
+        "empty_pages": Integer,  # Pages without items since the last page with a new item.
+        "known_seq?": Integer,  # It may stop at posts known when this landing closed a scan; NULL: a full scan.
+        "known_run": Integer,  # Consecutive known posts, up to the last one, older than the lookback window.
+        "read_to?": Instant,  # Publication time of the last post in order after the pins.
+        "order_broken_by?": Text,  # Id of the first post out of order; empty if it has no id; NULL without one.
+        "full_share?": Double,  # The part of the refresh interval after which the next full scan is due.
+    },
     sqlite_with_rowid=False,
-    comment="Progress of the last scan of each partition and run kind, one row each.",
 )
 
-cooldowns = Table(
+# Cooldowns, kept across restarts.
+cooldowns = _table(
     "cooldowns",
-    STATE,
-    _key("scope", Text, "The rate-limit scope that was limited."),
-    _required("resume_after", Instant, "No request may be sent before this."),
-    _optional("asked_at", Instant, "When the API requested the wait."),
-    comment="Cooldowns, kept across restarts.",
+    1,
+    {
+        "scope": Text,  # The rate-limit scope that was limited.
+        "resume_after": Instant,  # No request may be sent before this.
+        "asked_at?": Instant,  # When the API requested the wait.
+    },
 )
 
-inbox = Table(
+# What has landed and is not merged yet.
+inbox = _table(
     "inbox",
-    STATE,
-    _key("seq", Integer, "Its landing number: the order of landing."),
-    _required("entry", Text, "JSON: the page without its body, the checkpoint after it, and outcomes."),
-    _required("body", LargeBinary, "The page's body as the API sent it; empty without a page."),
-    comment="What has landed and is not merged yet.",
+    1,
+    {
+        "seq": Integer,  # Its landing number: the order of landing.
+        "entry": Text,  # JSON: the page without its body, the checkpoint after it, and outcomes.
+        "body": LargeBinary,  # The page's body as the API sent it; empty without a page.
+    },
 )
 
-forgotten = Table(
+# Accounts that `gramhouse forget` erased, and that syncs do not import, one row each.
+forgotten = _table(
     "forgotten",
-    STATE,
-    _key("mark", Text, "Hash of the account's id; the id itself is stored nowhere."),
-    _required("salt", Text, "The salt of the hash, the same in all rows."),
-    _required("forgotten_at", Instant, "When the account was erased."),
-    comment="Accounts that `gramhouse forget` erased, and that syncs do not import, one row each.",
+    1,
+    {
+        "mark": Text,  # Hash of the account's id; the id itself is stored nowhere.
+        "salt": Text,  # The salt of the hash, the same in all rows.
+        "forgotten_at": Instant,  # When the account was erased.
+    },
 )
 
-operations = Table(
+# Maintenance that is under way, or was interrupted and must begin again.
+operations = _table(
     "operations",
-    STATE,
-    _key("kind", Text, "What is under way: forget."),
-    _required("seq", Integer, "Its landing number."),
-    _required("began_at", Instant, "When it began."),
-    _required("detail", Text, "JSON: what it needs to begin again."),
-    comment="Maintenance that is under way, or was interrupted and must begin again.",
+    1,
+    {
+        "kind": Text,  # What is under way: forget.
+        "seq": Integer,  # Its landing number.
+        "began_at": Instant,  # When it began.
+        "detail": Text,  # JSON: what it needs to begin again.
+    },
 )
