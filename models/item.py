@@ -21,7 +21,7 @@ A change of these rules needs another CONTENT_RULE, or else every item would get
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -117,18 +117,13 @@ def read_items(raws: Iterable[tuple[int, bytes]], mapping: Mapping) -> Items:
     items = Items()
     for number, raw in raws:
         try:
-            items.read[number] = _read(decode_record(raw), mapping, items.kinds, number)
+            items.read[number] = read_item(decode_record(raw), mapping, items.kinds, number)
         except RejectedItem as error:
             items.rejected[number] = error
     # Of keys that differ in their case alone, the one in lower case gets the name without a number.
     first = sorted(items.kinds.items(), key=lambda one: (one[1], (one[0][1] or one[0][0]).swapcase(), *one[0]))
     items.kinds = dict(first)
     return items
-
-
-def read_item(record: Record, mapping: Mapping) -> Item:
-    """Return the item that a decoded record is. Raises RejectedItem."""
-    return _read(record, mapping, {}, 0)
 
 
 def content_of(values: Record, mapping: Mapping) -> bytes:
@@ -140,8 +135,8 @@ def content_of(values: Record, mapping: Mapping) -> bytes:
             place = reduce(getitem, to_keys(name), rules.record)
             key, stable = place.stable_path, _content(value, place)
         else:
-            places, read, is_count, is_address = rules.columns[name]
-            if not (is_count or places[0].is_ignored or (is_address and not places[0].is_content)):
+            (first, *_), read, _, compared = rules.columns[name]
+            if first in compared:
                 stable = _by_value(read(value))
         if stable is not None:
             content[key] = stable
@@ -163,9 +158,9 @@ def read_posts(raws: Iterable[bytes], mapping: Mapping) -> Sequence[Post]:
     return posts
 
 
-def is_ignored(column: ColumnMapping, mapping: Mapping) -> bool:
-    """Return whether no value of a mapped column is compared, because the mapping ignores all of its paths."""
-    return all(place.is_ignored for place in _rules(mapping).columns[column.column][0])
+def has_counts(column: ColumnMapping, mapping: Mapping) -> bool:
+    """Return whether a mapped column has counts; the mapping may ignore all of its paths."""
+    return bool(_rules(mapping).columns[column.column][2])
 
 
 def changed_columns(before: bytes, after: bytes) -> tuple[str, ...]:
@@ -190,7 +185,6 @@ class _Place(dict[str, "_Place"]):
         self.is_ignored = rules.ignored.fullmatch(path) is not None
         self.is_content = rules.content.fullmatch(path) is not None
         self.is_count = rules.count_key.fullmatch(key) is not None and not self.is_ignored
-        self.may_be_none = self.is_ignored or self.is_count
 
     def __missing__(self, key: str) -> "_Place":
         place = _Place(self._rules, self.path + to_pointer((key,)), key)
@@ -199,8 +193,8 @@ class _Place(dict[str, "_Place"]):
         return place
 
 
-# The places where the value of a mapped column may be, how it is read, and whether it is a count or an address.
-_Column = tuple[Sequence[_Place], Callable[[Any], Any], bool, bool]
+# The places where the value of a mapped column may be, how it is read, and at which of them it is a count, or content.
+_Column = tuple[Sequence[_Place], Callable[[Any], Any], Collection[_Place], Collection[_Place]]
 
 
 class _Rules:
@@ -211,10 +205,7 @@ class _Rules:
         self.ignored, self.content = _pattern(mapping.ignore), _pattern(mapping.content)
         self.record = _Place(self)
         self.ids = self._places(mapping.media_id)
-        self.columns: dict[str, _Column] = {}
-        for one in mapping.columns:
-            kind = one.reading is Reading.COUNT, one.column == _ADDRESS_COLUMN
-            self.columns[one.column] = self._places(one.paths), READ[one.reading], *kind
+        self.columns = {one.column: self._column(one) for one in mapping.columns}
         self.times = self.columns["published_at"][0]
         # Only these members of a post are decoded, which takes a fifth of the time.
         keys = {to_keys(place.path)[0]: Any for place in (*self.ids, *self.times)}
@@ -222,6 +213,13 @@ class _Rules:
 
     def _places(self, paths: Iterable[str]) -> Sequence[_Place]:
         return [reduce(getitem, to_keys(path), self.record) for path in paths]
+
+    def _column(self, one: ColumnMapping) -> _Column:
+        places = self._places(one.paths)
+        compared = {place for place in places if not place.is_ignored}
+        content = {place for place in compared if place.is_content or one.column != _ADDRESS_COLUMN}
+        kinds = (compared, ()) if one.reading is Reading.COUNT else ((), content)
+        return places, READ[one.reading], *kinds
 
 
 def _pattern(paths: Sequence[str]) -> re.Pattern[str]:
@@ -268,24 +266,24 @@ def _as_id(value: Any) -> str | None:  # noqa: ANN401 - JSON
     return None
 
 
-def _read(record: Record, mapping: Mapping, kinds: Kinds, number: int) -> Item:
-    """Return the item that a record is, and add its types to `kinds`. Raises RejectedItem."""
+def read_item(record: Record, mapping: Mapping, kinds: Kinds, number: int) -> Item:
+    """Return the item that a decoded record is, and add its types to `kinds`. Raises RejectedItem."""
     rules = _rules(mapping)
     found = _flatten(record, rules.record, {})
     media_id, place = _first(found, rules.ids, _as_id)
     if place is None:
         raise RejectedItem("no_id")
     item, content = Item(media_id, taken={place.path}), dict[str, Any]()
-    for name, (places, read, is_count, is_address) in rules.columns.items():
+    for name, (places, read, counts, compared) in rules.columns.items():
         value, place = _first(found, places, read)
         if place is None:
             continue
         item.taken.add(place.path)
-        if is_count and not place.is_ignored:
+        if place in counts:
             item.counts[name] = value
             continue
         item.values[name] = value
-        if not (place.is_ignored or (is_address and not place.is_content)):
+        if place in compared:
             content[name] = _by_value(value)
     _add_fields(found, item, content, kinds, number)
     item.content = _canonical(content)
@@ -306,9 +304,10 @@ def _add_fields(found: _Found, item: Item, content: dict[str, Any], kinds: Kinds
         kinds.setdefault((path, "", kind, False), number)
         if (stable := _content(value, place)) is not None:
             content[place.stable_path] = stable
-        if type(value) is list:
-            for member in (one for element in value if type(element) is dict for one in _member_types(element)):
-                kinds.setdefault((path, *member, False), number)
+        for element in value if type(value) is list else ():
+            members = _flatten(element, place, {}) if type(element) is dict else {}
+            for member, each in members.items():
+                kinds.setdefault((path, member.path[len(path) :], _typed(each)[1], False), number)
 
 
 def _by_value(value: Any) -> Any:  # noqa: ANN401 - a scalar or a time
@@ -320,7 +319,7 @@ def _by_value(value: Any) -> Any:  # noqa: ANN401 - a scalar or a time
 
 def _content(value: Any, place: _Place, *, is_element: bool = False) -> Any:  # noqa: ANN401 - JSON
     """Return the content of a value in canonical form; None if it has none. A number in a list is no count."""
-    if place.may_be_none and (place.is_ignored or (not is_element and as_count(value) is not None)):
+    if place.is_ignored or (place.is_count and not is_element and as_count(value) is not None):
         return None
     kind = type(value)
     if kind is str:
@@ -353,13 +352,3 @@ def _typed(value: Any) -> tuple[Scalar, FieldType]:  # noqa: ANN401 - JSON
     if value not in BIGINT:
         return str(value), _TEXT
     return value, _INTEGER if abs(value) <= _EXACT else _LONG
-
-
-def _member_types(members: Record, above: str = "") -> Iterator[tuple[str, FieldType]]:
-    """Yield the path and the type of each value of an object in a list."""
-    for key, value in members.items():
-        path = above + to_pointer((key,))
-        if type(value) is dict and path.count("/") < _DEEPEST_COLUMN:
-            yield from _member_types(value, path)
-        elif value not in (None, "", [], {}):
-            yield path, _typed(value)[1]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from models.item import Item, Items, changed_columns, content_of, is_ignored
+from models.item import Item, Items, changed_columns, content_of, has_counts
 from models.mapping import READING_TYPES, Field, FieldType, Reading, Registry
 from models.mapping import Mapping as MediaMapping
 from models.values import READ, as_count, as_text, time_of
@@ -44,10 +44,9 @@ class Column(NamedTuple):
 
 def item_columns(mapping: MediaMapping, registry: Registry) -> list[Column]:
     """Return the columns that items fill: mapped ones, and those of fields."""
-    mapped = []
-    for one in mapping.columns:
-        is_count = one.reading is Reading.COUNT and not is_ignored(one, mapping)
-        mapped.append(Column(one.column, READING_TYPES[one.reading], one.column, is_count))
+    mapped = [
+        Column(one.column, READING_TYPES[one.reading], one.column, has_counts(one, mapping)) for one in mapping.columns
+    ]
     fields = [
         Column(one.column_name, one.type, one.path, one.is_count, one.kinds)
         for one in registry.values()

@@ -129,5 +129,5 @@ def digest_rejected(raw: bytes, error: RejectedItem, mapping: MediaMapping) -> i
     if error.code in ("no_id", "inexact_id"):
         first = mapping.media_id[0].strip("/")
         if "/" not in first:
-            return read_item({**decode_record(raw), first: "0"}, mapping).content_hash
+            return read_item({**decode_record(raw), first: "0"}, mapping, {}, 0).content_hash
     return xxh3_64_intdigest(raw)
