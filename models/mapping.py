@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
+from importlib.resources import files
 
 import msgspec
 
@@ -114,55 +115,7 @@ class Mapping:
         return CHILDREN if path in self.children else table_name(MEDIA, to_keys(path))
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-def _column(text: str) -> ColumnMapping:
-    """Return the column with this name, reading and paths."""
-    name, reading, *paths = text.split()
-    return ColumnMapping(name, Reading(reading), tuple(paths))
-
-
-_MEDIA_ID = _words("/id /media_id /mediaId /pk /ig_id /igId")
-_MEDIA_TYPE = _column("media_type text /media_type /mediaType /type /media/type /kind")
-_MEDIA_URL = _column(
-    "media_url text /media_url /mediaUrl /media/url /url /image_url /imageUrl /video_url /videoUrl",
-)
-
-# Keys that end in _count or Count are counts without being listed here.
-_COUNT_WORDS = """
-count likes comments shares saves saved bookmarks views plays reach impressions reposts replies reactions interactions
-total_interactions engagement exits taps_forward taps_back swipes_forward follows profile_visits profile_activity clicks
-"""
-
-BUILT_IN = Mapping(
-    _MEDIA_ID,
-    (
-        _MEDIA_TYPE,
-        _column("caption text /caption/text /caption /captionText /caption_text /text"),
-        _column("permalink text /permalink /permalinkUrl /permalink_url /link"),
-        _MEDIA_URL,
-        _column(
-            "published_at timestamp /timestamp /published_at /publishedAt /taken_at /takenAt /created_time /createdTime"
-            " /created_at /createdAt"
-        ),
-        _column(
-            "like_count count /like_count /likeCount /likes_count /likesCount /metrics/likes /stats/likes"
-            " /statistics/likes /counts/likes /likes/count /likes"
-        ),
-        _column(
-            "comments_count count /comments_count /commentsCount /comment_count /commentCount /metrics/comments"
-            " /stats/comments /statistics/comments /counts/comments /comments/count /comments"
-        ),
-    ),
-    _words(
-        "/children/data /children/items /children /carousel_media /carouselMedia /carousel/items /carousel/children"
-        " /carousel /child_media /childMedia"
-    ),
-    (ColumnMapping("child_id", Reading.TEXT, _MEDIA_ID), _MEDIA_TYPE, _MEDIA_URL),
-    _words(_COUNT_WORDS),
-)
+BUILT_IN: Mapping = msgspec.toml.decode(files(__package__).joinpath("built_in.toml").read_bytes(), type=Mapping)
 
 
 class FieldType(StrEnum):
@@ -201,19 +154,16 @@ _DIGEST = 8
 
 # Reserved words of SQL (FROM duckdb_keywords()), which would require quotes, and words that DuckDB does not accept as a
 # column name in every context.
-KEYWORDS = frozenset(
-    _words(
-        """
-    all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast check
-    collate collation column concurrently constraint create cross default deferrable desc describe distinct do else end
-    except false fetch for foreign freeze from full glob group having ilike in initially inner intersect into is isnull
-    join lambda lateral leading left like limit natural not notnull null offset on only or order outer overlaps pivot
-    pivot_longer pivot_wider placing positional primary qualify references returning right rowid select semi show
-    similar some summarize symmetric table tablesample then to trailing true union unique unpack unpivot using variadic
-    verbose when where window with
-    """
-    )
-)
+_KEYWORDS = """
+all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast check collate
+collation column concurrently constraint create cross default deferrable desc describe distinct do else end except false
+fetch for foreign freeze from full glob group having ilike in initially inner intersect into is isnull join lambda
+lateral leading left like limit natural not notnull null offset on only or order outer overlaps pivot pivot_longer
+pivot_wider placing positional primary qualify references returning right rowid select semi show similar some summarize
+symmetric table tablesample then to trailing true union unique unpack unpivot using variadic verbose when where window
+with
+"""
+KEYWORDS = frozenset(_KEYWORDS.split())
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
