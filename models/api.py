@@ -126,18 +126,18 @@ def read_account_page(body: bytes) -> Page:
     raws = _elements(page["items"])
     if len(raws) > MAX_ACCOUNTS:
         raise Unreadable(f"it has more than {MAX_ACCOUNTS} items")
-    read = [_read_account(position, raw) for position, raw in enumerate(raws)]
-    accounts = [one for one in read if isinstance(one, Account)]
-    rejected = [one for one in read if isinstance(one, RejectedRecord)]
+    accounts, rejected = list[Account](), list[RejectedRecord]()
+    for position, raw in enumerate(raws):
+        try:
+            accounts.append(Account.model_validate_json(raw))
+        except ValidationError as error:
+            rejected.append(_reject(position, raw, error))
     of_accounts = {f"items[].{name}" for account in accounts for name in account.model_extra or ()}
     return Page(raws, cursor, frozenset((page.keys() - _OWN) | of_accounts), None, accounts, rejected)
 
 
-def _read_account(position: int, raw: bytes) -> Account | RejectedRecord:
-    try:
-        return Account.model_validate_json(raw)
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False, include_input=False)
+def _reject(position: int, raw: bytes, error: ValidationError) -> RejectedRecord:
+    details = error.errors(include_url=False, include_context=False, include_input=False)
     reason = one_line("; ".join(": ".join([*map(str, at["loc"]), at["msg"]]) for at in details))
     has_id = not {(), ("id",)} & {at["loc"] for at in details}
     return RejectedRecord(position, reason, raw.decode(), from_json(raw)["id"] if has_id else None)
@@ -237,14 +237,12 @@ _ESCAPE = re.compile(
 
 def _read_object(body: bytes) -> tuple[bytes, Mapping[str, bytes]]:
     """Return the text of a response's body, repaired as above, and the members of its object. Raises Unreadable."""
-    text = body.removeprefix(b"\xef\xbb\xbf")
+    text = body.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").encode()
     try:
-        text.decode()
         return text, _members(text)
-    except (UnicodeDecodeError, Unreadable):
+    except Unreadable:
         # Only now, because other escapes may be many.
-        valid = text.decode(errors="replace").encode()
-        text = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], valid)
+        text = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], text)
     return text, _members(text)
 
 
