@@ -1,8 +1,9 @@
 """Runs: their outcomes, one per partition, the rules for their state, and the findings about them."""
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -21,6 +22,7 @@ REQUEST_BUDGET: Final = "request_budget"
 ITEMS_REJECTED: Final = "items_rejected"
 ACCOUNTS_REJECTED: Final = "accounts_rejected"
 CACHED_ANSWER: Final = "cached_answer"
+LANDED: Final = (ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER)
 """The error codes of scans that failed although their pages landed: more than half of the records were rejected, or a
 cache answered."""
 
@@ -114,25 +116,6 @@ class Outcome:
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Outcomes counted by kind. `rejecting` of the scans failed although their pages landed.
-
-    They rejected more than half of the records, or a cache answered.
-    """
-
-    kinds: dict[OutcomeKind, int] = field(default_factory=dict)
-    rejecting: int = 0
-
-    def __getitem__(self, kind: OutcomeKind) -> int:
-        return self.kinds.get(kind, 0)
-
-    @property
-    def total(self) -> int:
-        """Return how many outcomes there are."""
-        return sum(self.kinds.values())
-
-
 DONE = (OutcomeKind.COMPLETE, OutcomeKind.RECENT)
 """The outcomes of a closed scan: it reached the last page, or known posts."""
 
@@ -141,26 +124,27 @@ INCOMPLETE = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND, Out
 """The outcomes of a scan that was not closed, except for skipped ones."""
 
 
-def mostly_incomplete(counted: Tally) -> bool:
+def mostly_incomplete(counted: Counter[OutcomeKind]) -> bool:
     """Return whether more than half of a run's scans are incomplete; skipped ones do not count."""
     incomplete = sum(counted[kind] for kind in INCOMPLETE)
-    return 2 * incomplete > counted.total - counted[OutcomeKind.SKIPPED]
+    return 2 * incomplete > counted.total() - counted[OutcomeKind.SKIPPED]
 
 
-def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[Finding] = ()) -> RunState:
+def run_state(
+    counted: Counter[OutcomeKind], *, stopped: bool, landed: bool = False, warnings: Iterable[Finding] = ()
+) -> RunState:
     """Return the state of a run that ended, from its outcomes, its warnings and whether an error stopped it.
 
-    A run failed if it was stopped, or if it has incomplete scans and none that is closed or deferred, or whose records
-    are in quarantine. It is partial if it has incomplete scans, or a warning that needs a person. Skipped accounts do
+    A run failed if it was stopped, or if it has incomplete scans and none that is closed or deferred, or that `landed`
+    although it failed. It is partial if it has incomplete scans, or a warning that needs a person. Skipped accounts do
     not count as incomplete: only their owner can renew the token.
     """
     if stopped:
         return RunState.FAILED
     if not any(counted[kind] for kind in INCOMPLETE):
-        return (
-            RunState.PARTIAL if any(warning.severity is Severity.ACTION for warning in warnings) else RunState.COMPLETE
-        )
-    if not counted.rejecting and not any(counted[kind] for kind in (*DONE, OutcomeKind.DEFERRED)):
+        needs_action = any(warning.severity is Severity.ACTION for warning in warnings)
+        return RunState.PARTIAL if needs_action else RunState.COMPLETE
+    if not landed and not any(counted[kind] for kind in (*DONE, OutcomeKind.DEFERRED)):
         return RunState.FAILED
     return RunState.PARTIAL
 

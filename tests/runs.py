@@ -128,4 +128,4 @@ class DailyRuns:
 
 
 def kinds(report: RunReport) -> dict[OutcomeKind, int]:
-    return dict(report.outcomes.kinds)
+    return dict(report.outcomes)

@@ -1,6 +1,7 @@
 """Closes a run: decides removals, finds its warnings, writes its end, deletes what is old, and reports."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,7 +31,7 @@ from flows.engine.warehouse import Files
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, RunReport, read_data
 from flows.reporting.words import count, per_second
-from models.runs import Finding, OutcomeKind, RunState, Severity, Tally, run_state, several
+from models.runs import LANDED, Finding, OutcomeKind, RunState, Severity, run_state, several
 
 # How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.
 _ALL_OUTCOMES = timedelta(days=7)
@@ -82,11 +83,16 @@ def close_run(run: Run) -> None:
     causes += [(each.code, each.text) for each in warnings if each.severity is Severity.ACTION]
     error_code, detail = next(iter(causes), (None, None))
     run.end(
-        run_state(outcomes, stopped=run.stopped_by is not None, warnings=warnings),
+        run_state(
+            outcomes,
+            stopped=run.stopped_by is not None,
+            landed=any(group.error_code in LANDED for group in groups),
+            warnings=warnings,
+        ),
         error_code=error_code,
         detail=detail,
         accounts_missing=sum(warning.count for warning in warnings if warning.code == ACCOUNTS_MISSING),
-        partitions=outcomes.total,
+        partitions=outcomes.total(),
     )
     delete_old(files, timedelta(days=run.request.settings.keep_runs), now=run.clock.now())
 
@@ -126,12 +132,12 @@ def report_run(run: Run, published: Published) -> RunReport:
     )
 
 
-def find_warnings(run: Run, outcomes: Tally, removals: Removals) -> Sequence[Finding]:
+def find_warnings(run: Run, outcomes: Counter[OutcomeKind], removals: Removals) -> Sequence[Finding]:
     """Return the warnings of a run, after its last merge: those that need a person first."""
     found = [*_limited(run), *_items_missing(run, removals), *_records(run)]
     if run.request.options.kind == "sync":
         found += [*_accounts_missing(run.files.query(find_missing_accounts), removals), *_changed_by_one_field(run)]
-    elif outcomes[OutcomeKind.SKIPPED] == outcomes.total:
+    elif outcomes[OutcomeKind.SKIPPED] == outcomes.total():
         accounts = run.progress.accounts
         which = "the account has expired" if accounts == 1 else "all chosen accounts have expired"
         text = f"Nothing was scanned: the token of {which}"

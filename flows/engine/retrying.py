@@ -38,7 +38,7 @@ def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], fl
         each for each in report.failure_groups
         if each.outcome is OutcomeKind.FAILED and rule_of(each.error_code).is_transient
     ]  # fmt: skip
-    scans = report.outcomes.total - report.outcomes[OutcomeKind.SKIPPED]
+    scans = report.outcomes.total() - report.outcomes[OutcomeKind.SKIPPED]
     if 2 * sum(each.scans for each in failed) <= scans:
         failed = [each for each in failed if each.is_catalogue]
     if made >= limit or report.stopped_by is not None or not failed:

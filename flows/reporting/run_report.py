@@ -1,5 +1,6 @@
 """What a snapshot says about accounts and runs, and the report of a run: its outcomes and the data after it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +15,7 @@ from connectors.warehouse.storage.sql import statements
 from flows.config.errors import ExitCode
 from models.checkpoint import RunKind
 from models.feeds import SURFACES
-from models.runs import Finding, RunState, Tally
+from models.runs import Finding, OutcomeKind, RunState
 
 # Of the time axes of a report.
 WEEKS = 4
@@ -98,7 +99,7 @@ class RunReport:
     pages: int
     items: int
     media: Mapping[str, int]
-    outcomes: Tally
+    outcomes: Counter[OutcomeKind]
     failure_groups: tuple[FailureGroup, ...]
     warnings: tuple[Finding, ...]
     as_of: datetime

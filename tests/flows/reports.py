@@ -1,5 +1,6 @@
 """Reports of runs for tests, and hostile texts that must not be interpreted as markup."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import NO_DATA, RunReport
-from models.runs import Finding, OutcomeKind, RunState, Severity, Tally
+from models.runs import Finding, OutcomeKind, RunState, Severity
 from tests.clocks import START
 
 HOSTILE = (
@@ -21,7 +22,7 @@ NO_CHANGES = dict.fromkeys(("added", "changed", "returned", "removed", "expired"
 REPORT = RunReport(
     run_id="run-1", kind="sync", selection=None, reason=None, state=RunState.COMPLETE, started_at=START, as_of=START,
     seconds=2520.0, accounts=100, accounts_removed=0, accounts_missing=0, pages=300, items=12_000, requests=0,
-    outcomes=Tally({OutcomeKind.COMPLETE: 100}), media={**NO_CHANGES, "added": 40, "changed": 7}, failure_groups=(),
+    outcomes=Counter({OutcomeKind.COMPLETE: 100}), media={**NO_CHANGES, "added": 40, "changed": 7}, failure_groups=(),
     warnings=(), snapshot=Path("analytics.duckdb"), snapshot_bytes=1,
 )  # fmt: skip
 
@@ -72,7 +73,7 @@ def hostile() -> RunReport:
         selection=HOSTILE[2],
         reason=HOSTILE[3],
         state=RunState.PARTIAL,
-        outcomes=Tally({OutcomeKind.FAILED: 40}),
+        outcomes=Counter({OutcomeKind.FAILED: 40}),
         failure_groups=tuple(
             failure(kind, text, detail=text, examples=(example(text, "posts", text),), usernames=(text,))
             for text in HOSTILE

@@ -2,13 +2,9 @@ from collections import Counter
 
 import pytest
 
-from models.runs import Finding, OutcomeKind, RunState, Severity, Tally, one_line, run_state
+from models.runs import Finding, OutcomeKind, RunState, Severity, one_line, run_state
 
 COMPLETE, RECENT, SKIPPED, DEFERRED, DENIED, NOT_FOUND, FAILED = OutcomeKind
-
-
-def tally(kinds: list[OutcomeKind]) -> Tally:
-    return Tally(dict(Counter(kinds)))
 
 
 @pytest.mark.parametrize(
@@ -25,8 +21,8 @@ def tally(kinds: list[OutcomeKind]) -> Tally:
     ids=lambda value: "+".join(value) if isinstance(value, list) else None,
 )
 def test_the_state_of_a_run_follows_from_its_outcomes(kinds: list[OutcomeKind], expected: RunState) -> None:
-    assert run_state(tally(kinds), stopped=False) is expected
-    assert run_state(tally(kinds), stopped=True) is RunState.FAILED
+    assert run_state(Counter(kinds), stopped=False) is expected
+    assert run_state(Counter(kinds), stopped=True) is RunState.FAILED
 
 
 @pytest.mark.parametrize("kinds", [[], [COMPLETE], [DEFERRED], [FAILED]])
@@ -34,9 +30,9 @@ def test_a_run_with_a_warning_that_makes_it_partial_is_never_complete(kinds: lis
     noted = Finding("values_not_cast", Severity.INFORMATION, "Two", count=2)
     serious = Finding("accounts_missing", Severity.ACTION, "Thirty", count=30)
     expected = RunState.FAILED if kinds == [FAILED] else RunState.PARTIAL
-    assert run_state(tally(kinds), stopped=False, warnings=[noted, serious]) is expected
-    assert run_state(tally(kinds), stopped=False, warnings=[noted]) is run_state(tally(kinds), stopped=False)
-    assert run_state(tally(kinds), stopped=True, warnings=[serious]) is RunState.FAILED
+    assert run_state(Counter(kinds), stopped=False, warnings=[noted, serious]) is expected
+    assert run_state(Counter(kinds), stopped=False, warnings=[noted]) is run_state(Counter(kinds), stopped=False)
+    assert run_state(Counter(kinds), stopped=True, warnings=[serious]) is RunState.FAILED
 
 
 def test_one_line_is_printable_and_bounded() -> None:

@@ -1,5 +1,6 @@
 """What became of a run: outcomes of its partitions, the incomplete ones by cause, and what else people should know."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,15 +11,11 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.storage.sql import quoted, statements
 from models.mapping import Mapping as MediaMapping
 from models.runs import (
-    ACCOUNTS_REJECTED,
-    CACHED_ANSWER,
-    ITEMS_REJECTED,
     LONG_COOLDOWN,
     Finding,
     OutcomeKind,
     RunState,
     Severity,
-    Tally,
 )
 
 _SQL = statements(__name__)
@@ -65,10 +62,10 @@ def read_warnings(db: DuckDBPyConnection, run_id: str, *, is_last: bool = False)
     return tuple(Finding(code, Severity(severity), text, fix, count=count) for code, severity, text, fix, count in rows)
 
 
-def count_outcomes(db: DuckDBPyConnection, run_id: str) -> Tally:
+def count_outcomes(db: DuckDBPyConnection, run_id: str) -> Counter[OutcomeKind]:
     """Return the number of a run's outcomes by kind."""
-    rows = db.execute(_SQL["tally"], [[ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER], run_id]).fetchall()
-    return Tally({OutcomeKind(outcome): outcomes for outcome, outcomes, _ in rows}, sum(count for *_, count in rows))
+    query = "SELECT outcome, count(*) FROM core.run_outcomes WHERE run_id = ? GROUP BY outcome"
+    return Counter({OutcomeKind(outcome): number for outcome, number in db.execute(query, [run_id]).fetchall()})
 
 
 def read_failures(db: DuckDBPyConnection, run_id: str | None, *, now: datetime) -> tuple[FailureGroup, ...]:

@@ -20,11 +20,6 @@ WHERE run_id = $run_id OR (
 )
 ORDER BY makes_partial DESC, code, count DESC
 
--- name: tally
--- The outcomes of a run by kind; those with one of these error codes were rejected although they reached their end.
-SELECT outcome, count(*), count(*) FILTER (list_contains(?, error_code))
-FROM core.run_outcomes WHERE run_id = ? GROUP BY outcome
-
 -- name: groups
 -- Detail and examples are from the same scans, so that a question to the service's support is about one scan.
 SELECT

@@ -121,7 +121,7 @@ async def test_a_forgotten_account_that_is_listed_leaves_no_trace(
     service.malformed, service.spell = malformed, spell
     await forget(tmp_path, service)
     report = await on_day(tmp_path, service, day=0)
-    assert (report.state, report.accounts, report.outcomes.total) == (RunState.COMPLETE, 2, 5)
+    assert (report.state, report.accounts, report.outcomes.total()) == (RunState.COMPLETE, 2, 5)
     assert {request.number for request in service.asked()} == {None, 1, 3}
     assert not holding(tmp_path, uuid(2)) | holding(tmp_path, uuid(2)[-12:]) | holding(tmp_path, "user_2")
     async with open_run_resources(tmp_path, service) as resources:

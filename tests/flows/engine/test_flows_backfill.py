@@ -52,7 +52,7 @@ async def test_a_backfill_scans_its_selection_again_and_a_sync_keeps_its_progres
     report = await synced(tmp_path, service, selection=SECOND, reason="an edited post")
     assert service.asked() == [(2, "posts", cursor) for cursor in (None, "c2", "c4")]
     assert stored(tmp_path, items) == before
-    assert (report.accounts, report.outcomes.kinds) == (1, {OutcomeKind.COMPLETE: 1})
+    assert (report.accounts, report.outcomes) == (1, {OutcomeKind.COMPLETE: 1})
     entered = stored(tmp_path, "SELECT kind, selection, reason, state FROM core.runs ORDER BY seq DESC LIMIT 1")
     assert entered == [("backfill", f"{uuid(2)} (posts)", "an edited post", "complete")]
     report = await synced(tmp_path, service)
@@ -79,7 +79,7 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
     assert (await synced(tmp_path, service)).resumed_runs == ()
     service.asked()
     report = await synced(tmp_path, service, surfaces=("stories",))
-    assert (report.selection, report.outcomes.total) == ("stories", 4)
+    assert (report.selection, report.outcomes.total()) == ("stories", 4)
     assert {surface for _, surface, _ in service.asked()} == {"", "stories"}
     assert stored(tmp_path, "SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
     with open_snapshot(report.snapshot) as snapshot:

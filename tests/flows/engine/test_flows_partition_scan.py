@@ -40,7 +40,7 @@ async def _run(
     report = await synced(folder, service, **changes)
     outcomes = {row[:2]: row[2:] for row in stored(folder, _OUTCOMES.format(run_id=report.run_id))}
     assert stored(folder, "FROM core.runs WHERE state = 'running'") == []
-    assert report.outcomes.total == 1 + 2 * report.accounts == len(outcomes)
+    assert report.outcomes.total() == 1 + 2 * report.accounts == len(outcomes)
     return report, outcomes
 
 
@@ -57,7 +57,7 @@ async def test_a_setting_lets_expired_accounts_be_scanned_and_nothing_of_them_is
     for posts in (3, 2, 2):
         service.posts = posts
         report, _ = await _run(tmp_path, service, scan_expired=True)
-        assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5}
+        assert report.outcomes == {OutcomeKind.COMPLETE: 5}
         service.clock.days(1)
     assert stored(tmp_path, _REMOVED) == [("001-2",)]
 

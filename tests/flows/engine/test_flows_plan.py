@@ -111,7 +111,7 @@ async def hours(runs: DailyRuns, number: int, **changes: Any) -> list[tuple[int,
         found = {(hour, one.number, one.surface) for one in runs.service.requests[before:]}
         if not is_first:
             scans = sum(scan.scan != "none" for scan in plan.scans)
-            assert scans == report.outcomes.total - bool(plan.catalogue) == sum(bool(one) for _, one, _ in found)
+            assert scans == report.outcomes.total() - bool(plan.catalogue) == sum(bool(one) for _, one, _ in found)
         asked, is_first = [*asked, *sorted(found, key=str)], False
     return asked
 

@@ -1,5 +1,6 @@
 """Which runs are retried and when; the last one decides the exit code."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,12 +10,12 @@ from connectors.warehouse.queries.outcomes import FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, repeat
 from flows.orchestration.flow_run import final_state
 from flows.reporting.run_report import RunReport
-from models.runs import Finding, OutcomeKind, RunState, Severity, Tally
+from models.runs import Finding, OutcomeKind, RunState, Severity
 from tests.flows import reports
 
 STOP = ApiError("accounts.list", "api_unauthorized", "No.", status=401)
-FAILED = reports.report(state=RunState.FAILED, outcomes=Tally({OutcomeKind.FAILED: 1}))
-GOOD = replace(FAILED, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9}))
+FAILED = reports.report(state=RunState.FAILED, outcomes=Counter({OutcomeKind.FAILED: 1}))
+GOOD = replace(FAILED, state=RunState.COMPLETE, outcomes=Counter({OutcomeKind.COMPLETE: 9}))
 
 
 def group(code: str, scans: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, surface: str = "posts") -> FailureGroup:
@@ -27,7 +28,7 @@ def ended(*groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by
     for each in groups:
         tally[each.outcome] = tally.get(each.outcome, 0) + each.scans
     state = RunState.PARTIAL if complete else RunState.FAILED
-    return replace(FAILED, failure_groups=groups, outcomes=Tally(tally), state=state, stopped_by=stopped_by)
+    return replace(FAILED, failure_groups=groups, outcomes=Counter(tally), state=state, stopped_by=stopped_by)
 
 
 CATALOGUE = group("connection_failed", surface="")
