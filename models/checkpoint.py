@@ -113,21 +113,20 @@ class Checkpoint:
         scan that rejected more than half of its items is abandoned instead: it has not seen them, so it neither makes
         them fresh nor decides removals.
         """
-        state = ScanState.RECENT if self.reaches_known else ScanState.SCANNING
-        if next_cursor is None:
-            state = ScanState.COMPLETE
         after = replace(
             self,
             updated_at=at,
-            cursor=next_cursor if state is ScanState.SCANNING else None,
+            cursor=next_cursor,
             pages=self.pages + 1,
             items=self.items + items,
             rejected=self.rejected + rejected,
-            state=state,
             repeated_pages=0 if has_new else self.repeated_pages + (items > 0),
             empty_pages=0 if has_new else self.empty_pages + (items == 0),
         )
-        return replace(after, state=ScanState.ABANDONED) if after.is_closed and after.rejects_most else after
+        if next_cursor is not None and not self.reaches_known:
+            return after
+        state = ScanState.RECENT if next_cursor is not None else ScanState.COMPLETE
+        return replace(after, cursor=None, state=ScanState.ABANDONED if after.rejects_most else state)
 
     @property
     def is_closed(self) -> bool:

@@ -6,7 +6,7 @@ copied alone, pages would be fetched twice, or landing numbers be taken that row
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Protocol
 
 
 class WarehouseError(Exception):
@@ -71,7 +71,7 @@ def service_refusal(bound: str | None, base_url: str) -> str | None:
     )
 
 
-CLOCK_STEP: Final = timedelta(minutes=15)
+CLOCK_STEP = timedelta(minutes=15)
 """A smaller difference does not make a clock wrong: NTP may step it, and a run's times continue after the step."""
 
 

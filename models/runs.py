@@ -6,23 +6,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
 
 from models.feeds import Partition
 
-RUN_KINDS: Final = ("sync", "backfill")
+RUN_KINDS = ("sync", "backfill")
 """The commands that are runs. Others have no id in the state's runs."""
 
 LONG_COOLDOWN = timedelta(days=1)
 """A cooldown with more time left is shown to a person, because the service may have sent it by mistake."""
 
-REQUEST_BUDGET: Final = "request_budget"
+REQUEST_BUDGET = "request_budget"
 """The error code of what a run deferred because it may make no more requests."""
 
-ITEMS_REJECTED: Final = "items_rejected"
-ACCOUNTS_REJECTED: Final = "accounts_rejected"
-CACHED_ANSWER: Final = "cached_answer"
-LANDED: Final = (ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER)
+ITEMS_REJECTED = "items_rejected"
+ACCOUNTS_REJECTED = "accounts_rejected"
+CACHED_ANSWER = "cached_answer"
+LANDED = (ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER)
 """The error codes of scans that failed although their pages landed: more than half of the records were rejected, or a
 cache answered."""
 

@@ -150,7 +150,5 @@ def sort_overdue(accounts: Iterable[ChosenAccount], dues: Dues) -> list[ChosenAc
         due = dues.get(media(account.account_id, surface))
         return _NEVER if due is None or due.at is None or due.reason == "first" else due.at
 
-    def sort(account: ChosenAccount) -> ChosenAccount:
-        return replace(account, surfaces=tuple(sorted(account.surfaces, key=partial(since, account))))
-
-    return sorted(map(sort, accounts), key=lambda account: since(account, account.surfaces[0]))
+    ordered = (replace(one, surfaces=tuple(sorted(one.surfaces, key=partial(since, one)))) for one in accounts)
+    return sorted(ordered, key=lambda one: since(one, one.surfaces[0]))

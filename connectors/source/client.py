@@ -7,7 +7,7 @@ import ssl
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
@@ -26,9 +26,9 @@ from models.files import Clock
 
 # After decompression. An error envelope (API 2) is far smaller; none of a larger one is read, or searched for the key.
 MAX_BODY_BYTES = 64 * 1024 * 1024
-_MAX_ERROR_BYTES: Final = 256 * 1024
+_MAX_ERROR_BYTES = 256 * 1024
 
-_MAX_HEADER_BYTES: Final = 65_536
+_MAX_HEADER_BYTES = 65_536
 
 # Seconds of one attempt: to connect, between two pieces of the response, and in all, because a slow trickle of bytes
 # never reaches the limit of a piece.
@@ -36,10 +36,10 @@ TIMEOUT = httpx.Timeout(30, connect=10, pool=None)
 LONGEST = 120.0
 
 # The headers that are read. Any of them may be shown or stored.
-_HEADERS: Final = ("age", "content-type", "date", "location", "retry-after", "server", "via", "x-correlation-id")
+_HEADERS = ("age", "content-type", "date", "location", "retry-after", "server", "via", "x-correlation-id")
 
 # For zlib: with the header of gzip.
-_WITH_GZIP_HEADER: Final = 16 + zlib.MAX_WBITS
+_WITH_GZIP_HEADER = 16 + zlib.MAX_WBITS
 
 
 class ApiClient:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Final
 
 from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind, one_line
 
@@ -31,7 +30,7 @@ class Disposition(Enum):
 RETRY, WAIT, SKIP, RESTART, STOP = Disposition
 
 # Statuses of too many requests; 509 and 529 are those of gateways.
-LIMITS: Final = frozenset({429, 503, 509, 529})
+LIMITS = frozenset({429, 503, 509, 529})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ _SCHEME = (
 )
 _REASONS = "see the reasons in `gramhouse quarantine`"
 
-UNKNOWN_STATUS: Final = "unknown_status"
+UNKNOWN_STATUS = "unknown_status"
 
 RULES: Mapping[str, Rule] = {
     # What the service says (API 7).
@@ -203,7 +202,7 @@ RULES: Mapping[str, Rule] = {
 }
 """All codes of API 7, whose rules have a status, and all codes of ours."""
 
-DOCUMENTED: Final = frozenset(code for code, rule in RULES.items() if rule.status is not None)
+DOCUMENTED = frozenset(code for code, rule in RULES.items() if rule.status is not None)
 
 # What the service says with a code that is not in API 7, or of another status. Any other 4xx is not retried.
 _UNKNOWN: Mapping[int, Rule] = {

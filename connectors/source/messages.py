@@ -5,19 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Final
 from urllib.parse import quote, urlencode
-
-from xxhash import xxh3_64_intdigest
 
 from connectors.source.errors import DOCUMENTED, ApiError, service_rule
 from models.api import DEFAULT_PATHS, Page, PagePaths, Unreadable, read_account_page, read_error, read_media_page
 from models.feeds import Feed
 from models.runs import one_line
 
-ACCOUNTS: Final = "accounts.list"
+ACCOUNTS = "accounts.list"
 
-CATALOGUE_SCOPE: Final = "account_catalog"
+CATALOGUE_SCOPE = "account_catalog"
 """The rate-limit scope of the account list (API 4.1)."""
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -183,7 +180,7 @@ class Memory:
 
     def remember(self, text: str) -> bool:
         """Remember a text; return whether it is new."""
-        digest = xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
+        digest = hash(text)
         if digest in self.recent or digest in self.older:
             return False
         if len(self.recent) >= 50_000:

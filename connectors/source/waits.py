@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from connectors.source.errors import RETRY, WAIT, ApiError, Deferred, Disposition
 from connectors.source.messages import ApiRequest, Response
@@ -19,19 +19,19 @@ Sleep = Callable[[float], Awaitable[None]]
 Send = Callable[[ApiRequest], Awaitable[Response]]
 
 # Attempts at a page in all, and seconds: a retry waits a random share of `_FIRST`, twice that, ..., at most `_LONGEST`.
-TRIES: Final = 6
-_FIRST: Final = 0.5
-_LONGEST: Final = 60.0
+TRIES = 6
+_FIRST = 0.5
+_LONGEST = 60.0
 
 # A cooldown is as long as the service requires, but at least this; without Retry-After it increases to `_LONGEST`. Its
 # jitter only adds: up to a share of the wait, at most these seconds.
-_LEAST_WAIT: Final = 1.0
-_WAIT_JITTER: Final = 0.1
-_MOST_JITTER: Final = 5.0
+_LEAST_WAIT = 1.0
+_WAIT_JITTER = 0.1
+_MOST_JITTER = 5.0
 
 # After these failures of a page, each one more halves the limit of the requests that follow, down to this.
-_PATIENCE: Final = 2
-_LEAST_LIMIT: Final = 5
+_PATIENCE = 2
+_LEAST_LIMIT = 5
 
 
 class Verdict(NamedTuple):
@@ -62,7 +62,7 @@ class Attempts:
         A limit `of_key` says nothing about the page: it is waited for, and not counted. Waits for any limit are no
         tries; the budget of the scope limits them.
         """
-        kind, wait, number = error.rule.disposition, error.retry_after, 0
+        kind, number = error.rule.disposition, 0
         if not of_key:
             self.failures[kind] += 1
             number = self.failures[kind]
@@ -71,13 +71,11 @@ class Attempts:
         waits = of_key or kind is WAIT
         if not waits and kind is not RETRY:
             return Verdict(retries=False)
-        retries = waits or number < TRIES
-        if waits and wait is None:
-            wait = _exponential(_LEAST_WAIT, number)
-        if wait is None:
+        retries, wait = waits or number < TRIES, error.retry_after
+        if wait is None and not waits:
             return Verdict(retries, random() * _exponential(_FIRST, number))
         # At least a second: otherwise Retry-After: 0 would use up all tries immediately.
-        least = max(wait, _LEAST_WAIT)
+        least = _exponential(_LEAST_WAIT, number) if wait is None else max(wait, _LEAST_WAIT)
         return Verdict(retries, least + random() * min(least * _WAIT_JITTER, _MOST_JITTER), whole_scope=True)
 
 
@@ -128,8 +126,8 @@ class RateLimitBudget:
 
 # Passing errors of this many rate-limit scopes, for this many seconds without an answer in between, are an outage. A
 # run that scans fewer accounts has only the tries of each page.
-_SCOPES: Final = 4
-_LEAST_OUTAGE: Final = 1.0
+_SCOPES = 4
+_LEAST_OUTAGE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
