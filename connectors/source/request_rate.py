@@ -5,7 +5,6 @@ by a little with each page, and falls to a part of what was served when a reques
 """
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -34,16 +33,16 @@ class RequestRate:
     """The requests per second that a run sends, and what it has observed. Times are monotonic seconds.
 
     `fixed` is the rate of a setting. `allowed` is the rate at which the service served when it was last found, `base`
-    the rate now, and `slope` how fast it rises. `pages` and `refused` count since it was found. `recent` are the times
-    of the last second's pages. `limited_after` are the pages after which the last two limits came. `useless` counts how
-    often in a row a lower rate did not help.
+    the rate now, and `slope` how fast it rises. `pages` and `refused` count since it was found, or since the first
+    answer. `limited_after` are the pages after which the last two limits came. `useless` counts how often in a row a
+    lower rate did not help.
     """
 
     fixed: float | None = None
     allowed: float | None = None
     base: float | None = None
     slope: float = _FAST
-    found_at: float = -math.inf
+    found_at: float = math.inf
     pages: int = 0
     refused: int = 0
     useless: int = 0
@@ -53,7 +52,6 @@ class RequestRate:
     limited_at: float = -math.inf
     limited_scope: str = ""
     limited_after: tuple[int, int] = (0, 0)
-    recent: tuple[float, ...] = ()
 
     def per_second(self, now: float) -> float | None:
         """Return the requests per second to send, or None: as many as there are."""
@@ -71,12 +69,11 @@ class RequestRate:
 
         `pages` are those that the scope has received since its last limit.
         """
-        recent = self.recent[bisect_left(self.recent, now - _MOMENT) :]
-        seen = replace(self, answered_at=now, recent=recent)
+        seen = replace(self, answered_at=now, found_at=min(self.found_at, now))
         if not limited:
             # It rises with each page and not with time, so that it stays where it is while nothing is sent.
             base = None if self.base is None else self.base + math.log(2) * self.slope
-            return replace(seen, served_at=now, base=base, pages=self.pages + 1, recent=(*recent, now))
+            return replace(seen, served_at=now, base=base, pages=self.pages + 1)
         seen = replace(seen, limited_after=(self.limited_after[-1], pages))
         # Limits of single accounts come after equal numbers of pages, with exceptions.
         is_equal = self.base is None and pages > 0 and pages in self.limited_after
@@ -87,7 +84,7 @@ class RequestRate:
             return seen.lowered(now)
         is_serving = now - self.served_at <= _EXPIRY and now >= self.resting_until
         if now - self.limited_at <= _MOMENT and is_serving:
-            return seen.found(max(1.0, len(recent) / _MOMENT), now)
+            return seen.found(max(1.0, self.pages / max(now - self.found_at, _MOMENT)), now)
         return seen
 
     def lowered(self, now: float) -> Self:
