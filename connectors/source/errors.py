@@ -4,7 +4,7 @@ A failure is looked up by its code. What the service did not say, an answer with
 word of a gateway: it counts as a lost connection, and says nothing about the key, a grant or an account.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -100,10 +100,17 @@ class Deferred(Exception):  # noqa: N818 - not an error: the checkpoint is kept,
         self.error = error
 
 
+# What a person can do.
 _REPORT = "report this as a bug in gramhouse, with the correlation id"
 _SUPPORT = "contact the service's support with the correlation id"
 _LATER = f"retry later; if it persists, {_SUPPORT}"
+_KEY = "check the API key (wrong, revoked, or of another kind); keys are created in the service's API-key settings"
 _GRANT = "grant the key access to this account in the service's API-key settings"
+_GONE = "check whether the account is still connected to the service; other accounts are not affected"
+_CURSOR = (
+    "its cursors expire before the next page is requested: shorten the waits (GRAMHOUSE_CONCURRENCY,"
+    " GRAMHOUSE_REQUESTS_PER_SECOND) or change GRAMHOUSE_PAGE_SIZE"
+)
 _BETWEEN = (
     "retry later; if it persists, check GRAMHOUSE_BASE_URL, and the proxies and gateways between this machine and the"
     " service"
@@ -112,115 +119,91 @@ _SCHEME = (
     "check the scheme (https or http) and the port of GRAMHOUSE_BASE_URL, and whether the service requires a client"
     f" certificate, which gramhouse does not have; otherwise, {_BETWEEN}"
 )
+_CERTIFICATE = (
+    "check GRAMHOUSE_BASE_URL and this machine's clock; for a private certificate authority, set SSL_CERT_FILE to a PEM"
+    " file with its certificate"
+)
+_PROXY = "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY"
+_LOGIN = (
+    "if this network has a login page (a captive portal), log in; otherwise set GRAMHOUSE_BASE_URL to the correct"
+    " address"
+)
+_PAGE = f"{_BETWEEN}; if the service has another list of items, set items under [mapping] in gramhouse.toml"
 _REASONS = "see the reasons in `gramhouse quarantine`"
+_ITEMS = f"{_REASONS}; if the items' id has another name, set media_id under [mapping] in gramhouse.toml"
+_ACCOUNTS = f"{_REASONS}; a newer gramhouse may read such accounts, or {_SUPPORT}"
+_ENDS = 'if the API ends its lists in this way, set {name} = "ends" under [mapping] in gramhouse.toml'
+_MISSING = f"{_ENDS.format(name='missing_cursor')}; if the cursor is elsewhere in the page, set next_cursor there"
+_ELSEWHERE = f"{_SUPPORT}; if the cursor is elsewhere in the page, set next_cursor under [mapping] in gramhouse.toml"
+_CACHES = "exclude the API from the caches of the proxies and gateways between this machine and the service"
 
 UNKNOWN_STATUS = "unknown_status"
 
-RULES: Mapping[str, Rule] = {
-    # What the service says (API 7).
-    **dict.fromkeys(
-        ("api_invalid_content_length", "api_invalid_json", "api_invalid_request_url", "api_invalid_utf8"),
-        Rule(STOP, _REPORT, 400),
-    ),
-    "api_unauthorized": Rule(
-        STOP,
-        "check the API key (wrong, revoked, or of another kind); keys are created in the service's API-key settings",
-        401,
-    ),
-    **dict.fromkeys(("api_account_not_granted", "api_forbidden"), Rule(SKIP, _GRANT, 403, OutcomeKind.DENIED)),
-    "api_scope_denied": Rule(STOP, "create a key with the scope automations:read", 403, OutcomeKind.DENIED),
-    "api_automation_media_not_found": Rule(
-        SKIP,
-        "check whether the account is still connected to the service; other accounts are not affected",
-        404,
-        OutcomeKind.NOT_FOUND,
-    ),
-    **dict.fromkeys(("api_body_too_large", "api_json_too_deep"), Rule(STOP, _REPORT, 413)),
-    "api_unsupported_media_type": Rule(STOP, _REPORT, 415),
-    "api_invalid_cursor": Rule(
-        RESTART,
-        "its cursors expire before the next page is requested: shorten the waits (GRAMHOUSE_CONCURRENCY,"
-        " GRAMHOUSE_REQUESTS_PER_SECOND) or change GRAMHOUSE_PAGE_SIZE",
-        422,
-    ),
-    **dict.fromkeys(("api_invalid_limit", "api_validation_error"), Rule(SKIP, _REPORT, 422)),
-    "api_automation_invalid_configuration": Rule(SKIP, _LATER, 422),
-    "rate_limited": Rule(WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
-    **dict.fromkeys(
-        ("api_internal_error", "api_invalid_projection", "api_projection_too_large"), Rule(RETRY, _LATER, 500)
-    ),
-    **dict.fromkeys(("api_account_resolution_unavailable", "rate_limiter_unavailable"), Rule(RETRY, _LATER, 503)),
+# What the caller does, the status (API 7), the codes, and the fix. The first row of a status is that of unknown codes.
+_TABLE: Sequence[tuple[Disposition, int | None, str, str]] = (
+    # What the service says.
+    (STOP, 400, "api_invalid_content_length api_invalid_json api_invalid_request_url api_invalid_utf8", _REPORT),
+    (STOP, 401, "api_unauthorized", _KEY),
+    (SKIP, 403, "api_account_not_granted api_forbidden", _GRANT),
+    (STOP, 403, "api_scope_denied", "create a key with the scope automations:read"),
+    (SKIP, 404, "api_automation_media_not_found", _GONE),
+    (STOP, 413, "api_body_too_large api_json_too_deep", _REPORT),
+    (STOP, 415, "api_unsupported_media_type", _REPORT),
+    (SKIP, 422, "api_automation_invalid_configuration", _LATER),
+    (SKIP, 422, "api_invalid_limit api_validation_error", _REPORT),
+    (RESTART, 422, "api_invalid_cursor", _CURSOR),
+    (WAIT, 429, "rate_limited", "no action needed; gramhouse waits as long as the API requires"),
+    (RETRY, 500, "api_internal_error api_invalid_projection api_projection_too_large", _LATER),
+    (RETRY, 503, "api_account_resolution_unavailable rate_limiter_unavailable", _LATER),
     # No answer while connecting or reading; refused, unreachable or an unknown host; an answer that is cut, or damaged
     # gzip; and what a gateway says.
-    **dict.fromkeys(("timeout", "connection_failed", "cut_body", "unexpected_status"), Rule(RETRY, _BETWEEN)),
+    (RETRY, None, "timeout connection_failed cut_body unexpected_status", _BETWEEN),
     # It ended before the answer began; it is not HTTP; no TLS: one of several servers may have an expired certificate,
     # and the key is not sent before the handshake has succeeded.
-    **dict.fromkeys(("connection_reset", "protocol_error", "tls_failed", "http_400"), Rule(RETRY, _SCHEME)),
-    "certificate_refused": Rule(
-        RETRY,
-        "check GRAMHOUSE_BASE_URL and this machine's clock; for a private certificate authority, set SSL_CERT_FILE"
-        " to a PEM file with its certificate",
-    ),
-    "proxy_refused": Rule(
-        RETRY, "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY"
-    ),
+    (RETRY, None, "connection_reset protocol_error tls_failed http_400", _SCHEME),
+    (RETRY, None, "certificate_refused", _CERTIFICATE),
+    (RETRY, None, "proxy_refused", _PROXY),
     # It is never followed, because the key would be sent to another address.
-    "redirect": Rule(
-        RETRY,
-        "if this network has a login page (a captive portal), log in; otherwise set GRAMHOUSE_BASE_URL to the correct"
-        " address",
-    ),
-    "http_429": Rule(WAIT, "no action needed; gramhouse waits as long as the gateway requires"),
+    (RETRY, None, "redirect", _LOGIN),
+    (WAIT, None, "http_429", "no action needed; gramhouse waits as long as the gateway requires"),
     # A page that cannot be used: not as in API 2, or larger than the limit after decompression.
-    "malformed_page": Rule(
-        RETRY,
-        f"{_BETWEEN}; if the service has another list of items, set items under [mapping] in gramhouse.toml",
-    ),
-    "body_too_large_response": Rule(RETRY, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
+    (RETRY, None, "malformed_page", _PAGE),
+    (RETRY, None, "body_too_large_response", "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
     # What a scan finds. A page without a usable cursor may not be the last one; its items have landed.
-    UNKNOWN_STATUS: Rule(SKIP, "check the account's status in the service; a newer gramhouse may support it"),
-    ITEMS_REJECTED: Rule(
-        SKIP, f"{_REASONS}; if the items' id has another name, set media_id under [mapping] in gramhouse.toml"
-    ),
-    ACCOUNTS_REJECTED: Rule(SKIP, f"{_REASONS}; a newer gramhouse may read such accounts, or {_SUPPORT}"),
-    "cursor_missing": Rule(
-        SKIP,
-        'if the API ends its lists in this way, set missing_cursor = "ends" under [mapping] in gramhouse.toml;'
-        " if the cursor is elsewhere in the page, set next_cursor there",
-    ),
-    "cursor_empty": Rule(
-        SKIP, 'if the API ends its lists in this way, set empty_cursor = "ends" under [mapping] in gramhouse.toml'
-    ),
-    "cursor_invalid": Rule(
-        SKIP, f"{_SUPPORT}; if the cursor is elsewhere in the page, set next_cursor under [mapping] in gramhouse.toml"
-    ),
+    (SKIP, None, UNKNOWN_STATUS, "check the account's status in the service; a newer gramhouse may support it"),
+    (SKIP, None, ITEMS_REJECTED, _ITEMS),
+    (SKIP, None, ACCOUNTS_REJECTED, _ACCOUNTS),
+    (SKIP, None, "cursor_missing", _MISSING),
+    (SKIP, None, "cursor_empty", _ENDS.format(name="empty_cursor")),
+    (SKIP, None, "cursor_invalid", _ELSEWHERE),
     # Its items have landed, but nothing is known to be so now.
-    CACHED_ANSWER: Rule(
-        SKIP, "exclude the API from the caches of the proxies and gateways between this machine and the service"
-    ),
-    **dict.fromkeys(("cursor_loop", "cursor_no_progress"), Rule(SKIP, _SUPPORT)),
+    (SKIP, None, CACHED_ANSWER, _CACHES),
+    (SKIP, None, "cursor_loop cursor_no_progress", _SUPPORT),
+)
+
+# What is recorded for a partition whose request is given up; otherwise that it failed.
+_OUTCOMES = {403: OutcomeKind.DENIED, 404: OutcomeKind.NOT_FOUND}
+
+RULES: Mapping[str, Rule] = {
+    code: Rule(disposition, hint, status, _OUTCOMES.get(status or 0, OutcomeKind.FAILED))
+    for disposition, status, codes, hint in _TABLE
+    for code in codes.split()
 }
 """All codes of API 7, whose rules have a status, and all codes of ours."""
 
-DOCUMENTED = frozenset(code for code, rule in RULES.items() if rule.status is not None)
+_OF_STATUS = {rule.status: rule for rule in reversed([*RULES.values()])}
 
-# What the service says with a code that is not in API 7, or of another status. Any other 4xx is not retried.
-_UNKNOWN: Mapping[int, Rule] = {
-    **dict.fromkeys((400, 413, 415), Rule(STOP, _REPORT)),
-    401: RULES["api_unauthorized"],
-    403: RULES["api_forbidden"],
-    404: RULES["api_automation_media_not_found"],
-    **dict.fromkeys((408, 425), Rule(RETRY, _LATER)),
-    429: RULES["rate_limited"],
-}
+DOCUMENTED = frozenset(code for code, rule in RULES.items() if rule.status is not None)
 
 
 def service_rule(code: str, status: int) -> Rule:
-    """Return the rule of an error envelope (API 2)."""
+    """Return the rule of an error envelope (API 2); its code may be unknown, or that of another status."""
     known = RULES.get(code)
     if known is not None and status == known.status:
         return known
-    return _UNKNOWN.get(status) or Rule(SKIP if 400 <= status < 500 else RETRY, _LATER)
+    # No other 4xx is retried, but those that say that it came too late or too early.
+    other = 422 if 400 <= status < 500 and status not in {408, 425} else 500
+    return _OF_STATUS.get(status) or _OF_STATUS[other]
 
 
 def rule_of(code: str) -> Rule:
