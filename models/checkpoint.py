@@ -184,7 +184,6 @@ class ClosedScan:
 
     seq: int
     complete_at: datetime
-    closed_at: datetime
     pages: int
     is_ordered: bool
     full_share: float

@@ -118,19 +118,20 @@ def _refusal(
     if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(str(envelope.correlation_id)):
         correlation_id = str(envelope.correlation_id)
     wait = read_retry_after(headers.get("retry-after", ""), now, headers.get("date", ""))
+    code, rule = gateway_code(status), None
     # Gateways have errors of the same form.
     if envelope and (correlation_id is not None or envelope.code in DOCUMENTED):
         code, rule = one_line(envelope.code, 64), service_rule(envelope.code, status)
         message = f"{envelope.message} [{envelope.issues}]" if envelope.issues else envelope.message
     else:
-        code, rule = gateway_code(status), None
         name = one_line(headers.get("server") or headers.get("via", ""), 40)
-        who = f"a proxy or gateway{f' ({name})' if name else ''}, not the service,"
-        message = f"{who} answered with status {status}, {_content_type(headers)}"
+        message = f"a proxy or gateway{f' ({name})' if name else ''}, not the service, "
         if code == "redirect":
             place = _PLACE.match(headers.get("location", ""))
             host = one_line(place[1], 100) if place else "another path of this host"
-            message = f"{who} redirects to {host}, which is not followed"
+            message += f"redirects to {host}, which is not followed"
+        else:
+            message += f"answered with status {status}, {_content_type(headers)}"
     return ApiError(operation, code, message, rule, retry_after=wait, status=status, correlation_id=correlation_id)
 
 

@@ -150,11 +150,10 @@ class Outage:
 
     def observe(self, scope: str, error: ApiError | None, now: float) -> "Outage":
         """Return what is known after the end of a request of a rate-limit scope; `error` None: it got a page."""
-        # Not if it sends status 200, or names a time to wait.
-        is_away = error is not None and error.retry_after is None and error.status != 200
-        if error is None or not is_away or error.rule.disposition is not RETRY:
+        # It is there if it sends status 200, or names a time to wait.
+        if error is None or error.rule.disposition is not RETRY or error.retry_after is not None or error.status == 200:
             return Outage(answered_at=now)
-        if self.is_on and now < self.next_at:
+        if now < self.next_at:
             # What was sent before the outage was noticed says nothing new.
             return self
         seen = replace(self, failed=self.failed | {scope})

@@ -106,7 +106,7 @@ def test_a_scan_starts_resumes_or_is_done(
 NOW = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
 EVERY = timedelta(days=7)
-CLOSED = ClosedScan(90, NOW - DAY, NOW - DAY, 10, is_ordered=True, full_share=1.0)
+CLOSED = ClosedScan(90, NOW - DAY, 10, is_ordered=True, full_share=1.0)
 
 
 def posts(*days: float, first: int = 0) -> list[Post]:
