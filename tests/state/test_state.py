@@ -122,6 +122,11 @@ def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
     assert (landings(state), state.write(count_landings, 3), state.write(land, [page(5)])) == ([], 5, 9)
 
 
+def test_what_a_rebuild_lands_again_may_be_of_a_run_that_is_deleted(state: State) -> None:
+    state.write(land, [Landing(POSTS, "deleted", page=1, received_at=NOW, body=BODY % 1)])
+    assert [(one.run_id, one.run_seq) for one in landings(state)] == [("deleted", 0)]
+
+
 def test_a_checkpoint_has_the_landing_of_its_scans_first_page(state: State) -> None:
     begin(state, "run")
     state.write(land, [page(1, CATALOGUE, "other"), page(1)])

@@ -27,11 +27,15 @@ QUARANTINE = ("imported", "outdated", "quarantined")
 WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
 
 
-def again(rig: Rig, mapping: Mapping = BUILT_IN, *, force: bool = False) -> dict[str, Any]:
+def again(rig: Rig, mapping: Mapping = BUILT_IN, *, force: bool = False, is_killed: bool = False) -> dict[str, Any]:
+    """Rebuild, and merge what landed; if it `is_killed`, that happens before the commit."""
+
     def land(landings: Sequence[Landing]) -> None:
         for landing in landings:
             rig.seq += 1
             rig.inbox.append(replace(landing, seq=rig.seq, run_seq=int(landing.run_id.removeprefix("run-"))))
+        if is_killed:
+            raise KeyboardInterrupt
 
     rig.merge()
     with transaction(rig.db):
@@ -173,6 +177,19 @@ def test_a_record_that_has_an_id_now_becomes_a_row_and_is_counted_once(rig: Rig)
     before = everything(rig)
     assert again(rig, WITH_UUID)["imported"] == 0
     assert everything(rig) == before
+
+
+def test_what_landed_again_before_a_kill_changes_nothing(rig: Rig) -> None:
+    for caption in ("old", "new"):
+        rig.full_scan(item("1"), post("a", caption), post("b"), {"caption": "no id"})
+        rig.wait(24)
+    before = everything(rig)
+    with pytest.raises(KeyboardInterrupt):
+        again(rig, WITH_UUID, is_killed=True)
+    assert len(rig.inbox) == 4
+    rig.merge()
+    assert everything(rig) == before
+    assert [again(rig, WITH_UUID)[name] for name in QUARANTINE] == [3, 0, 1]
 
 
 def test_an_item_seen_later_is_not_overwritten(rig: Rig) -> None:
