@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
 
-import msgspec
 from pydantic_core import from_json
 
 from models.api import UUID, Page, read_account_page
@@ -71,16 +70,6 @@ def _pattern(word: str) -> re.Pattern[str]:
     selected = rf"(?:^|(?<=, )){word}(?=(?:, [^()]*)? \([a-z, ]+\)$)"
     shown = rf"""^{word}$|(?<=@){word}{ends}|(?<=["'`]){word}(?=["'`])"""
     return re.compile(f"{shown}|{selected}", re.IGNORECASE)
-
-
-def to_text(erasure: Erasure) -> str:
-    """Return an erasure as JSON."""
-    return msgspec.json.encode(erasure).decode()
-
-
-def from_text(text: str | None) -> Erasure:
-    """Return the erasure of a JSON text; None is that of nothing."""
-    return msgspec.json.decode(text or "{}", type=Erasure)
 
 
 def mark_of(account_id: str, salt: str) -> str:

@@ -1,12 +1,13 @@
-"""What the file says of itself: which warehouse and service it belongs to, maintenance under way, erased accounts."""
+"""What the file says of itself: which warehouse and service it belongs to, and which accounts are or were erased."""
 
 from datetime import datetime
 
+import msgspec
 from sqlalchemy import Connection, delete, func, insert, select, union_all, update
 
 from connectors.state.inbox import count_landings
 from models.checkpoint import ScanState
-from models.erasure import Forgotten, mark_of
+from models.erasure import OPERATION, Erasure, Forgotten, mark_of
 from models.files import Ahead, Identity
 from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, operations, runs
 
@@ -56,25 +57,22 @@ def move_times(connection: Connection, *, now: datetime) -> Ahead | None:
     return Ahead(len(found), max(found)) if found else None
 
 
-def begin_operation(connection: Connection, kind: str, detail: str = "{}", *, now: datetime) -> int:
-    """Add the row of an operation, or replace that of one that was interrupted; return its landing number.
-
-    The row stays until the operation is done, so that it begins again after a kill.
-    """
-    seq = count_landings(connection, 1) + 1
+def write_erasure(connection: Connection, erasure: Erasure, *, now: datetime) -> None:
+    """Add the row of an erasure, or replace it: it stays until the erasure is done, so that it begins again."""
+    row = {"kind": OPERATION, "seq": count_landings(connection, 1) + 1, "began_at": now}
     put = insert(operations).prefix_with("OR REPLACE")
-    connection.execute(put.values(kind=kind, seq=seq, began_at=now, detail=detail))
-    return seq
+    connection.execute(put.values(**row, detail=msgspec.json.encode(erasure).decode()))
 
 
-def read_operations(connection: Connection) -> dict[str, str]:
-    """Return the detail of each operation that is under way or was interrupted, by its kind."""
-    return {row.kind: row.detail for row in connection.execute(select(operations))}
+def read_erasure(connection: Connection) -> Erasure:
+    """Return the erasure that is under way or was interrupted; one of no accounts, if there is none."""
+    detail = connection.execute(select(operations.c.detail).filter_by(kind=OPERATION)).scalar()
+    return msgspec.json.decode(detail or "{}", type=Erasure)
 
 
-def end_operation(connection: Connection, kind: str) -> None:
-    """Delete the row of an operation that is done."""
-    connection.execute(delete(operations).where(operations.c.kind == kind))
+def end_erasure(connection: Connection) -> None:
+    """Delete the row of an erasure that is done."""
+    connection.execute(delete(operations))
 
 
 def read_forgotten(connection: Connection) -> Forgotten:

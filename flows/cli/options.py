@@ -18,7 +18,6 @@ from connectors.warehouse.storage.holder import UNKNOWN, holder
 from flows.config.errors import SettingsError, refuse
 from flows.config.options import ADVANCED, ExpertOptions, Surface, describe_setting, to_time
 from flows.config.settings import Settings, load
-from models.erasure import OPERATION
 from models.files import NEW, WarehouseUnusable
 from models.runs import RunState
 
@@ -189,7 +188,7 @@ def current(settings: Settings, limit: int = _LEAST) -> Current:
     """Read the state and at least so many runs; a command whose process is gone is shown as interrupted."""
     # Imported here, because only some commands need SQLAlchemy.
     from connectors.state.database import open_state_read_only, state_path
-    from connectors.state.identity import read_identity, read_operations
+    from connectors.state.identity import read_erasure, read_identity
     from connectors.state.runs import KILLED, last_command, read_runs
 
     writing, lost = holder(settings.warehouse), None
@@ -201,7 +200,7 @@ def current(settings: Settings, limit: int = _LEAST) -> Current:
             if state is None:
                 return Current(writing=writing, problem=lost)
             command, runs = state.read(last_command), state.read(read_runs, limit=max(limit, _LEAST))
-            is_erasing = OPERATION in state.read(read_operations)
+            is_erasing = bool(state.read(read_erasure).accounts)
             # A command that was refused because there was none has left an empty one.
             problem = lost if writing is None and state.read(read_identity).token == NEW else None
     except WarehouseUnusable as error:

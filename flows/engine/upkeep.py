@@ -10,14 +10,14 @@ from typing import Any
 
 from connectors.state.database import SqlConnection
 from connectors.state.identity import (
-    begin_operation,
-    end_operation,
+    end_erasure,
     mark_forgotten,
     move_times,
+    read_erasure,
     read_forgotten,
     read_identity,
-    read_operations,
     unmark_forgotten,
+    write_erasure,
 )
 from connectors.state.inbox import count_landings, delete_progress, forget_order, land, lift_cooldowns
 from connectors.state.runs import begin_command, end_run, redact_texts
@@ -39,7 +39,7 @@ from flows.engine.warehouse import Files, open_files, open_when_free
 from flows.reporting.page import is_report
 from flows.reporting.recording import STOPPED, record_failed_start, short
 from models.checkpoint import ScopeCooldown
-from models.erasure import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
+from models.erasure import ACTIVITY, Account, Erasure
 from models.files import Ahead, Clock, service_refusal
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
@@ -194,7 +194,7 @@ def rebuild_now(settings: Settings, *, force: bool) -> tuple[dict[str, Any], int
 
 def _find(files: Files, text: str) -> tuple[Erasure, Account]:
     """Return what an interrupted erasure has left, and the account that a person named."""
-    before = from_text(files.state.read(read_operations).get(OPERATION))
+    before = files.state.read(read_erasure)
     return before, files.query(find_account, text, before, files.state.read(read_forgotten))
 
 
@@ -218,7 +218,7 @@ def forget_now(settings: Settings, text: str) -> Receipt:
         erasure = state.write(_forget_in_state, Erasure(tuple(accounts.values()), before.removed), now=now)
         erasure = erase(
             files.db, files.raw, erasure,
-            on_counted=lambda counted: state.write(begin_operation, OPERATION, to_text(counted), now=now),
+            on_counted=lambda counted: state.write(write_erasure, counted, now=now),
         )  # fmt: skip
     # The file has been written again. The snapshot and the report still have what was erased, and so has the state's
     # file, and a draft that a killed or running download of the old snapshot writes.
@@ -229,7 +229,7 @@ def forget_now(settings: Settings, text: str) -> Receipt:
         published = publish_snapshot(files, settings, now=clock.now(), report=report if had_report else None)
         if is_removed := had_report and published.report is None:
             report.unlink()
-        files.state.write(end_operation, OPERATION)
+        files.state.write(end_erasure)
         files.state.erase()
     written = [files.path, files.state.path, snapshot, published.report, settings.snapshot_url()]
     written += [files.raw] if "raw_versions" in erasure.removed else []
@@ -242,7 +242,7 @@ def _forget_in_state(state: SqlConnection, erasure: Erasure, *, now: datetime) -
         mark_forgotten(state, account.account_id, new_id(), at=now)
     redact_texts(state, erasure.redact)
     erasure = erasure.with_removed(delete_progress(state, erasure.ids))
-    begin_operation(state, OPERATION, to_text(erasure), now=now)
+    write_erasure(state, erasure, now=now)
     return erasure
 
 
@@ -252,7 +252,7 @@ def undo_now(settings: Settings, account_id: str) -> bool:
     Raises SettingsError if it is not completely erased yet, WarehouseBusy and WarehouseUnusable.
     """
     with open_existing(settings, ACTIVITY) as (files, _):
-        erasure = from_text(files.state.read(read_operations).get(OPERATION))
+        erasure = files.state.read(read_erasure)
         if any(account_id.lower() in one.words for one in erasure.accounts):
             raise SettingsError(
                 "This account is not completely erased yet. Fix: run `gramhouse forget` again, then --undo."

@@ -15,7 +15,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 from connectors.state.database import State, open_state, open_state_read_only, state_path
-from connectors.state.identity import read_identity, read_operations, write_token
+from connectors.state.identity import read_erasure, read_identity, write_token
 from connectors.state.inbox import delete_landings, forget_order, land, read_landings, read_unmerged
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
@@ -29,7 +29,7 @@ from flows.config.settings import Settings
 from flows.reporting.progress import notices
 from flows.reporting.words import span
 from models.checkpoint import BATCH_BYTES, Landing, ScopeCooldown, cut_batch
-from models.erasure import ACTIVITY, OPERATION, UNFINISHED
+from models.erasure import ACTIVITY, UNFINISHED
 from models.files import NEW, Clock, Identity, find_mismatch
 from models.item import CONTENT_RULE
 from models.mapping import Mapping
@@ -104,7 +104,7 @@ def open_files(settings: Settings, activity: str, *, now: datetime, rewrites: bo
         if not path.exists():
             _check_pair(state, path, Identity(NEW, 0))
         state.write(mark_interrupted)
-        if activity != ACTIVITY and OPERATION in state.read(read_operations):
+        if activity != ACTIVITY and state.read(read_erasure).accounts:
             notices.warning(UNFINISHED)
         with explained(path):
             remove_left_over(real(path))

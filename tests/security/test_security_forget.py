@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from connectors.state.database import open_state_read_only, state_path
-from connectors.state.identity import read_operations
+from connectors.state.identity import read_erasure
 from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold
@@ -120,7 +120,7 @@ def _stored(folder: Path, query: str) -> list[tuple[Any, ...]]:
 
 def _is_pending(folder: Path) -> bool:
     with open_state_read_only(state_path(folder / "w.duckdb")) as state:
-        return state is not None and bool(state.read(read_operations))
+        return state is not None and bool(state.read(read_erasure).accounts)
 
 
 def _items(folder: Path) -> int:

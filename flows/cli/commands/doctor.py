@@ -30,7 +30,7 @@ from flows.engine.resources import check_clock, check_writable, make_client
 from flows.engine.warehouse import open_existing_state, open_files
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.words import count, moment, span
-from models.erasure import OPERATION, UNFINISHED
+from models.erasure import UNFINISHED
 from models.feeds import FEEDS
 from models.files import service_refusal
 from models.runs import LONG_COOLDOWN, OutcomeKind
@@ -139,7 +139,7 @@ def _configuration(settings: Settings, _: datetime) -> _Results:
 
 def _warehouse(settings: Settings, now: datetime) -> _Results:
     """Open the files as a run does, which merges pages that a killed run left; read every byte of the raw store."""
-    from connectors.state.identity import read_identity, read_operations
+    from connectors.state.identity import read_erasure, read_identity
     from connectors.warehouse.raw.parts import find_parts, read_part
 
     file = settings.warehouse
@@ -152,7 +152,7 @@ def _warehouse(settings: Settings, now: datetime) -> _Results:
     with open_files(settings, "gramhouse doctor", now=now) as files, explained(file):
         state, db = files.state, files.db
         state.read(check_clock, now=now)
-        if OPERATION in state.read(read_operations):
+        if state.read(read_erasure).accounts:
             yield "bad", UNFINISHED
         if ahead := find_ahead(db, now=now):
             text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
