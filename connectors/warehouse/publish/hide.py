@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.publish.replaceable import HASH
 from connectors.warehouse.storage.connection import STORAGE, transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.sql import literal, quoted, statements
@@ -27,8 +28,6 @@ from models.runs import nearest
 from models.views import MEDIA
 
 _SQL = statements(__name__)
-
-HASH = ":hash"
 
 NAME = "ig_username"
 
