@@ -3,11 +3,12 @@
 import json
 import logging
 import os
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, chdir, closing, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -17,12 +18,9 @@ from unittest.mock import patch
 import duckdb
 import pytest
 
-from connectors.state.database import open_state_read_only, state_path
-from connectors.state.inbox import read_landings
 from connectors.warehouse.queries.reader import add_raw_media, mentions_raw_media
 from flows.cli.app import main
 from flows.cli.terminal import LOGGERS
-from models.checkpoint import Landing
 
 KEY = "sandbox-demo-key"
 COMMAND_LINE = ("-m", "flows.cli")
@@ -175,7 +173,7 @@ class Operator:
         with duckdb.connect(str(self.warehouse), read_only=True) as db:
             return db.execute(query).fetchall()
 
-    def landed(self) -> list[Landing]:
-        """Return what landed and is not merged."""
-        with open_state_read_only(state_path(self.warehouse)) as state:
-            return [] if state is None else state.read(lambda connection: [*read_landings(connection, 0)])
+    def in_state(self, query: str) -> list[tuple[Any, ...]]:
+        """Query the state."""
+        with closing(sqlite3.connect(f"{self.warehouse}.state.sqlite")) as db:
+            return db.execute(query).fetchall()

@@ -1,14 +1,12 @@
 """Runs on a real warehouse against an API in this process."""
 
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import duckdb
 from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
@@ -19,12 +17,11 @@ from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
-from models.runs import OutcomeKind
 from models.selection import Selection
 from tests.api.listed import Feed, ListedApi
 from tests.api.server import ApiTransport
 from tests.clocks import VirtualClock
-from tests.operator import KEY
+from tests.operator import KEY, Operator
 
 PAGE = 10
 # Runs at the same instant of a virtual clock have different ids.
@@ -74,24 +71,11 @@ async def synced(folder: Path, api: ListedApi, **changes: Any) -> RunReport:  # 
         return await run_sync(asked, resources)
 
 
-def stored(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    """Query the warehouse in a folder, which no run has open."""
-    with duckdb.connect(folder / "warehouse.duckdb", read_only=True) as db:
-        db.execute("SET TimeZone = 'UTC'")
-        return db.execute(query).fetchall()
-
-
-def stored_state(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    """Query the state in a folder."""
-    with closing(sqlite3.connect(folder / "warehouse.duckdb.state.sqlite")) as db:
-        return db.execute(query).fetchall()
-
-
 class DailyRuns:
     """An API with a feed per account, a warehouse, and a run each day."""
 
     def __init__(self, folder: Path, *feeds: Feed) -> None:
-        self.folder, self.clock = folder, VirtualClock()
+        self.folder, self.clock, self.ask = folder, VirtualClock(), Operator(folder).ask
         self.service = ListedApi(len(feeds), clock=self.clock, feeds=dict(enumerate(feeds, 1)))
         self.cursors: list[str | None] = []
 
@@ -111,21 +95,13 @@ class DailyRuns:
         self.clock.days(days)
         return report
 
-    def grow(self, posts: int = 2, number: int = 1) -> None:
-        """Publish `posts` posts, spread over the last day."""
-        for index in range(posts):
-            self.service.feeds[number].post(self.now - timedelta(hours=24 - 24 * (index + 1) / (posts + 1)))
+    def grow(self) -> None:
+        """Publish two posts of account 1."""
+        for hours in (16, 8):
+            self.service.feeds[1].post(self.now - timedelta(hours=hours))
 
-    def ask(self, query: str) -> list[tuple[Any, ...]]:
-        with duckdb.connect(str(self.folder / "analytics.duckdb"), read_only=True) as db:
-            return db.execute(query).fetchall()
+    def shown(self) -> set[str]:
+        return {media_id for (media_id,) in self.ask("SELECT media_id FROM media WHERE removed_at IS NULL")}
 
-    def likes(self) -> dict[str, int]:
-        return dict(self.ask("SELECT media_id, like_count FROM media WHERE removed_at IS NULL"))
-
-    def truth(self, number: int = 1) -> dict[str, int]:
-        return {f"{number}-{post.number}": post.likes for post in self.service.feeds[number].listed()}
-
-
-def kinds(report: RunReport) -> dict[OutcomeKind, int]:
-    return dict(report.outcomes)
+    def listed(self) -> set[str]:
+        return {f"1-{number}" for number in self.service.feeds[1].posts}

@@ -32,40 +32,24 @@ def account(number: int, status: str = "active", **changes: object) -> dict[str,
 
 
 @dataclass
-class FeedPost:
-    number: int
-    published_at: datetime
-    likes: int = 0
-    is_deleted: bool = False
-
-    def item(self, number: int) -> dict[str, Any]:
-        """Return the record, in the feed of an account."""
-        timestamp = self.published_at.isoformat()
-        return {"id": f"{number}-{self.number}", "caption": "a post", "like_count": self.likes, "timestamp": timestamp}
-
-
-@dataclass
 class Feed:
-    """The posts of an account, the newest first, but pinned ones before all others."""
+    """The times of an account's posts by their numbers; the newest are listed first, but pinned ones before all."""
 
-    posts: list[FeedPost] = field(default_factory=list)
-    pins: list[int] = field(default_factory=list)
+    posts: dict[int, datetime] = field(default_factory=dict)
+    pins: Sequence[int] = ()
 
-    def post(self, published_at: datetime) -> FeedPost:
-        self.posts.append(FeedPost(len(self.posts), published_at))
-        return self.posts[-1]
+    def post(self, published_at: datetime) -> None:
+        self.posts[len(self.posts)] = published_at
 
-    def listed(self) -> list[FeedPost]:
-        """Return the posts in the order in which the API lists them."""
-        there = [post for post in self.posts if not post.is_deleted]
-        pinned = [post for number in self.pins for post in there if post.number == number]
-        ordered = sorted(there, key=lambda post: post.published_at, reverse=True)
-        return [*pinned, *(post for post in ordered if post not in pinned)]
+    def listed(self) -> list[int]:
+        """Return the numbers of the posts in the order in which the API lists them."""
+        newest = sorted(self.posts, key=self.posts.__getitem__, reverse=True)
+        return [*self.pins, *(number for number in newest if number not in self.pins)]
 
 
 def daily(posts: int, *, per_day: int = 2, pins: Sequence[int] = ()) -> Feed:
     """Return a feed of `posts` posts, `per_day` a day, the newest an hour before the first run."""
-    feed = Feed(pins=[*pins])
+    feed = Feed(pins=pins)
     for before in reversed(range(posts)):
         feed.post(START - timedelta(hours=1) - before * timedelta(hours=24 / per_day))
     return feed
@@ -120,7 +104,9 @@ class ListedApi(Api):
         if surface == "stories":
             return [{"id": f"story-{number:03}-{index}"} for index in range(self.stories)]
         if number in self.feeds:
-            return [post.item(number) for post in self.feeds[number].listed()]
+            feed = self.feeds[number]
+            found = [(f"{number}-{post}", feed.posts[post].isoformat()) for post in feed.listed()]
+            return [{"id": one, "caption": "a post", "timestamp": published_at} for one, published_at in found]
         return self.change_posts([{"id": f"{number:03}-{index}", "caption": "a post"} for index in range(self.posts)])
 
     def granted(self, _: Credential, account_id: str) -> Account:

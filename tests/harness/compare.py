@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,6 @@ _ACCOUNT = ("ig_username", "public_id", "status")
 _ACCOUNT_TIMES = ("first_seen_at", "last_seen_at", "removed_at", "token_expired_since", "missing_since")
 _MEDIA = ("first_seen_at", "last_seen_at", "changed_at", "content_changed_at", "removed_at", "removal")
 _KEY = ("account_id", "surface", "media_id")
-
-
-@contextmanager
-def asking(path: Path) -> Iterator[Ask]:
-    """Open a snapshot, and yield what asks it for the rows of a query."""
-    with duckdb.connect(str(path), read_only=True, config={"threads": "1"}) as db:
-        db.execute("SET TimeZone = 'UTC'")
-        yield lambda query: db.execute(query).fetchall()
 
 
 def _plain(row: Row) -> Row:

@@ -10,10 +10,9 @@ import os
 import random as random_module
 import shutil
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -25,7 +24,7 @@ from connectors.sandbox.settings import FIRST_DAY
 from flows.clock import SystemClock
 from tests.harness.loop import VirtualLoop, run_process
 from tests.harness.points import Crash, Killed, Points, installed
-from tests.operator import Done, run_here, use_empty_folder
+from tests.operator import Done, Operator
 
 T = TypeVar("T")
 BEGINNING = datetime.fromtimestamp(FIRST_DAY, UTC)
@@ -38,9 +37,9 @@ def instant(seconds: float) -> datetime:
 
 @dataclass
 class Machine:
-    """A folder of files, and the time in seconds since `BEGINNING`."""
+    """An operator's folder and settings, and the time in seconds since `BEGINNING`."""
 
-    folder: Path
+    operator: Operator
     now: float = 3600.0
     points: Points = field(default_factory=lambda: Points(None, lambda: None))
     _loop: VirtualLoop | None = None
@@ -49,33 +48,25 @@ class Machine:
         return self._loop.time() if self._loop else self.now
 
     def run(
-        self,
-        arguments: Sequence[str],
-        settings: Mapping[str, object],
-        *,
-        random: Random,
-        transport: httpx.AsyncBaseTransport,
-        crash: Crash | None = None,
+        self, *arguments: str, random: Random, transport: httpx.AsyncBaseTransport, crash: Crash | None = None
     ) -> Done | None:
         """Run a command. None: it was killed, and the folder has what a killed process leaves."""
-        frozen = self.folder.with_name(f"{self.folder.name}.frozen")
+        folder = self.operator.folder
+        frozen = folder.with_name(f"{folder.name}.frozen")
 
         def freeze() -> None:
             self.now = self.time()
             if self._loop is not None:
                 self._loop.stop()
-            shutil.copytree(self.folder, frozen)
+            shutil.copytree(folder, frozen)
 
         self.points = points = Points(crash, freeze)
         # Errors end a command; what else it logs is of no interest.
         logging.disable(logging.WARNING)
         try:
             with pytest.MonkeyPatch.context() as patch, installed(points):
-                use_empty_folder(self.folder, patch)
-                for name, value in settings.items():
-                    patch.setenv(f"GRAMHOUSE_{name.upper()}", str(value))
                 self._replace_machine(patch, random, transport)
-                done = run_here(*arguments)
+                done = self.operator.run(*arguments, code=None)
             if not points.dead:
                 return done
         except BaseException:
@@ -84,8 +75,8 @@ class Machine:
                 raise
         finally:
             logging.disable(logging.NOTSET)
-        shutil.rmtree(self.folder)
-        frozen.rename(self.folder)
+        shutil.rmtree(folder)
+        frozen.rename(folder)
         return None
 
     def _replace_machine(self, patch: pytest.MonkeyPatch, random: Random, transport: httpx.AsyncBaseTransport) -> None:

@@ -16,13 +16,13 @@ from typing import Any
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
 from tests.api.server import Api
 from tests.harness.against_api import differences
-from tests.harness.compare import asking, compare, compare_raw
+from tests.harness.compare import compare, compare_raw
 from tests.harness.machine import Machine, instant
 from tests.harness.points import Crash
 from tests.harness.promises import WITHIN, Event, Promises, Session, Violation, require
 from tests.harness.scenario import Day, Scenario, Upkeep, generate, leave_out, list_parts
 from tests.harness.watching import Transport, read_runs, watched_landings
-from tests.operator import KEY, Done
+from tests.operator import KEY, Done, Operator
 
 # Days without faults at the end: 60 hours, so that all cooldowns are over, and more for removals to be confirmed.
 _QUIET = (Day(100, hours=60.0, mode="incremental"), Day(101), Day(102, page_size=50))
@@ -53,8 +53,9 @@ class Simulation:
         folder.mkdir(parents=True)
         self.scenario, self.folder, self.published = scenario, folder, published
         self.counts, self.trace = Counter[str](), hashlib.sha256()
-        self.machine = Machine(folder)
-        self.warehouse, self.snapshot = folder / "warehouse.duckdb", folder / "analytics.duckdb"
+        self.operator = Operator(folder, here=True, cwd=folder)
+        self.machine = Machine(self.operator)
+        self.warehouse, self.snapshot = self.operator.warehouse, self.operator.snapshot
         clock, feed = self.machine.time, scenario.feed
         self.api = Api(scenario.settings, shape=scenario.shape, feed=feed, clock=clock, sleep=asyncio.sleep)
         self.promises = Promises()
@@ -75,8 +76,7 @@ class Simulation:
             state = self._run_day(day)
             due = "partial" if self.promises.warehouse.lacks_many else "complete"
             require(state == due, f"a day without faults ended {state}")
-            with asking(self.snapshot) as ask:
-                wrong = differences(ask, self.api, without=self.promises.warehouse.forgotten)
+            wrong = differences(self.operator.ask, self.api, without=self.promises.warehouse.forgotten)
             require(not wrong, f"the snapshot is not what the API lists: {wrong[:3]}")
 
     def _run_day(self, day: Day) -> str | None:
@@ -107,8 +107,6 @@ class Simulation:
         settings = {
             "base_url": "http://127.0.0.1",
             "api_key": KEY,
-            "warehouse": self.warehouse,
-            "snapshot": self.snapshot,
             "page_size": day.page_size,
             "concurrency": day.concurrency,
             "max_wait": day.max_wait,
@@ -116,12 +114,13 @@ class Simulation:
             "lookback_window": 2,
             "full_refresh_every": 8,
         }
+        self.operator.env = {f"GRAMHOUSE_{name.upper()}": str(value) for name, value in settings.items()}
         transport = Transport(self.api, random, self._note, day, self.machine.time)
         self._log = []
         with watched_landings(self._note):
-            done = self.machine.run((*arguments, "--json"), settings, random=random, transport=transport, crash=crash)
+            done = self.machine.run(*arguments, "--json", random=random, transport=transport, crash=crash)
         self._trace(*self._log, arguments, done and done.code)
-        require(done is None or ("Traceback" not in done.stderr and "Bug in gramhouse" not in done.stdout), f"{done}")
+        require(done is None or "Bug in gramhouse" not in done.stdout, f"{done}")
         return done
 
     def _note(self, *event: object) -> None:
@@ -162,14 +161,12 @@ class Simulation:
         """Raise Violation if a command failed without a kill or a full disk, or has damaged the snapshot."""
         require(done is None or (crash is not None and not crash.dies), f"a command ended {done}")
         if self.snapshot.exists():
-            with asking(self.snapshot):
-                pass
+            self.operator.ask("SELECT 1")
         else:
             require(not self.counts["ended"], "the snapshot is gone")
 
     def _check_report(self, session: Session, report: Any, code: int) -> None:  # noqa: ANN401 - any JSON
-        with asking(self.snapshot) as ask:
-            rows = ask(_OUTCOMES.format(report["run_id"]))
+        rows = self.operator.ask(_OUTCOMES.format(report["run_id"]))
         self._compare()
         outcomes = {(row[0], row[1]): row[2:] for row in rows}
         require(len(rows) == len(outcomes), "a partition has two outcomes")
@@ -183,8 +180,7 @@ class Simulation:
         self._trace(report["state"], sorted(rows, key=repr))
 
     def _compare(self) -> None:
-        with asking(self.snapshot) as ask:
-            compare(self.promises, ask, self.of_runs)
+        compare(self.promises, self.operator.ask, self.of_runs)
         compare_raw(self.promises, self.folder / "raw")
 
     def _chain(self, session: Session) -> list[int]:

@@ -25,7 +25,7 @@ from models.feeds import CATALOGUE, media
 from models.runs import Finding, Outcome, OutcomeKind, Severity
 from tests.harness.machine import BEGINNING, Machine
 from tests.harness.points import Crash
-from tests.operator import Cli
+from tests.operator import Cli, Operator
 from tests.security.canary import everything, tells
 from tests.warehouse.days import BEN, POSTS, STORIES, account, at
 from tests.warehouse.rig import opened_with_state
@@ -151,13 +151,14 @@ def test_nothing_of_a_forgotten_account_is_left_in_any_file(folder: Path, run_cl
 @pytest.fixture
 def forget_killed_at(folder: Path) -> Callable[[int], bool]:
     """Forget the account in a process that is killed at its nth statement or file; return whether it was killed."""
-    machine = Machine(folder, now=(datetime.now(UTC) - BEGINNING).total_seconds())
-    settings = {"warehouse": "w.duckdb", "snapshot": "s.duckdb"}
+    settings = {"GRAMHOUSE_WAREHOUSE": "w.duckdb", "GRAMHOUSE_SNAPSHOT": "s.duckdb"}
+    operator = Operator(folder, settings, here=True, cwd=folder)
+    machine = Machine(operator, now=(datetime.now(UTC) - BEGINNING).total_seconds())
 
     def forget_killed_at(nth: int) -> bool:
         crash = Crash(nth)
         nowhere = httpx.AsyncBaseTransport()
-        ended = machine.run(["forget", ID, "--yes"], settings, random=Random(nth), transport=nowhere, crash=crash)
+        ended = machine.run("forget", ID, "--yes", random=Random(nth), transport=nowhere, crash=crash)
         # The folder is another one with the same name.
         os.chdir(folder)
         assert ended is None or ended.code == 0, ended

@@ -28,7 +28,8 @@ from models.files import Ahead, Identity, WarehouseUnusable, find_mismatch
 from models.runs import Outcome, OutcomeKind, RunState
 from models.tables import STATE
 from tests.api.listed import ListedApi, Records
-from tests.runs import stored, synced
+from tests.operator import Operator
+from tests.runs import synced
 
 NOW = datetime(2026, 3, 1, 6, 15, 0, 123456, tzinfo=UTC)
 POSTS = media("a", "posts")
@@ -292,7 +293,7 @@ def test_a_file_that_is_missing_or_was_restored_alone_is_refused_and_nothing_is_
         replace_file(folder, other, first)
     sync(folder, 1)
     query = "SELECT account_id, surface, media_id, caption, missed_at FROM core.media ORDER BY ALL"
-    assert stored(folder, query) == stored(both, query)
+    assert Operator(folder).inside(query) == Operator(both).inside(query)
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ def end_after(process: subprocess.Popen[str], service: Api, requests: int, numbe
 
 def forget_requests(operator: Operator, service: Api) -> set[object]:
     """Return the pages that landed and are not merged, as they were requested; forget all requests."""
-    landings = operator.landed() if operator.warehouse.exists() else []
-    landed = {one.correlation_id for one in landings if one.page}
-    pages = [one for one in service.requests if one.correlation_id in landed]
+    query = "SELECT entry ->> 'correlation_id' FROM inbox WHERE length(body) > 0"
+    landed = operator.in_state(query) if operator.warehouse.exists() else []
+    pages = [one for one in service.requests if (one.correlation_id,) in landed]
     service.requests.clear()
     return {(one.account_id, one.surface, one.cursor) for one in pages}
 

@@ -18,8 +18,6 @@ import psutil
 import pytest
 
 from connectors.sandbox.settings import SandboxSettings
-from connectors.state.database import open_state_read_only, state_path
-from connectors.state.runs import read_runs
 from tests import operator as everywhere
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
@@ -121,13 +119,6 @@ class Up:
         """Return the names of a run's states, from the first one in which it was started."""
         names = [state["name"] for state in self.ask(f"/flow_run_states/?flow_run_id={run}", method="GET")]
         return names[names.index("Running") :] if "Running" in names else []
-
-    def last_run(self) -> dict[str, Any]:
-        """Return the newest run's row of the state, which has runs that no snapshot has yet."""
-        with open_state_read_only(state_path(self.operator.warehouse)) as state:
-            assert state is not None
-            [run] = state.read(read_runs, limit=1)
-        return run
 
     def children(self) -> list[int]:
         """Return every process of this `up`, found by PREFECT_HOME in its environment."""

@@ -27,8 +27,8 @@ from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, daily
 from tests.clocks import START
-from tests.operator import Cli
-from tests.runs import stored_state, synced
+from tests.operator import Cli, Operator
+from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +143,7 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     service.waits = asyncio.Event()
     task = asyncio.create_task(synced(tmp_path, service))
     await service.waits.wait()
-    assert stored_state(tmp_path, "SELECT pid FROM runs WHERE state = 'running'") == [(os.getpid(),)]
+    assert Operator(tmp_path).in_state("SELECT pid FROM runs WHERE state = 'running'") == [(os.getpid(),)]
     status = Status(1)
     assert (status.attention, status.found["last_run"]["state"]) == ([], "running")
     task.cancel()

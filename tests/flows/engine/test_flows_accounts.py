@@ -16,7 +16,8 @@ from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, Records, account, uuid
-from tests.runs import open_run_resources, stored, stored_state, synced
+from tests.operator import Operator
+from tests.runs import open_run_resources, synced
 from tests.security.canary import holding
 
 pytestmark = pytest.mark.anyio
@@ -82,10 +83,10 @@ async def test_accounts_with_an_unknown_status_fail_and_malformed_known_ones_hav
     assert (report.state, report.accounts) == (RunState.PARTIAL, 6)
     assert {request.number for request in service.asked()} == {None, 1, 3, 4}
     outcomes = f"SELECT account_id, outcome, detail FROM core.run_outcomes WHERE run_id = '{report.run_id}'"
-    found = set(stored(tmp_path, f"{outcomes} AND outcome <> 'complete' AND account_id <> ''"))
+    found = set(Operator(tmp_path).inside(f"{outcomes} AND outcome <> 'complete' AND account_id <> ''"))
     skipped = "Its access token must be renewed; the next sync after that scans it again."
     assert found == {(uuid(2), "failed", UNKNOWN), (uuid(6), "failed", UNKNOWN), (uuid(5), "skipped", skipped)}
-    assert stored(tmp_path, "SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL") == [(0,)]
+    assert Operator(tmp_path).inside("SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL") == [(0,)]
 
 
 async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None:
@@ -104,7 +105,9 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
     report = await on_day(tmp_path, service, day=1)
     assert (report.state, report.accounts, report.accounts_removed) == (RunState.COMPLETE, 2, 0)
     assert (first.media["added"], any(report.media.values())) == (4, False)
-    assert {*stored(tmp_path, "SELECT account_id FROM core.media")} == {(lower(uuid(each)),) for each in (one, two)}
+    assert {*Operator(tmp_path).inside("SELECT account_id FROM core.media")} == {
+        (lower(uuid(each)),) for each in (one, two)
+    }
     # Requests use the API's spelling, because it may compare ids as text.
     assert ["4ABC" in request.account_id for request in service.asked() if request.account_id] == [True] * 4
     chosen = Selection(accounts=(lower(uuid(one)).upper(),), surfaces=("posts",))
@@ -139,7 +142,7 @@ async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_p
     service = ListedApi(fault=answer)
     await forget(tmp_path, service)
     assert (await on_day(tmp_path, service, day=0)).state is RunState.FAILED
-    assert stored(tmp_path, "FROM core.quarantine") == []
+    assert Operator(tmp_path).inside("FROM core.quarantine") == []
     assert not holding(tmp_path, uuid(2))
 
 
@@ -167,7 +170,7 @@ async def test_what_has_landed_binds_to_its_service_until_a_person_accepts_anoth
     with pytest.raises(OtherService) if bound == HERE else nullcontext():
         report = await on_day(tmp_path, service, day=0.01, url=THERE, rebind=rebind)
         assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
-    assert stored_state(tmp_path, "SELECT base_url FROM identity") == [(bound,)]
+    assert Operator(tmp_path).in_state("SELECT base_url FROM identity") == [(bound,)]
     with pytest.raises(OtherService) if bound == THERE else nullcontext():
         await on_day(tmp_path, service, day=0.02, url=HERE)
 
@@ -202,4 +205,4 @@ async def test_accepted_removals_are_those_of_a_catalogue_that_is_listed_now(tmp
     service.change_accounts = lambda accounts: [accounts[-1], *accounts[:-1]]
     report = await synced(tmp_path, service, accept_removals=True)
     assert (report.accounts, report.accounts_removed) == (6, 0)
-    assert stored(tmp_path, "SELECT count(*) FROM core.account_periods WHERE value = 'removed'") == [(0,)]
+    assert Operator(tmp_path).inside("SELECT count(*) FROM core.account_periods WHERE value = 'removed'") == [(0,)]

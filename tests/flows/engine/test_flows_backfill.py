@@ -12,7 +12,8 @@ from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.listed import ListedApi, uuid
-from tests.runs import stored, synced
+from tests.operator import Operator
+from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
 
@@ -47,13 +48,15 @@ async def test_a_backfill_scans_its_selection_again_and_a_sync_keeps_its_progres
     service = Service(posts=6)
     await synced(tmp_path, service)
     items = "SELECT * EXCLUDE (seen_seq, last_seen_at) FROM core.media ORDER BY account_id, media_id"
-    before = stored(tmp_path, items)
+    before = Operator(tmp_path).inside(items)
     await service.killed(tmp_path, lambda request: request.is_posts(2) and request.cursor == "c4")
     report = await synced(tmp_path, service, selection=SECOND, reason="an edited post")
     assert service.asked() == [(2, "posts", cursor) for cursor in (None, "c2", "c4")]
-    assert stored(tmp_path, items) == before
+    assert Operator(tmp_path).inside(items) == before
     assert (report.accounts, report.outcomes) == (1, {OutcomeKind.COMPLETE: 1})
-    entered = stored(tmp_path, "SELECT kind, selection, reason, state FROM core.runs ORDER BY seq DESC LIMIT 1")
+    entered = Operator(tmp_path).inside(
+        "SELECT kind, selection, reason, state FROM core.runs ORDER BY seq DESC LIMIT 1"
+    )
     assert entered == [("backfill", f"{uuid(2)} (posts)", "an edited post", "complete")]
     report = await synced(tmp_path, service)
     assert (report.state, len(report.resumed_runs)) == (RunState.COMPLETE, 1)
@@ -81,7 +84,7 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
     report = await synced(tmp_path, service, surfaces=("stories",))
     assert (report.selection, report.outcomes.total()) == ("stories", 4)
     assert {surface for _, surface, _ in service.asked()} == {"", "stories"}
-    assert stored(tmp_path, "SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
+    assert Operator(tmp_path).inside("SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
     with open_snapshot(report.snapshot) as snapshot:
         outcomes = snapshot.db.execute(
             "SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL"

@@ -11,7 +11,8 @@ from models.runs import OutcomeKind, RunState
 from tests.api.faults import refuse
 from tests.api.listed import daily, uuid
 from tests.clocks import START, StillClock
-from tests.runs import PAGE, DailyRuns, kinds, stored_state
+from tests.operator import Operator
+from tests.runs import PAGE, DailyRuns
 
 pytestmark = [pytest.mark.anyio]
 
@@ -23,18 +24,19 @@ _SELDOM = 300
 async def test_a_run_requests_new_posts_and_the_window(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200, pins=[3, 90]))
     first = await runs.sync()
-    assert (first.state, kinds(first)) == (RunState.COMPLETE, {OutcomeKind.COMPLETE: 3})
+    assert (first.state, first.outcomes) == (RunState.COMPLETE, {OutcomeKind.COMPLETE: 3})
     assert len(runs.cursors) == 20
     runs.grow()
     second = await runs.sync(full_refresh_every=_SELDOM)
-    assert (second.state, kinds(second)) == (RunState.COMPLETE, {OutcomeKind.COMPLETE: 2, OutcomeKind.RECENT: 1})
+    assert (second.state, second.outcomes) == (RunState.COMPLETE, {OutcomeKind.COMPLETE: 2, OutcomeKind.RECENT: 1})
     assert len(runs.cursors) == RECENT_PAGES
-    assert runs.likes() == runs.truth()
+    assert runs.shown() == runs.listed()
     [(complete_at, recent_at, covered_from, item_order, gap)] = runs.ask(
         "SELECT complete_at, recent_at, covered_from, item_order, gap_since FROM freshness WHERE surface = 'posts'"
     )
     assert (complete_at, recent_at, item_order, gap) == (START, START + timedelta(days=1), "newest_first", None)
-    assert covered_from == runs.service.feeds[1].listed()[RECENT_PAGES * PAGE - 1].published_at
+    feed = runs.service.feeds[1]
+    assert covered_from == feed.posts[feed.listed()[RECENT_PAGES * PAGE - 1]]
     seen = dict(runs.ask("SELECT last_seen_at, count(*) FROM media GROUP BY ALL"))
     assert seen == {START: 202 - 80, START + timedelta(days=1): 80}
     # The catalogue, the stories, and the pages of posts.
@@ -50,10 +52,10 @@ async def test_a_broken_order_loses_no_rows_and_must_be_proved_twice(tmp_path: P
     feed.pins = [1, 2, 3, 4]
     runs.grow()
     report = await runs.sync()
-    assert kinds(report) == {OutcomeKind.COMPLETE: 3}
-    assert runs.likes() == runs.truth()
+    assert report.outcomes == {OutcomeKind.COMPLETE: 3}
+    assert runs.shown() == runs.listed()
     feed.pins = []
-    found = [kinds(await runs.sync(full_refresh_every=_SELDOM)).get(OutcomeKind.RECENT, 0) for _ in range(3)]
+    found = [(await runs.sync(full_refresh_every=_SELDOM)).outcomes.get(OutcomeKind.RECENT, 0) for _ in range(3)]
     assert found == [0, 0, 1]
 
 
@@ -64,10 +66,11 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
     runs.service.fault = lambda request: refuse("api_forbidden") if request.cursor == "c30" else None
     began = runs.now
     report = await runs.sync()
-    assert kinds(report)[OutcomeKind.DENIED] == 1
+    assert report.outcomes[OutcomeKind.DENIED] == 1
     [(account, surface, since, cursor, pages, read_down_to, known_from, reason)] = runs.ask("FROM gaps")
     assert (account, surface, since, cursor, pages, reason) == (uuid(1), "posts", began, "c30", 3, "api_forbidden")
-    assert read_down_to == runs.service.feeds[1].listed()[29].published_at
+    feed = runs.service.feeds[1]
+    assert read_down_to == feed.posts[feed.listed()[29]]
     assert known_from == START - timedelta(hours=1)
     assert runs.ask("SELECT gap_since, recent_at FROM freshness WHERE surface = 'posts'") == [(began, None)]
     # Neither the cursor nor the first page is answered.
@@ -77,7 +80,7 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
     runs.service.fault = lambda _: None
     await runs.sync()
     assert runs.ask("FROM gaps") == []
-    assert runs.likes() == runs.truth()
+    assert runs.shown() == runs.listed()
 
 
 async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ async def test_no_scan_waits_after_the_last_request_of_a_limited_run(tmp_path: P
     runs.service.fault = lambda request: refuse("rate_limited", 90) if request.number == 1 else None
     async with asyncio.timeout(30):
         report = await runs.sync(max_requests=4, concurrency=2, days=0)
-    assert stored_state(tmp_path, "SELECT count(*) FROM cooldowns") == [(1,)]
+    assert Operator(tmp_path).in_state("SELECT count(*) FROM cooldowns") == [(1,)]
     assert report.requests == len(runs.service.requests) == 4
     [group] = report.failure_groups
     assert (group.outcome, group.error_code) == (OutcomeKind.DEFERRED, "request_budget")

@@ -19,7 +19,8 @@ from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, Records, uuid
 from tests.clocks import StillClock
-from tests.runs import stored, synced
+from tests.operator import Operator
+from tests.runs import synced
 
 pytestmark = [pytest.mark.anyio]
 
@@ -38,8 +39,8 @@ async def _run(
     **changes: Any,  # noqa: ANN401 - fields of RunRequest
 ) -> tuple[RunReport, dict[tuple[str, str], tuple[Any, ...]]]:
     report = await synced(folder, service, **changes)
-    outcomes = {row[:2]: row[2:] for row in stored(folder, _OUTCOMES.format(run_id=report.run_id))}
-    assert stored(folder, "FROM core.runs WHERE state = 'running'") == []
+    outcomes = {row[:2]: row[2:] for row in Operator(folder).inside(_OUTCOMES.format(run_id=report.run_id))}
+    assert Operator(folder).inside("FROM core.runs WHERE state = 'running'") == []
     assert report.outcomes.total() == 1 + 2 * report.accounts == len(outcomes)
     return report, outcomes
 
@@ -59,7 +60,7 @@ async def test_a_setting_lets_expired_accounts_be_scanned_and_nothing_of_them_is
         report, _ = await _run(tmp_path, service, scan_expired=True)
         assert report.outcomes == {OutcomeKind.COMPLETE: 5}
         service.clock.days(1)
-    assert stored(tmp_path, _REMOVED) == [("001-2",)]
+    assert Operator(tmp_path).inside(_REMOVED) == [("001-2",)]
 
 
 Spoil = Callable[[str | None, bytes], bytes]
@@ -114,9 +115,9 @@ async def test_a_list_that_cannot_be_followed_fails_alone_and_decides_nothing(
         assert outcomes[POSTS][:4] == ("failed", *outcome)
         assert outcomes[uuid(2), "posts"][0] == "complete"
         assert service.post_cursors()[before] is None or kept
-    captions = stored(tmp_path, "SELECT media_id FROM core.media WHERE caption = 'new'")
-    assert (len(captions), stored(tmp_path, _REMOVED)) == (new, [("002-3",)])
-    found = stored(tmp_path, "SELECT reason, page, position, correlation_id FROM core.quarantine")
+    captions = Operator(tmp_path).inside("SELECT media_id FROM core.media WHERE caption = 'new'")
+    assert (len(captions), Operator(tmp_path).inside(_REMOVED)) == (new, [("002-3",)])
+    found = Operator(tmp_path).inside("SELECT reason, page, position, correlation_id FROM core.quarantine")
     if kept is not None:
         [(reason, page, position, trace)] = found
         assert (reason.endswith(kept), page, position) == (True, outcome[0] + 1, None)
@@ -161,7 +162,7 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
     for selection in [None, None] if ("", "") in failed else [None, None, Selection(everything=True)]:
         service.clock.days(1)
         report = await synced(tmp_path, service, mode="incremental", selection=selection)
-        outcomes = {row[:2]: row[2:] for row in stored(tmp_path, _OUTCOMES.format(run_id=report.run_id))}
+        outcomes = {row[:2]: row[2:] for row in Operator(tmp_path).inside(_OUTCOMES.format(run_id=report.run_id))}
         assert report.state is RunState.PARTIAL
         assert {where for where, (kind, *_) in outcomes.items() if kind == "failed"} == failed
         for where in failed:
@@ -185,7 +186,7 @@ async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(t
     mapping = {"media_id": ["/uid"], "columns": {"own_id": {"paths": ["/uid"]}}}
     report, _ = await _run(tmp_path, service, mapping=mapping)
     assert (report.state, report.mapping_pending, report.media["added"]) == (RunState.COMPLETE, False, 8)
-    assert stored(tmp_path, "SELECT count(own_id) FROM core.media") == [(8,)]
+    assert Operator(tmp_path).inside("SELECT count(own_id) FROM core.media") == [(8,)]
 
 
 async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_catalogue(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from models.selection import HOUR, ChosenAccount, NothingChosen, Selection
 from tests.api.faults import refuse
 from tests.api.listed import Feed, ListedApi, daily
 from tests.clocks import START, VirtualClock
-from tests.runs import DailyRuns, kinds, open_run_resources, request, stored_state
+from tests.operator import Operator
+from tests.runs import DailyRuns, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +133,7 @@ async def test_a_week_of_hours_of_a_quiet_and_a_busy_account(tmp_path: Path) -> 
     assert reasons == {
         "user_1 posts": "goal", "user_1 stories": "quiet", "user_2 posts": "rate", "user_2 stories": "quiet"
     }  # fmt: skip
-    assert {row[0] for row in stored_state(tmp_path, "SELECT selection FROM runs")} == {"due"}
+    assert {row[0] for row in Operator(tmp_path).in_state("SELECT selection FROM runs")} == {"due"}
 
 
 async def test_nothing_due_is_no_run(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ async def test_nothing_due_is_no_run(tmp_path: Path) -> None:
         await runs.sync(due=True)
     assert len(runs.service.requests) == before
     assert (tmp_path / "analytics.duckdb").stat().st_mtime_ns == snapshot
-    assert stored_state(tmp_path, "SELECT count(*) FROM runs") == [(1,)]
+    assert Operator(tmp_path).in_state("SELECT count(*) FROM runs") == [(1,)]
     plan = make_plan(runs.request(due=True), now=runs.now)
     assert str(plan) == "0 scans would run, about 0 requests; 2 would not (not_due)."
 
@@ -169,7 +170,7 @@ async def test_a_run_that_was_not_published_is_although_nothing_is_due(tmp_path:
         with pytest.raises(OSError, match="no space"):
             await run_sync(runs.request(), resources, replace(DIRECT, publish=fail))
     report = await runs.sync(due=True)
-    assert (report.state, report.requests, kinds(report)) == (RunState.COMPLETE, 0, {})
+    assert (report.state, report.requests, report.outcomes) == (RunState.COMPLETE, 0, {})
 
 
 async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Pa
     spent: dict[str, Any] = {"due": True, "requests_per_day": 4, "surfaces": ("posts",)}
     report = await runs.sync(days=1 / 24, **spent)
     # The catalogue, and three of the accounts.
-    assert (report.requests, kinds(report)) == (4, {OutcomeKind.COMPLETE: 4, OutcomeKind.DEFERRED: 1})
+    assert (report.requests, report.outcomes) == (4, {OutcomeKind.COMPLETE: 4, OutcomeKind.DEFERRED: 1})
     [group] = report.failure_groups
     assert group.error_code == "request_budget"
     for due in (True, False):

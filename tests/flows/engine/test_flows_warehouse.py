@@ -20,7 +20,8 @@ from models.runs import RunState
 from tests.api.asked import Asked
 from tests.api.listed import ListedApi
 from tests.clocks import VirtualClock
-from tests.runs import open_run_resources, stored, synced
+from tests.operator import Operator
+from tests.runs import open_run_resources, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -113,7 +114,7 @@ async def test_runs_after_one_from_the_future_and_a_repair_decide_removals(tmp_p
     await corrected(tmp_path, clock)
     for column in ("closed_scans.complete_at", "media.first_seen_at", "media.last_seen_at"):
         table, _, name = column.partition(".")
-        latest = stored(tmp_path, f"SELECT max({name}) <= '{clock.now().isoformat()}' FROM core.{table}")
+        latest = Operator(tmp_path).inside(f"SELECT max({name}) <= '{clock.now().isoformat()}' FROM core.{table}")
         assert latest == [(True,)], column
     for removed in (0, 4):
         clock.days(1)
