@@ -90,15 +90,14 @@ _RFC_2822 = re.compile(
 # They are listed, because `fromisoformat` accepts +03:60.
 _UTC_ZONES = frozenset({"Z", "+0000", "+00:00"})
 
-# Seconds, milliseconds and microseconds since 1970, with the number of decimals to a microsecond, by the number of
-# digits. These lengths are the years 2001 to 2286; other numbers may be years, dates or identifiers.
-_SINCE_1970 = re.compile(r"([1-9]\d*)(?:\.(\d+))?", re.ASCII)
-_DECIMALS = {10: 6, 13: 3, 16: 0}
+# Seconds, milliseconds or microseconds since 1970. With so many digits they are of the years 2001 to 2286; other
+# numbers may be years, dates or identifiers.
+_SINCE_1970 = re.compile(r"([1-9](?:\d{9}|\d{12}|\d{15}))(?:\.(\d+))?", re.ASCII)
 
 
 def time_of(value: object) -> datetime | None:
     """Return a JSON value as a time in UTC; None if it is not a time. Digits beyond microseconds are dropped."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if type(value) not in (str, int, float):
         return None
     text = value if isinstance(value, str) else repr(value).removesuffix(".0")
     try:
@@ -107,25 +106,24 @@ def time_of(value: object) -> datetime | None:
         found = datetime.fromisoformat(text) if is_frequent else _read_time(text.strip(" \t\r\n"))
     except (ValueError, OverflowError):
         return None
-    return found if found is not None and FIRST <= found <= LAST else None
+    return found if FIRST <= found <= LAST else None
 
 
-def _read_time(text: str) -> datetime | None:
-    """Return the time in a text, if any. Raises ValueError or OverflowError for a time that does not exist."""
-    found = None
+def _read_time(text: str) -> datetime:
+    """Return the time in a text. Raises ValueError or OverflowError if it is none, or one that does not exist."""
     if match := _ISO_8601.fullmatch(text):
         zone = match["zone"] or ""
         found = datetime.fromisoformat(text.removesuffix(zone) + ("Z" if zone.strip().isalpha() else zone.strip()))
     elif match := _RFC_2822.fullmatch(text):
         found = parsedate_to_datetime(text)
         if match["weekday"] and match["weekday"].lower() != _WEEKDAYS[found.weekday()]:
-            return None
-    if found is not None:
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    if (match := _SINCE_1970.fullmatch(text)) and (decimals := _DECIMALS.get(len(match[1]))) is not None:
-        fraction = (match[2] or "").ljust(decimals, "0")[:decimals] or "0"
-        return _EPOCH + timedelta(microseconds=int(match[1]) * 10**decimals + int(fraction))
-    return None
+            raise ValueError(text)
+    elif match := _SINCE_1970.fullmatch(text):
+        # With their decimals, seconds have as many digits as microseconds.
+        found = _EPOCH + timedelta(microseconds=int((match[1] + (match[2] or "")).ljust(16, "0")[:16]))
+    else:
+        raise ValueError(text)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 # Texts of this form are times for Arrow and DuckDB, too.
