@@ -65,7 +65,6 @@ def _fill(folder: Path) -> None:
     both = [account(BEN, name="ben") | {"public_id": "k3Xw9QbT5mZb"}]
     tagged = {"children": {"data": children}, "tags": [{"name": NAME}]}
     with opened_with_state(folder / "w.duckdb") as rig:
-        assert rig.files is not None
         # Otherwise a search of the file's bytes would prove nothing.
         rig.db.execute("SET force_compression = 'uncompressed'")
         rig.begin_run("backfill", selection=f"{NAME} (posts)", reason=f"{NAME.upper()}, and ben, asked for {EARLIER}.")

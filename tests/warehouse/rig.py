@@ -79,7 +79,7 @@ class Scan:
 
 @dataclass(slots=True)
 class Rig:
-    """A store, the clock, and an inbox of landings that are not merged yet; with `files`, they land in the state."""
+    """A store, the clock, and an inbox of landings that are not merged yet."""
 
     db: DuckDBPyConnection
     folder: Path
@@ -89,7 +89,6 @@ class Rig:
     run_id: str = "run-1"
     inbox: list[Landing] = field(default_factory=list)
     mapping: Mapping = BUILT_IN
-    files: Files | None = None
 
     def scan(self, partition: Partition = POSTS, started_at: datetime | None = None) -> Scan:
         return Scan(self, partition, started_at)
@@ -98,25 +97,10 @@ class Rig:
         self.now += timedelta(hours=hours)
 
     def merge(self) -> None:
-        if self.files is not None:
-            self.land()
-            self.files.merge(self.db)
         while batch := cut_batch(self.inbox):
             with transaction(self.db):
                 merge_batch(self.db, batch, self.mapping, self.folder / "raw")
             del self.inbox[: len(batch)]
-
-    def land(self, *more: ScopeCooldown) -> None:
-        """Let the inbox land in the state, and more."""
-        assert self.files is not None
-        self.files.state.write(land, [*self.inbox, *more])
-        self.inbox.clear()
-
-    def begin_run(self, kind: str = "sync", **about: Any) -> None:  # noqa: ANN401 - of begin_run
-        """Begin the run in the state."""
-        assert self.files is not None
-        given = {"now": self.now, "within": timedelta(), "pid": 1, "version": "1", **about}
-        self.files.state.write(begin_run, self.run_id, kind, **given)
 
     def end_run(self, *, accept_removals: bool = False) -> Removals:
         """Merge the inbox, end the run, and begin another one."""
@@ -159,11 +143,30 @@ def opened(folder: Path) -> Iterator[Rig]:
         yield Rig(db, folder)
 
 
+@dataclass(slots=True, kw_only=True)
+class StateRig(Rig):
+    """A store with its state, in which the inbox lands."""
+
+    files: Files
+
+    def begin_run(self, kind: str = "sync", **about: Any) -> None:  # noqa: ANN401 - of begin_run
+        given = {"now": self.now, "within": timedelta(), "pid": 1, "version": "1", **about}
+        self.files.state.write(begin_run, self.run_id, kind, **given)
+
+    def land(self, *more: ScopeCooldown) -> None:
+        self.files.state.write(land, [*self.inbox, *more])
+        self.inbox.clear()
+
+    def merge(self) -> None:
+        self.land()
+        self.files.merge(self.db)
+
+
 @contextmanager
-def opened_with_state(warehouse: Path) -> Iterator[Rig]:
+def opened_with_state(warehouse: Path) -> Iterator[StateRig]:
     """Open a store with its state; create them if necessary."""
     with open_files(Settings(warehouse=warehouse), "gramhouse sync", now=START) as files:
-        yield Rig(files.db, warehouse.parent, files=files)
+        yield StateRig(files.db, warehouse.parent, files=files)
 
 
 def contents(db: DuckDBPyConnection) -> Map[str, Sequence[Map[str, Any]]]:
