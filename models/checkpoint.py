@@ -272,7 +272,7 @@ class Landing:
         return len(self.body) + _OUTCOME_BYTES * len(self.outcomes)
 
 
-def cut_batch(inbox: Iterable[Landing], most_bytes: int = BATCH_BYTES) -> Sequence[Landing]:
+def cut_batch(inbox: Iterable[Landing]) -> Sequence[Landing]:
     """Return the beginning of the inbox that is merged together; empty if the inbox is.
 
     It ends before the first page of a partition that an earlier page of the batch closed: within a batch, everything
@@ -283,7 +283,7 @@ def cut_batch(inbox: Iterable[Landing], most_bytes: int = BATCH_BYTES) -> Sequen
     size = 0
     for landing in inbox:
         size += landing.size
-        if batch and (size > most_bytes or (landing.body and landing.partition in closed)):
+        if batch and (size > BATCH_BYTES or (landing.body and landing.partition in closed)):
             break
         batch.append(landing)
         if landing.end is not None:

@@ -138,14 +138,12 @@ def run_state(
     although it failed. It is partial if it has incomplete scans, or a warning that needs a person. Skipped accounts do
     not count as incomplete: only their owner can renew the token.
     """
-    if stopped:
+    is_incomplete = any(counted[kind] for kind in INCOMPLETE)
+    has_result = landed or any(counted[kind] for kind in (*DONE, OutcomeKind.DEFERRED))
+    if stopped or (is_incomplete and not has_result):
         return RunState.FAILED
-    if not any(counted[kind] for kind in INCOMPLETE):
-        needs_action = any(warning.severity is Severity.ACTION for warning in warnings)
-        return RunState.PARTIAL if needs_action else RunState.COMPLETE
-    if not landed and not any(counted[kind] for kind in (*DONE, OutcomeKind.DEFERRED)):
-        return RunState.FAILED
-    return RunState.PARTIAL
+    needs_action = any(warning.severity is Severity.ACTION for warning in warnings)
+    return RunState.PARTIAL if is_incomplete or needs_action else RunState.COMPLETE
 
 
 def began_within(began: datetime, *, now: datetime, within: timedelta) -> bool:
