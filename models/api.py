@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from models.mapping import to_keys
 from models.runs import one_line
@@ -84,8 +84,7 @@ class Page:
     def body(self) -> bytes:
         """Return the page as it lands: its records, and the names of its other members, whose values may be secret."""
         names = sorted(name for name in self.unknown_fields if not name.startswith("items[]."))
-        around = {"next_cursor": None, **dict.fromkeys(names)}
-        return b'{"items":[' + b",".join(self.records) + b"]," + to_json(around)[1:]
+        return _encode({"items": [*map(msgspec.Raw, self.records)], "next_cursor": None, **dict.fromkeys(names)})
 
 
 # What a page without a cursor, or with an empty one, says about its list: that it ends, or nothing. By default, a page
