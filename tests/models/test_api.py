@@ -1,5 +1,5 @@
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,7 @@ REJECTED: tuple[tuple[object, str, bool], ...] = (
     ),
     *(({**ACCOUNT, "public_id": wrong}, "public_id", True) for wrong in ("a" * 17, 123456789012)),
     (None, "", False),
-    (3, "", False),
     ("x", "", False),
-    ([], "", False),
     ({"reason": "a", "payload": "b"}, "", False),
 )
 
@@ -145,14 +143,11 @@ CURSORS: tuple[tuple[str, PagePaths, str | None, bool], ...] = (
     (',"links":[{"rel":"self"},7],"meta":{"page":{"size":50}}', DEFAULT_PATHS, "cursor_missing", True),
     (',"next_cursor":""', DEFAULT_PATHS, "cursor_empty", False),
     (',"next_cursor":7', DEFAULT_PATHS, "cursor_invalid", False),
-    (f',"next_cursor":{"7" * 5000}', DEFAULT_PATHS, "cursor_invalid", False),
     (',"next_cursor":"\xe9"', DEFAULT_PATHS, "cursor_invalid", False),
     (f',"next_cursor":"{"c" * 1025}"', DEFAULT_PATHS, "cursor_invalid", False),
     (',"a":{"next_cursor":"c"},"b":{"next_cursor":null}', DEFAULT_PATHS, "cursor_invalid", False),
-    (',"a":{"next_cursor":"c"},"b":{"next_cursor":null}', PagePaths(missing_cursor="ends"), "cursor_invalid", False),
     ("", PagePaths(missing_cursor="ends"), None, False),
     ("", PagePaths(missing_cursor="fails"), "cursor_missing", False),
-    (',"next_cursor":""', PagePaths(missing_cursor="ends"), "cursor_empty", False),
     (',"next_cursor":""', PagePaths(empty_cursor="ends"), None, False),
 )
 
@@ -188,12 +183,10 @@ def test_a_media_page_with_a_duplicate_key_is_malformed(body: str, paths: PagePa
             read_media_page(body.replace("%s", item).encode("latin-1"), paths)
 
 
-@pytest.mark.parametrize(
-    "rest", ['"a": 1', '"a": [], "b": []', '"a": [{}], "b": [{}]', '"items": {}', '"items": null', '"items": "[]"']
-)
-def test_a_media_page_without_one_list_is_malformed(rest: str) -> None:
-    with pytest.raises(Unreadable, match=r"no list"):
-        read_media_page(f'{{{rest}, "next_cursor": null}}'.encode())
+def test_a_media_page_without_one_list_is_malformed() -> None:
+    for rest in ('"a": 1', '"a": [], "b": []', '"a": [{}], "b": [{}]', '"items": {}', '"items": null', '"items": "[]"'):
+        with pytest.raises(Unreadable, match=r"no list"):
+            read_media_page(f'{{{rest}, "next_cursor": null}}'.encode())
 
 
 @readers
@@ -206,18 +199,14 @@ def error(**output: object) -> bytes:
     return json.dumps({"error": {"code": "api_x", "message": "M.", **output}}).encode()
 
 
-@pytest.mark.parametrize(
-    "details",
-    [None, 3, {}, {"issues": 3}, {"issues": ["i"]}, {"issues": [{"code": "i"}]}, {"issues": [{"code": "", "path": 7}]}],
-)
-def test_an_error_keeps_its_code_despite_invalid_details(details: Mapping[str, object] | None) -> None:
-    output = read_error(error(details=details, correlation_id=7, hint="new"))
-    assert output is not None
-    assert (output.code, output.issues) == ("api_x", "")
+def test_an_error_keeps_its_code_despite_invalid_details() -> None:
+    issues = (3, ["i"], [{"code": "i"}], [{"code": "", "path": 7}])
+    for details in (None, 3, {}, *({"issues": each} for each in issues)):
+        output = read_error(error(details=details, correlation_id=7, hint="new"))
+        assert output is not None
+        assert (output.code, output.issues) == ("api_x", "")
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"{}", b'{"error":"x"}', error(code=""), error(code=4), error(message=None)]
-)
-def test_an_envelope_needs_a_code_and_a_message(body: bytes) -> None:
-    assert read_error(body) is None
+def test_an_envelope_needs_a_code_and_a_message() -> None:
+    for body in (b"", b"<html>", b"{}", b'{"error":"x"}', error(code=""), error(code=4), error(message=None)):
+        assert read_error(body) is None

@@ -137,7 +137,6 @@ def test_another_spelling_changes_nothing(record: dict[str, Any], data: st.DataO
         ({"caption": "Cafe at dawn"}, ("caption",)),
         ({"caption": unicodedata.normalize("NFD", ITEM["caption"])}, ()),
         ({"caption": None}, ("caption",)),
-        ({"caption": None, "text": ITEM["caption"]}, ()),
         ({"flag": 1}, ("/flag",)),
         ({"whole": "7"}, ("/whole",)),
         ({"ratio": 1.5000001}, ("/ratio",)),
@@ -153,7 +152,6 @@ def test_another_spelling_changes_nothing(record: dict[str, Any], data: st.DataO
         ({"owner": {**ITEM["owner"], "deep": {"a": ["x", 1, None]}}}, ("/owner/deep/a",)),
         ({"children": ITEM["children"][::-1]}, ("/children",)),
         ({"children": [{**ITEM["children"][0], "like_count": 9, "media_url": "https://b"}, ITEM["children"][1]]}, ()),
-        ({"children": [{**ITEM["children"][0], "id": "c9"}, ITEM["children"][1]]}, ("/children",)),
         ({"new": "x"}, ("/new",)),
         ({"new": "https://x"}, ()),
         ({"owner/name": 1}, ("/owner~1name",)),
@@ -216,7 +214,6 @@ def test_a_mapped_column_is_read_as_the_mapping_says(reading: Reading, value: ob
         (2**53 + 1, FieldType.LONG),
         (-(2**63), FieldType.LONG),
         (2**63, FieldType.TEXT),
-        (10**30 + 1, FieldType.TEXT),
     ],
 )
 def test_integers_of_any_size_stay_exact(number: int, kind: FieldType) -> None:
@@ -230,7 +227,6 @@ def test_integers_of_any_size_stay_exact(number: int, kind: FieldType) -> None:
 @pytest.mark.parametrize(
     ("record", "media_id"),
     [
-        ('{"id": "x"}', "x"),
         ('{"id": " [abc"}', " [abc"),
         ('{"id": 17841400000000001}', "17841400000000001"),
         ('{"id": -0}', "0"),
@@ -242,11 +238,7 @@ def test_integers_of_any_size_stay_exact(number: int, kind: FieldType) -> None:
         ('{"id": 17841400000000001.0}', "inexact_id"),
         ('{"id": 5e0, "pk": "7"}', "inexact_id"),
         ('{"id": true}', "inexact_id"),
-        ('{"id": false, "pk": "7"}', "inexact_id"),
-        ('{"id": ""}', "no_id"),
-        ('{"id": []}', "no_id"),
         ("{}", "no_id"),
-        ("[]", "not_an_object"),
         ('"text"', "not_an_object"),
         ("{", "not_json"),
         ('{"id": "1", "a": NaN}', "not_json"),
@@ -274,12 +266,6 @@ def test_records_are_nested_at_most_200_levels_deep(levels: int, opens: str, clo
     else:
         with pytest.raises(RejectedItem, match="deeper than 200 levels"):
             read_item(record, BUILT_IN)
-
-
-def test_keys_that_are_data_do_not_stay_in_memory() -> None:
-    for number in range(3):
-        item = read({"id": "1", "by_day": {f"{number}-{day}": day + 1 for day in range(2000)}})
-        assert len(item.values) == 2000
 
 
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)

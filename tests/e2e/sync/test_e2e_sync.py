@@ -1,18 +1,27 @@
-"""`gramhouse sync` against a server in another process."""
+"""`gramhouse sync` against a server in another process, through a proxy, and with a feed more."""
 
+import asyncio
+import html
+import json
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
+from connectors.sandbox.settings import SandboxSettings
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
-from tests.operator import Operator, killed_on_exit
+from tests.operator import COMMAND_LINE, KEY, ROOT, TIMEOUT, Operator, killed_on_exit
+from tests.private_network import BASE_URL, private_network
 
-pytestmark = pytest.mark.e2e
-
+pytestmark = [pytest.mark.e2e, pytest.mark.anyio]
 
 ANALYST = """
 import duckdb, sys
@@ -85,3 +94,122 @@ def test_another_address_and_a_wrong_key_are_refused_in_one_line_and_lose_nothin
     runs = [(service.url, "complete", None), (service.url, "failed", "api_unauthorized"), (other, "complete", None)]
     assert operator.ask("SELECT base_url, state, error_code FROM runs ORDER BY seq") == runs
     operator.run("sync", code=2)
+
+
+PASSWORD = "hunter22"
+
+
+@pytest.fixture(autouse=True)
+def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        for spelled in (name, name.lower()):
+            monkeypatch.delenv(spelled, raising=False)
+
+
+async def test_a_sync_through_a_proxy_trusts_a_private_authority(shell: Operator, service: Api, tmp_path: Path) -> None:
+    async with private_network(tmp_path, urlsplit(service.url).port or 0) as network:
+        network.login = "Basic dXNlcjpodW50ZXIyMg=="
+        shell.env |= {
+            "GRAMHOUSE_BASE_URL": BASE_URL,
+            "HTTPS_PROXY": f"http://user:{PASSWORD}@127.0.0.1:{network.port}",
+            "SSL_CERT_FILE": str(network.authority),
+        }
+        printed = ""
+        for command in (["doctor"], ["sync", "--verbose"]):
+            done = await asyncio.to_thread(shell.run, *command)
+            printed += done.stdout + done.stderr
+        assert f"through the proxy 127.0.0.1:{network.port} (HTTPS_PROXY)" in printed
+        assert "trusts the certificates of SSL_CERT_FILE" in printed
+        assert_matches_api(shell.ask, service)
+    stored = b"".join(path.read_bytes() for path in shell.folder.rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in stored + printed.encode()
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "value", "shown"),
+    [
+        ("sync", "ALL_PROXY", f"socks5h://user:{PASSWORD}@proxy:1080", "SOCKS proxies are not supported"),
+        ("up", "SSL_CERT_FILE", "/nowhere/ca.pem", "/nowhere/ca.pem: No such file or directory"),
+    ],
+)
+def test_a_variable_that_cannot_be_used_is_one_line_before_the_first_request(
+    operator: Operator, command: str, variable: str, value: str, shown: str
+) -> None:
+    operator.env |= {"GRAMHOUSE_BASE_URL": "https://api.invalid", variable: value}
+    process = operator.run(command, code=2)
+    [line] = [line for line in (process.stdout + process.stderr).splitlines() if variable in line]
+    assert (shown in line, "Fix: " in line) == (True, True)
+    assert PASSWORD not in process.stdout + process.stderr
+    assert not operator.warehouse.exists()
+
+
+ANSWERS = 'Feed("answers", "answer", "answers.list", "/api/v1/accounts/{account_id}/answers"),\n'
+
+
+class Service(Api):
+    """A sandbox with one account, and a feed of four items, two on a page."""
+
+    def __init__(self) -> None:
+        super().__init__(SandboxSettings(accounts=1, posts=2, stories=1, change_every=0), shape="graph")
+        self.items = ["1", "2", "3", "4"]
+        self.text, self.likes = "Nice", 1
+        self.asked = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer for the feed; the sandbox answers for everything else."""
+        if not scope["path"].endswith("/answers"):
+            await super().__call__(scope, receive, send)
+            return
+        cursor = parse_qs(scope["query_string"].decode()).get("cursor", [""])[0]
+        self.asked += 1
+        at = int(cursor or 0)
+        more = {"text": self.text, "likes": self.likes, "user": {"name": "ben"}, "replies": [{"text": "Thanks"}]}
+        following = str(at + 2) if at + 2 < len(self.items) else None
+        page = {"items": [{"id": one, **more} for one in self.items[at:][:2]], "next_cursor": following}
+        await JSONResponse(page, headers={"X-Correlation-ID": f"{self.asked:026d}"})(scope, receive, send)
+
+
+@pytest.mark.long
+def test_a_feed_is_scanned_merged_rebuilt_and_published(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    for package in ("connectors", "flows", "models", "deployments"):
+        shutil.copytree(ROOT / package, code / package)
+    feeds = code / "models" / "feeds.py"
+    text = feeds.read_text(encoding="utf-8")
+    feeds.write_text(text.replace('Feed("stories"', f'{ANSWERS}Feed("stories"', 1), encoding="utf-8")
+
+    with Service().serve() as service:
+        there = Operator(tmp_path, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+
+        def run(*arguments: str, cwd: Path = code) -> str:
+            """Run a command of the code in a folder; return its output."""
+            process = there.start_python(*COMMAND_LINE, *arguments, cwd=cwd, env={})
+            out, err = process.communicate(timeout=TIMEOUT)
+            assert process.returncode == 0, out + err
+            return out
+
+        # The warehouse has items before the feed is added.
+        run("sync", cwd=ROOT)
+        run("sync")
+        service.items.remove("2")
+        service.text, service.likes = "Very nice", 2
+        run("sync")
+
+    def check() -> None:
+        of_feed = "WHERE surface = 'answers' ORDER BY ALL"
+        assert there.ask(f"SELECT media_id, caption, like_count, user__name FROM media {of_feed}") == [
+            (one, "Nice", 1, "ben") if one == "2" else (one, "Very nice", 2, "ben") for one in "1234"
+        ]
+        assert there.ask("SELECT media_id, text FROM media_replies ORDER BY ALL") == [(one, "Thanks") for one in "1234"]
+
+    check()
+    raw = "SELECT surface, count(DISTINCT media_id) AS items FROM raw_media GROUP BY ALL ORDER BY ALL"
+    assert run("query", raw, "--format", "csv").split() == ["surface,items", "answers,4", "posts,2"]
+    assert json.loads(run("status", "--json"))["totals"]["answers"] == 4
+    assert json.loads(run("accounts", "--json"))["accounts"][0]["answers"] == 4
+    run("report", "page.html")
+    assert "4 answers, 2 posts" in html.unescape((code / "page.html").read_text(encoding="utf-8"))
+    fresh = "SELECT surface, complete_at IS NOT NULL FROM freshness ORDER BY ALL"
+    assert there.ask(fresh) == [("answers", True), ("posts", True), ("stories", True)]
+    run("rebuild")
+    check()
