@@ -13,9 +13,7 @@ import duckdb
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
-from starlette.responses import Response
 
-from connectors.sandbox.http.requests import PageRequest
 from connectors.state.database import state_path
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
@@ -115,38 +113,27 @@ async def test_scans_that_were_never_closed_are_named_and_deferred_ones_are_heal
     assert "! 1 scan ended early and left a gap, which the next scan reads (user_2)." in status.text
 
 
-class Stopping(ListedApi):
-    """An API that never responds to a request for posts of the second account."""
-
-    waits: asyncio.Event
-
-    async def answer(self, request: PageRequest) -> Response:
-        if Asked.of(request).is_posts(2):
-            self.waits.set()
-            await asyncio.Event().wait()
-        return await super().answer(request)
-
-
 async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     tmp_path: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def states() -> list[str]:
         return [row["state"] for row in json.loads(run_cli("runs", "--json")[1])["runs"]]
 
-    first = ListedApi()
+    def cancel(asked: Asked) -> None:
+        if asked.is_posts(2):
+            assert Operator(tmp_path).in_state("SELECT pid FROM runs WHERE state = 'running'") == [(os.getpid(),)]
+            status = Status(1)
+            assert (status.attention, status.found["last_run"]["state"]) == ([], "running")
+            task.cancel()
+
+    service = ListedApi()
     # What publishes has the service's clock: this machine's is ahead of it, and a time in the future is a warning.
     for module in ("flows.engine.upkeep", "flows.engine.resources"):
-        monkeypatch.setattr(f"{module}.SystemClock", lambda: first.clock)
-    await synced(tmp_path, first)
-    first.clock.days(1)
-    service = Stopping(clock=first.clock)
-    service.waits = asyncio.Event()
+        monkeypatch.setattr(f"{module}.SystemClock", lambda: service.clock)
+    await synced(tmp_path, service)
+    service.clock.days(1)
+    service.fault = cancel
     task = asyncio.create_task(synced(tmp_path, service))
-    await service.waits.wait()
-    assert Operator(tmp_path).in_state("SELECT pid FROM runs WHERE state = 'running'") == [(os.getpid(),)]
-    status = Status(1)
-    assert (status.attention, status.found["last_run"]["state"]) == ([], "running")
-    task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     status = Status(1)
@@ -159,9 +146,10 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     await asyncio.to_thread(publish_now, load())
     assert (states(), Status(1).attention) == (["interrupted", "complete"], ["interrupted"])
     # Nor does a run of less make up for it.
+    service.fault = lambda _: None
     for surfaces, reasons in ((("stories",), ["interrupted"]), (("posts", "stories"), [])):
-        first.clock.passed += 60
-        await synced(tmp_path, first, surfaces=surfaces)
+        service.clock.passed += 60
+        await synced(tmp_path, service, surfaces=surfaces)
         status = Status(1)
         assert (status.attention, status.found["last_run"]["state"]) == (reasons, "complete")
         assert [each["state"] for each in status.found["unresolved"]] == reasons
@@ -277,16 +265,11 @@ async def test_a_run_that_could_not_publish_is_not_healthy_and_the_next_one_asks
     assert (status.attention, "captoin" in status.text) == ([], False)
 
 
-def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {"GRAMHOUSE_BASE_URL": SERVICE, "GRAMHOUSE_SNAPSHOT": "other.duckdb", "GRAMHOUSE_API_KEY": ""}
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
+def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(run_cli: Cli) -> None:
     duckdb.connect("other.duckdb").close()
-    assert run_cli("sync")[0] in {1, 2}
-    code, out, _ = run_cli("status")
-    assert (code, "Last command: sync: failed (No API key" in out) == (3, True)
+    assert run_cli("sync", "--base-url", SERVICE, "--snapshot", "other.duckdb")[0] == 2
+    status = Status(snapshot="other.duckdb")
+    assert (status.code, "Last command: sync: failed (No API key" in status.text) == (3, True)
 
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

@@ -14,7 +14,7 @@ from flows.config.settings import Settings
 from flows.engine.plan import Choice, Plan, make_plan
 from flows.engine.publishing import Published
 from flows.engine.resources import RunResources
-from flows.engine.run import Batch, Run
+from flows.engine.run import Run
 from flows.engine.run_request import RunRequest
 from flows.pipeline import DIRECT, run_sync
 from models.runs import OutcomeKind, RunState
@@ -193,35 +193,17 @@ async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Pa
     assert [one.number for one in runs.service.requests[before:]] == [None, 4]
 
 
-def begun() -> Run:
-    resources = RunResources(Mock(), Mock(), VirtualClock(), lambda: 0.5, str)
-    return Run(RunRequest(Settings()), resources, "run", (), choice=Choice(), cooldowns={})
-
-
-async def formed(run: Run) -> list[Batch]:
-    return [batch async for batch in run.batches()]
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("page", [1, 50])
 async def test_a_million_accounts_make_fewer_than_a_thousand_batches(page: int) -> None:
-    run = begun()
+    resources = RunResources(Mock(), Mock(), VirtualClock(), lambda: 0.5, str)
+    run = Run(RunRequest(Settings()), resources, "run", (), choice=Choice(), cooldowns={})
     for begin in range(0, 1_000_000, page):
         run.add(ChosenAccount(str(number)) for number in range(begin, begin + page))
     run.end_list()
-    batches = await formed(run)
+    batches = [batch async for batch in run.batches()]
     assert len(batches) < 1_000
     assert max(len(batch.accounts) for batch in batches) <= 1_000_000 / 80 + page
     numbers = [int(account.account_id) for batch in batches for account in batch.accounts]
     assert numbers == list(range(1_000_000))
     assert all(int(batch.accounts[0].account_id) == batch.first - 1 for batch in batches)
-
-
-async def test_an_account_listed_twice_is_scanned_once() -> None:
-    run, one, two = begun(), ChosenAccount("a"), ChosenAccount("b", status="token_expired")
-    run.add([one, two, one])
-    run.add([two, one])
-    run.end_list()
-    [batch] = await formed(run)
-    assert batch.accounts == (one, two)
-    assert str(batch) == "stories and posts, accounts 1 to 2"
