@@ -107,19 +107,6 @@ def test_the_data_dictionary_agrees_with_the_declarations() -> None:
     assert (ROOT / "docs/data-dictionary.md").read_text(encoding="utf-8") == dictionary(), "run `make docs`"
 
 
-def test_only_the_settings_read_the_environment() -> None:
-    reading = re.compile(r"os\.(environ|getenv)")
-    found = [
-        str(path.relative_to(ROOT))
-        for room in ("flows", "connectors", "models")
-        for path in sorted((ROOT / room).rglob("*.py"))
-        if reading.search(path.read_text(encoding="utf-8"))
-    ]
-    # A process chooses its allocators, which is not possible elsewhere.
-    config = [f"flows/config/{name}.py" for name in ("environment", "settings")]
-    assert found == [*config, "flows/process.py"]
-
-
 def test_every_alert_and_every_state_of_a_run_is_explained() -> None:
     alerts = [automation["name"].removeprefix("gramhouse: ") for automation in read_described("automations.yaml")]
     assert len(alerts) > 5

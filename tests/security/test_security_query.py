@@ -1,5 +1,7 @@
-"""Queries can read the snapshot and no other file, even if the snapshot is malicious."""
+"""Queries, also those of an agent, read the snapshot and no other file, even if the snapshot is malicious."""
 
+import asyncio
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -7,11 +9,16 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import TextContent
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
+from flows.cli.agent_tools import BYTES, Tools
 from tests.operator import Cli
+from tests.warehouse.days import POSTS, account, opened_days
 
 SECRET = "the-other-file-7Zq4"
 EVIL = "\x1b]0;title\x07\x1b[31m[red]\u202e"
@@ -161,3 +168,64 @@ def test_names_of_tables_lead_to_no_other_folder(tmp_path: Path, tables: Sequenc
         assert not written or written in files
     assert {path.name for path in around.iterdir()} <= {"out"}
     assert {path.name for path in tmp_path.iterdir()} == {snapshot.name, "around"}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("agent")
+    (folder / "other.txt").write_text(SECRET)
+    with opened_days(folder) as days:
+        days.catalogue(0, [account()])
+        days.scan(POSTS, 1, [{"id": "1", "caption": SECRET, "like_count": 5}])
+        return days.publish(hide=["caption"], salt="salt")
+
+
+async def call(client: Client, tool: str, **arguments: str) -> tuple[bool, str]:
+    result = await client.call_tool(tool, arguments)
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    return bool(result.is_error), content.text
+
+
+@pytest.mark.e2e
+def test_a_session_of_a_client(published: Path) -> None:
+    async def session() -> None:
+        command = ["-m", "flows.cli", "mcp", f"--snapshot={published}"]
+        async with Client(StdioServerParameters(command=sys.executable, args=command)) as client:
+            tools = {tool.name for tool in (await client.list_tools()).tools}
+            assert tools == {"describe", "query", "changes", "explain", "status"}
+            assert await call(client, "query", sql="SELECT media_id, like_count, caption FROM media") == (
+                False, '{"media_id":"1","like_count":5,"caption":null}\n',
+            )  # fmt: skip
+            for tool, arguments, says in (
+                ("describe", {}, '"media_at"'),
+                ("describe", {"table": "media"}, '"like_count"'),
+                ("changes", {"since": "2026-01-01"}, '"runs"'),
+                ("explain", {"what": "anna"}, '"k3Xw9QbT5mZa"'),
+                ("status", {}, '"totals"'),
+            ):
+                is_error, text = await call(client, tool, **arguments)
+                assert (is_error, says in text, SECRET in text) == (False, True, False), text
+            is_error, text = await call(client, "query", sql="SELECT nothing FROM media")
+            assert is_error
+            assert '"nothing" not found' in text
+
+    asyncio.run(session())
+
+
+@pytest.mark.parametrize("sql", ["FROM read_text('{0}/other.txt')", "FROM raw_media", "--output={0}/out", "-"])
+def test_a_query_reads_nothing_but_what_is_published(published: Path, sql: str) -> None:
+    before = sorted(published.parent.iterdir())
+    with pytest.raises(ToolError) as refused:
+        asyncio.run(Tools(str(published)).query(sql.format(published.parent)))
+    assert SECRET not in str(refused.value)
+    assert sorted(published.parent.iterdir()) == before
+
+
+def test_an_answer_that_is_long_or_takes_too_long_is_refused(published: Path) -> None:
+    for query, why in (
+        (f"SELECT repeat('x', {BYTES // 4}) FROM range(9)", "more than 50,000 bytes"),
+        ("SELECT count(*) FROM range(1000000000000)", "no answer within 2 seconds"),
+    ):
+        with pytest.raises(ToolError, match=why):
+            asyncio.run(Tools(str(published), seconds=2).query(query))

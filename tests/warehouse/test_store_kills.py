@@ -1,16 +1,24 @@
-"""A kill leaves a file that opens again, with all or nothing of a merge; and a raw store that does not belong to it."""
+"""A kill leaves a file that opens again, and any division of the inbox gives the same rows. tests/harness has more."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import permutations
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from connectors.warehouse.raw.parts import find_unmerged_parts, list_parts, part_path
+from connectors.warehouse.raw.parts import find_unmerged_parts, list_parts, part_path, read_parts
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.checkpoint import Landing
 from tests.operator import ROOT
-from tests.warehouse.rig import Rig, item, opened
+from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, item, opened
 
 VALUES = {
     "boolean": True,
@@ -68,3 +76,118 @@ def test_a_part_that_is_newer_than_the_warehouse_is_refused_and_kept(rig: Rig) -
     with pytest.raises(WarehouseUnusable, match="which the warehouse needs, is missing"):
         find_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox={2})
     assert [*list_parts(raw)] == [2]
+
+
+ANYTHING = st.one_of(
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([2**53, 2**60, 2**70, 0.5, 1e20, 3.0]),
+    st.sampled_from(["x", "7", "1.0", "true", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00"]),
+    st.lists(st.integers(0, 1), max_size=2),
+    st.fixed_dictionaries({"inner": st.integers(0, 1)}),
+)
+RECORDS = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "id": st.sampled_from("abc"),
+            "timestamp": st.sampled_from(["2025-12-31T20:00:00Z", "2026-01-01T09:00:00Z"]),
+        },
+        optional={
+            "caption": st.sampled_from(["A", "B", "https://in.a/caption"]),
+            "permalink": st.sampled_from(["https://x/1", "https://x/2"]),
+            "media_url": st.sampled_from(["https://cdn/1", "https://cdn/2"]),
+            "like_count": st.integers(0, 2),
+            "x": ANYTHING,
+            "X": ANYTHING,
+            "view_count": ANYTHING,
+        },
+    ),
+    st.just({"caption": "no id"}),
+)
+STEP = st.fixed_dictionaries(
+    {
+        "partition": st.sampled_from([POSTS, STORIES]),
+        # Two scans of a partition may be open: that of the sync, and a backfill's.
+        "is_backfill": st.booleans(),
+        "records": st.lists(RECORDS, max_size=4),
+        "ends": st.sampled_from([None, None, "complete", "complete", "recent", "expired", "abandoned"]),
+        "hours": st.sampled_from([0, 0.5, 6]),
+        "ends_run": st.integers(0, 4).map(lambda number: number == 0),
+    }
+)
+
+
+# How the scan of a page ends; "abandoned" is followed by a new one.
+ENDS: dict[str | None, dict[str, Any]] = {
+    None: {},
+    "complete": {"state": "complete"},
+    "recent": {"state": "recent", "read_to": datetime.fromisoformat("2025-12-31T20:00:00Z")},
+    "expired": {"state": "complete", "had_expired_token": True},
+    "abandoned": {},
+}
+
+
+def land(rig: Rig, steps: Sequence[Any]) -> list[list[Landing]]:
+    """Return the landings of each run."""
+    runs: list[list[Landing]] = [[]]
+    scans: dict[object, Scan] = {}
+    for step in steps:
+        rig.wait(step["hours"])
+        place = step["partition"], step["is_backfill"]
+        scan = scans.setdefault(place, rig.scan(step["partition"]))
+        runs[-1].append(scan.page(*step["records"], **ENDS[step["ends"]]))
+        if step["ends"] is not None:
+            del scans[place]
+        if step["ends_run"]:
+            runs.append([])
+            rig.run += 1
+    return runs
+
+
+def merge_divided(rig: Rig, runs: Sequence[Sequence[Landing]], cuts: st.DataObject | None) -> None:
+    """Merge the landings of each run one by one, or cut at random."""
+    for number, run in enumerate(runs, 1):
+        rig.run, rest = number, list(run)
+        while rest:
+            size = cuts.draw(st.integers(1, 5), "batch") if cuts else 1
+            rig.inbox, rest = rest[:size], rest[size:]
+            rig.merge()
+        if number < len(runs):
+            rig.end_run()
+
+
+@pytest.mark.long
+@settings(max_examples=40)
+@given(steps=st.lists(STEP, min_size=1, max_size=14), data=st.data())
+def test_any_division_gives_the_rows_of_landings_merged_one_by_one(steps: Sequence[Any], data: st.DataObject) -> None:
+    found = []
+    for is_divided in (False, True):
+        with TemporaryDirectory() as folder, opened(Path(folder)) as rig:
+            merge_divided(rig, land(rig, steps), data if is_divided else None)
+            types = rig.db.execute("SELECT column_name, column_type FROM (DESCRIBE core.media)").fetchall()
+            raw = [row for part in read_parts(rig.folder / "raw", merged_seq=rig.seq) for row in part.to_pylist()]
+            found.append((sorted(types), by_value(contents(rig.db)), sorted(raw, key=repr)))
+    assert found[0] == found[1]
+
+
+def by_value(tables: Mapping[str, Sequence[Mapping[str, object]]]) -> object:
+    """Return rows with the texts of numbers and times by value: their spelling may depend on when a column widened."""
+    return {
+        table: sorted(({name: plain(value) for name, value in row.items()} for row in rows), key=repr)
+        for table, rows in tables.items()
+    }
+
+
+def plain(value: object) -> object:
+    """Return a value; of a text, the number or the time that it spells, also within the content of a version."""
+    if isinstance(value, str):
+        if value.startswith("{"):
+            return {name: plain(inner) for name, inner in json.loads(value).items()}
+        if value in ("true", "false"):
+            return value == "true"
+        for read in (float, lambda text: datetime.fromisoformat(text).timestamp()):
+            try:
+                return read(value)
+            except ValueError:
+                continue
+    return value
