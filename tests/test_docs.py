@@ -57,9 +57,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_example_for_sqlalchemy_prints_the_likes_of_each_account(
-    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_of_sqlalchemy_answers(snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [code] = re.findall(r"```python\n(.*?)```", ANALYST, re.DOTALL)
     # A copy, because DuckDB opens a file only once with other settings.
     own = shutil.copy(snapshot, tmp_path / "analytics.duckdb")

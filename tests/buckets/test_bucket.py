@@ -48,9 +48,7 @@ async def _read(bucket: SnapshotBucket, folder: Path) -> bytes:
     return (folder / "reader" / "analytics.duckdb").read_bytes()
 
 
-async def test_a_snapshot_replaces_older_ones_alone_and_a_copy_that_is_current_is_kept(
-    tmp_path: Path, url: str
-) -> None:
+async def test_a_snapshot_replaces_older_ones_alone_and_a_current_copy_is_kept(tmp_path: Path, url: str) -> None:
     bucket, files = SnapshotBucket(url), set[int]()
     await _publish(bucket, tmp_path, b"newer", AT + timedelta(hours=1))
     for _ in range(2):

@@ -153,9 +153,7 @@ CURSORS: tuple[tuple[str, PagePaths, str | None, bool], ...] = (
 
 
 @pytest.mark.parametrize(("rest", "paths", "code", "may_end"), CURSORS)
-def test_the_items_of_a_page_without_a_usable_cursor_are_read(
-    rest: str, paths: PagePaths, code: str | None, *, may_end: bool
-) -> None:
+def test_items_without_a_next_cursor_are_read(rest: str, paths: PagePaths, code: str | None, *, may_end: bool) -> None:
     read = read_media_page(f'{{"items":[{ITEM}]{rest}}}'.encode("latin-1"), paths)
     assert (len(read.records), read.next_cursor) == (1, None)
     fault = read.cursor_fault

@@ -159,9 +159,7 @@ def test_forgetting_an_account_keeps_what_is_of_the_one_that_took_its_name(opera
 
 
 @pytest.mark.parametrize(("command", "value"), [("forget", None), ("sync", " ")])
-def test_what_the_last_snapshot_hid_is_not_shown_in_silence(
-    operator: Operator, command: str, value: str | None
-) -> None:
+def test_what_the_last_snapshot_hid_is_no_silent_change(operator: Operator, command: str, value: str | None) -> None:
     operator.connect(accounts=2, posts=1, change_posts=lambda posts: [{**post, "caption": SECRET} for post in posts])
     operator.set(hide="caption,public_id")
     operator.night()

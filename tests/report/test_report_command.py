@@ -63,9 +63,7 @@ def test_bad_input_gets_one_line(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", ["folder", "notes.txt/page.html"])
-async def test_a_run_whose_report_fails_says_so_in_one_line_and_is_complete(
-    mine: Path, said: list[str], name: str
-) -> None:
+async def test_a_run_whose_report_fails_says_so_and_is_complete(mine: Path, said: list[str], name: str) -> None:
     found = await synced(mine, ListedApi(), report=mine / name)
     assert (found.state, found.report) == (RunState.COMPLETE, None)
     [line] = said

@@ -89,7 +89,7 @@ def _lock(folder: Path) -> None:
         ("w.duckdb.lock", _lock),
     ],
 )
-def test_a_link_in_the_place_of_a_file_changes_no_other_file(
+def test_a_link_in_place_of_a_file_changes_no_other(
     tmp_path: Path, victim: Path, name: str, work: Callable[[Path], None]
 ) -> None:
     link = tmp_path / "data" / name

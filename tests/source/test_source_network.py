@@ -65,9 +65,7 @@ def test_a_proxy_that_cannot_be_used_is_one_line_without_its_address(address: st
         *((SERVICE, exceptions, False) for exceptions in ("example.com.evil.example", ". : [ ] / % -")),
     ],
 )
-def test_no_proxy_lists_domains_and_addresses_and_loopback_is_always_direct(
-    url: str, exceptions: str, *, is_direct: bool
-) -> None:
+def test_no_proxy_lists_domains_and_addresses_loopback_is_direct(url: str, exceptions: str, *, is_direct: bool) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         assert (_proxy(url, {"ALL_PROXY": "http://proxy:1", name: exceptions}) == "") is is_direct
 

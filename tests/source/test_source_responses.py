@@ -109,9 +109,7 @@ def test_every_published_refusal_is_read_and_ruled() -> None:
         *((status, "retry", "failed") for status in (302, 408, 500, 599)),
     ],
 )
-def test_an_unknown_code_is_ruled_by_its_status_and_a_gateways_word_stops_nothing(
-    status: int, disposition: str, outcome: str
-) -> None:
+def test_unknown_codes_are_ruled_by_status_a_gateway_stops_nothing(status: int, disposition: str, outcome: str) -> None:
     for code in ("", "api_brand_new", "timeout", "api_invalid_cursor" if status != 422 else "x"):
         rule = service_rule(code, status)
         assert (rule.disposition.value, rule.outcome) == (disposition, outcome)

@@ -102,9 +102,7 @@ def test_a_feed_with_an_expired_token_is_not_due_unless_a_setting_says_so(db: du
 
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("goal", ["1h", "5h", "1d", "2d", "7d", "30d", "366d"])
-def test_an_interval_is_within_its_bounds_falls_with_the_rate_and_does_not_flap(
-    db: duckdb.DuckDBPyConnection, surface: str, goal: str
-) -> None:
+def test_an_interval_is_bounded_and_falls_with_the_rate(db: duckdb.DuckDBPyConnection, surface: str, goal: str) -> None:
     found = dues(db, surface, goal, *(History(new=new) for new in range(70)))
     intervals = [due.at - NOW for due in found if due.at is not None]
     longest, busy = read_goals(goal)[surface], intervals

@@ -115,9 +115,7 @@ def test_a_count_is_the_same_after_its_column_became_one_of_texts(rig: Rig) -> N
     assert rig.rows("media_id, value", "media_counts") == [("a", 2**53)]
 
 
-def test_types_that_widen_within_a_batch_do_not_depend_on_how_many_items_are_read_at_once(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_types_that_widen_do_not_depend_on_how_many_are_read_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(items, "_ITEMS", 1)
     values: tuple[dict[str, Any], ...] = (
         {"x": 1, "y": 2, "z": True},

@@ -97,9 +97,7 @@ def _repeated(many: Api) -> int:
     return len(asked) - len(set(asked))
 
 
-def test_a_killed_worker_is_replaced_and_no_clock_of_a_worker_is_read(
-    there: Operator, many: Api, cluster: Cluster
-) -> None:
+def test_a_killed_worker_is_replaced_and_no_workers_clock_is_read(there: Operator, many: Api, cluster: Cluster) -> None:
     for _ in range(2):
         cluster.start_worker("scale.SystemClock.now = None")
     # Accounts are limited, so that some wait, and the worker dies while others are limited.
@@ -134,9 +132,7 @@ ENDED: dict[str, tuple[str, dict[str, str], Cause, int, list[str]]] = {
 
 
 @pytest.mark.parametrize("fault", ENDED)
-def test_a_run_that_ends_with_or_without_its_cluster_is_resumed_here(
-    there: Operator, many: Api, cluster: Cluster, fault: str
-) -> None:
+def test_a_run_that_ends_on_a_cluster_is_resumed_here(there: Operator, many: Api, cluster: Cluster, fault: str) -> None:
     patch, env, cause, code, why = ENDED[fault]
     cluster.start_worker(patch, **env)
     ended, output = _during_a_run(there, many, lambda run: cause(cluster, run))

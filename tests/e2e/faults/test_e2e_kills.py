@@ -110,9 +110,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
-    operator: Operator, service: Api, small: Path
-) -> None:
+def test_a_full_disk_is_one_line_and_landed_pages_are_kept(operator: Operator, service: Api, small: Path) -> None:
     del operator.env["GRAMHOUSE_PAGE_SIZE"]
     operator.env["GRAMHOUSE_WAREHOUSE"] = str(small / "warehouse.duckdb")
     message = operator.run("sync", code=1).stderr

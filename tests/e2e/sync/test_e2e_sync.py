@@ -75,9 +75,7 @@ def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operato
     assert_matches_api(operator.ask, service)
 
 
-def test_another_address_and_a_wrong_key_are_refused_in_one_line_and_lose_nothing(
-    operator: Operator, service: Api
-) -> None:
+def test_another_address_or_key_is_refused_in_one_line_and_loses_nothing(operator: Operator, service: Api) -> None:
     operator.run("sync", "--base-url", f"{service.url}/api/v1/")
     rows = "SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL"
     before = operator.ask(rows)

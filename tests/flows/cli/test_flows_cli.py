@@ -45,9 +45,7 @@ REFUSED: dict[tuple[str, ...], str] = {
 
 
 @pytest.mark.parametrize("arguments", REFUSED, ids=lambda arguments: ascii(" ".join(arguments)))
-def test_what_cannot_be_used_is_refused_in_one_line_and_writes_nothing(
-    run_cli: Cli, tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
+def test_what_cannot_be_used_is_one_line_and_no_file(run_cli: Cli, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     code, out, err = run_cli(*arguments)
     assert (code, bool(out)) == (2, "--json" in arguments)
     [line] = err.splitlines()
@@ -78,9 +76,7 @@ def refusal(done: Done) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_and_refuses_what_is_mistyped(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_every_command_has_help_and_refuses_typos(run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     code, out, _ = run_cli(command, "--help")
     described, _, shown = " ".join(out.split()).partition("Example: ")
     assert (code, shown) == (0, f"gramhouse {command} {COMMANDS[command].example}".rstrip())

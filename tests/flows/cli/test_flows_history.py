@@ -54,9 +54,7 @@ def found(snapshot: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> Find
     return lambda *arguments: run_cli("changes", "--json", *arguments).json()
 
 
-def test_unfinished_runs_before_the_last_one_are_listed_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
-) -> None:
+def test_unfinished_runs_come_with_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> None:
     def listed() -> list[tuple[int, str]]:
         days.publish(tmp_path / "s.duckdb")
         return [(each["run_seq"], each["media_id"]) for each in run_cli("changes", "--json").json()["changes"]]

@@ -111,9 +111,7 @@ ENDLESS = "await asyncio.to_thread(threading.Event().wait)"
     ],
     ids=["closes", "ignored", "second"],
 )
-def test_a_run_closes_at_the_first_signal_and_ends_at_the_second(
-    wait: str, numbers: list[signal.Signals], code: int, said: str
-) -> None:
+def test_a_signal_closes_a_run_another_ends_it(wait: str, numbers: list[signal.Signals], code: int, said: str) -> None:
     with started("-c", BUSY.format(wait=wait)) as process:
         try:
             assert process.stdout is not None

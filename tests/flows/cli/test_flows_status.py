@@ -72,9 +72,7 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(tmp_path: Pat
     assert "user_1, user_2, user_3, user_4, user_5 and 3 more" in status.text
 
 
-async def test_a_missing_or_older_snapshot_or_a_log_of_another_program_beside_it_is_not_healthy(
-    tmp_path: Path, run_cli: Cli
-) -> None:
+async def test_a_missing_or_older_snapshot_or_a_foreign_log_is_not_healthy(tmp_path: Path, run_cli: Cli) -> None:
     await synced(tmp_path, ListedApi())
     older = shutil.copy(tmp_path / "analytics.duckdb", "older.duckdb")
     await synced(tmp_path, ListedApi())
@@ -221,9 +219,7 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
     assert "Last command: backfill: failed (gramhouse.toml is not valid TOML" in Status().text
 
 
-async def test_a_snapshot_of_another_warehouse_is_not_healthy_unless_it_was_asked_for(
-    tmp_path: Path, run_cli: Cli
-) -> None:
+async def test_a_snapshot_of_another_warehouse_is_healthy_only_if_asked_for(tmp_path: Path, run_cli: Cli) -> None:
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
         await synced(tmp_path / name, ListedApi())
@@ -314,9 +310,7 @@ async def test_the_status_as_metrics_for_prometheus(tmp_path: Path) -> None:
     assert value("oldest_age_seconds", surface="posts") == 48 * 3600
 
 
-def test_metrics_that_cannot_be_read_say_so_and_the_command_fails(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metrics_that_cannot_be_read_say_so_and_are_a_failure(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     # cron renames what was written, whatever the exit code.
     for code, why in ((1, "There is no snapshot"), (2, "GRAMHOUSE_TYPO")):
         done = run_cli("status", "--format", "openmetrics")

@@ -63,7 +63,7 @@ def test_columns_fit_the_width_and_only_prose_is_cut(
     assert max(map(len, lines)) <= width
 
 
-def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(
+def test_a_table_cuts_captions_and_names_left_out_columns(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(out, "width", 40)
@@ -85,9 +85,7 @@ def test_a_table_cuts_captions_and_names_the_columns_that_it_leaves_out(
         ("json", '{"columns": ["a","b"], "rows": [{"a":1,"b":"x|y"}, {"a":2,"b":null}], "exit_code": 0}\n'),
     ],
 )
-def test_a_query_is_written_in_every_format_and_into_a_file(
-    empty: Path, run_cli: Cli, style: str, expected: str
-) -> None:
+def test_a_query_is_written_in_every_format_and_to_a_file(empty: Path, run_cli: Cli, style: str, expected: str) -> None:
     asked, target = ("query", "FROM (VALUES (1, 'x|y'), (2, NULL)) AS t(a, b)", "-f", style), empty.with_name("rows")
     code, shown, err = run_cli(*asked)
     assert (code, shown.replace("\r\n", "\n"), err) == (0, expected, "(2 rows)\n")

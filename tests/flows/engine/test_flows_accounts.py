@@ -71,9 +71,7 @@ async def forget(folder: Path, service: ListedApi) -> None:
 UNKNOWN = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
 
 
-async def test_accounts_with_an_unknown_status_fail_and_malformed_known_ones_have_their_last_status(
-    tmp_path: Path,
-) -> None:
+async def test_accounts_of_unknown_status_fail_and_malformed_known_ones_have_their_last(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 6))
     service.statuses = {5: "token_expired"}
     await on_day(tmp_path, service, day=0)

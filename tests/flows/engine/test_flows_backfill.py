@@ -64,9 +64,7 @@ async def test_a_backfill_scans_its_selection_again_and_a_sync_keeps_its_progres
 
 
 @pytest.mark.parametrize(("chosen", "state"), [((2,), RunState.PARTIAL), ((1, 2), RunState.COMPLETE)])
-async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
-    tmp_path: Path, chosen: tuple[int, ...], state: RunState
-) -> None:
+async def test_a_backfill_that_skips_all_is_partial(tmp_path: Path, chosen: tuple[int, ...], state: RunState) -> None:
     service = Service(expired=frozenset({2}))
     await synced(tmp_path, service)
     service.asked()

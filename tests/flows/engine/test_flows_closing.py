@@ -53,9 +53,7 @@ def _ran(state: Connection, at: datetime) -> None:
         ((*range(10), *range(365, 376)), 90, 11),
     ],
 )
-async def test_old_runs_are_deleted_once_ten_runs_agree_on_the_time(
-    tmp_path: Path, runs: Collection[int], keep: int, left: int
-) -> None:
+async def test_old_runs_go_once_ten_agree_on_time(tmp_path: Path, runs: Collection[int], keep: int, left: int) -> None:
     async with open_run_resources(tmp_path, ListedApi()) as resources:
         for day in runs:
             resources.warehouse.files.state.write(_ran, START + timedelta(days=day))

@@ -125,7 +125,7 @@ def run(
         (Window(8, 0.1), {"pages": 30, "latency": 0.1}, 1800 / 80, 0.05, 1.7),
     ],
 )
-def test_few_requests_are_refused_by_a_limit_of_the_key(
+def test_few_requests_are_refused_by_limits_of_the_key(
     limit: Limit, options: dict[str, Any], least: float, refused: float, slower: float
 ) -> None:
     _, seconds, share = run(limit, **options)

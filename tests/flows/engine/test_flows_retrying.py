@@ -53,9 +53,7 @@ CATALOGUE = group("connection_failed", surface="")
         (GOOD, False),
     ],
 )
-def test_a_run_is_retried_only_if_it_failed_as_a_whole_with_a_transient_error(
-    report: RunReport, *, retryable: bool
-) -> None:
+def test_a_run_is_retried_only_if_it_failed_as_a_whole_in_passing(report: RunReport, *, retryable: bool) -> None:
     assert (next_retry(report, 0, 3, lambda: 0.0) is not None) == retryable
 
 
@@ -101,9 +99,7 @@ MISSING = Finding("accounts_missing", Severity.ACTION, "30 are missing", "check"
         (replace(GOOD, state=RunState.PARTIAL, warnings=(MISSING,)), "COMPLETED", "30 are missing. Fix: check"),
     ],
 )
-def test_the_state_type_of_a_partial_run_follows_its_outcomes_with_a_reason(
-    report: RunReport, state: str, reason: str
-) -> None:
+def test_the_state_of_a_partial_run_follows_outcomes_with_a_reason(report: RunReport, state: str, reason: str) -> None:
     found = final_state(report)
     assert (found.type.value, found.name) == (state, state.capitalize())
     assert str(found.message).startswith(reason)

@@ -142,9 +142,7 @@ def counting(clock: WrongClock, sync: int) -> ListedApi:
     return service(clock, posts=12, expired=expired, change_posts=lambda items: [item | more for item in items[sync:]])
 
 
-async def test_whatever_a_clock_does_during_a_run_nothing_is_stamped_earlier_than_what_it_follows(
-    tmp_path: Path,
-) -> None:
+async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_follows(tmp_path: Path) -> None:
     clock, step = WrongClock(), timedelta(days=-40)
     for sync in (1, 2, 3, 4, 5):
         clock.passed += 60 if sync == 4 else 86_400

@@ -159,9 +159,7 @@ def test_dbt_is_started_by_the_events_of_runs_that_have_published() -> None:
     assert of_publishing.match_related["prefect.resource.name"] == [publish.name]
 
 
-async def test_a_killed_run_of_a_deployment_is_noticed_after_six_heartbeats_and_not_started_for_ever(
-    tmp_path: Path,
-) -> None:
+async def test_a_killed_run_is_noticed_after_six_heartbeats_and_not_started_for_ever(tmp_path: Path) -> None:
     served = await deployments(load())
     for name in ("a run crashed", AGAIN, SILENT):
         related = AUTOMATIONS[name]["trigger"]["match_related"]
@@ -201,9 +199,7 @@ class Server:
         return await create_alerts(cast("PrefectClient", self), notify)
 
 
-async def test_only_what_is_missing_is_created_and_what_the_operator_changed_is_never_touched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_only_what_is_missing_is_created_and_changes_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     emitted, server = Mock(), Server()
     monkeypatch.setattr(serving, "emit_event", emitted)
     for block in ("slack-webhook/x", "secret/key"):
@@ -314,9 +310,7 @@ async def test_address_and_key_may_be_a_block(monkeypatch: pytest.MonkeyPatch) -
         assert KEYS["damaged"] not in str(refused.value)
 
 
-async def test_a_server_that_is_lost_during_a_run_loses_nothing(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lost_server_loses_nothing(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     async def lose(flow: Flow[..., Any], options: object, **_: object) -> None:
         await flow.fn(options)
         raise ConnectionError("the server is gone")

@@ -67,9 +67,7 @@ def everything(path: Path) -> tuple[object, ...]:
         return contents(db), db.execute(COLUMNS).fetchall(), db.execute("FROM core.mine").fetchall()
 
 
-def test_all_data_and_permissions_are_kept_in_a_smaller_file_sorted_as_it_is_queried(
-    full: Path, tmp_path: Path
-) -> None:
+def test_all_data_and_permissions_are_kept_in_a_smaller_sorted_file(full: Path, tmp_path: Path) -> None:
     before, size, inode = everything(full), full.stat().st_size, full.stat().st_ino
     full.chmod(0o640)
     link = tmp_path / "link.duckdb"
@@ -87,9 +85,7 @@ def test_all_data_and_permissions_are_kept_in_a_smaller_file_sorted_as_it_is_que
     assert [beside.name for beside in full.parent.iterdir()] == [full.name]
 
 
-def test_if_it_fails_the_file_is_unchanged_and_no_other_program_can_write_meanwhile(
-    full: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_if_it_fails_the_file_is_unchanged_and_not_written_to(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output: list[str] = []
 
     def full_disk(_: Path) -> None:

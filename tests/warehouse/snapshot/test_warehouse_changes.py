@@ -213,7 +213,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.long
 # Every second name, so that all fit in the columns of a table.
 @pytest.mark.parametrize(("first", "values"), [(0, ("a", "b")), (1, ("a", "b")), (0, ([1], [2, 3])), (1, ([1], [2]))])
-def test_fields_with_the_names_of_our_sql_change_nothing_else(
+def test_names_of_our_sql_change_nothing_else(
     first: int, values: tuple[Any, Any], expected: dict[str, Any], tmp_path: Path
 ) -> None:
     names = helper_names()[first::2]

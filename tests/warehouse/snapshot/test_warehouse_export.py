@@ -136,9 +136,7 @@ def no_space(_: Path) -> None:
         (no_space, "Fix: free space"),
     ],
 )
-def test_an_export_that_is_refused_changes_no_file(
-    snapshot: Path, prepare: Callable[[Path], None], message: str
-) -> None:
+def test_a_refused_export_changes_no_file(snapshot: Path, prepare: Callable[[Path], None], message: str) -> None:
     folder, limit = snapshot.parent / "export", resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         prepare(folder)
