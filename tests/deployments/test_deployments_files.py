@@ -83,9 +83,8 @@ PODS = dict(_pods())
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HERE)))
 def test_what_a_file_names_exists_and_no_secret_has_a_value(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+\b", text)) <= {
-        PREFIX + name.upper() for name in Settings.model_fields
-    }
+    variables = {PREFIX + name.upper() for name in Settings.model_fields}
+    assert set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+\b", text)) <= variables
     # In backticks or after the service's name; elsewhere the word is ordinary text.
     assert set(re.findall(r"(?:`|worker )gramhouse ([a-z]+)\b", text)) <= set(COMMANDS)
     # Images are our own of this version, or pinned.

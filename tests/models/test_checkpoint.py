@@ -179,9 +179,8 @@ def test_a_resumed_scan_keeps_its_reading_position() -> None:
 def test_the_page_size_does_not_change_the_feed(days: list[int], size: int) -> None:
     listed = posts(*days)
     whole = read(listed)
-    paged = read(
-        *(listed[begin : begin + size] for begin in range(0, len(listed), size)), known=frozenset(map(str, range(60)))
-    )
+    pages = [listed[begin : begin + size] for begin in range(0, len(listed), size)]
+    paged = read(*pages, known=frozenset(map(str, range(60))))
     assert paged == whole
 
 

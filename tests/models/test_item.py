@@ -117,9 +117,8 @@ def _respelled(value: Any, draw: Callable[..., Any]) -> str:  # noqa: ANN401 - J
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
-        return str(
-            draw(st.sampled_from([f"{value}", f"{value}.0", f"{value}e0", f"{value * 10}e-1", f"{value}.00E+0"]))
-        )
+        spellings = [f"{value}", f"{value}.0", f"{value}e0", f"{value * 10}e-1", f"{value}.00E+0"]
+        return str(draw(st.sampled_from(spellings)))
     return json.dumps(value)
 
 

@@ -178,9 +178,8 @@ def test_numbers_are_those_of_the_views(snapshot: Path) -> None:
     assert (times[0][0], times) == (round(most, 1), sorted(times, reverse=True))
     names = [row[0] for row in table(html, "Posts with the most likes relative")]
     assert max(map(names.count, names)) <= 3
-    assert numbers(html, "The last 30 runs", 4, 6) == answer(
-        snapshot, "SELECT pages, added FROM runs ORDER BY seq DESC"
-    )
+    of_runs = "SELECT pages, added FROM runs ORDER BY seq DESC"
+    assert numbers(html, "The last 30 runs", 4, 6) == answer(snapshot, of_runs)
     by_account = "SELECT sum(likes_gained) FROM engagement_by_day GROUP BY account_id ORDER BY 1 DESC LIMIT 10"
     assert numbers(html, "What each account gained", 1) == answer(snapshot, by_account)
 

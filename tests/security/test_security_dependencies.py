@@ -3,6 +3,7 @@
 import re
 import tomllib
 from importlib.metadata import distributions, version
+from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -13,12 +14,8 @@ LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 PIN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[0-9][A-Za-z0-9.+!]*)")
 PINS = {canonicalize_name(pin["name"]): pin["version"] for pin in map(PIN.fullmatch, LINES) if pin}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-EXTRAS = PROJECT["project"]["optional-dependencies"].values()
-DECLARED = [
-    *PROJECT["build-system"]["requires"],
-    *PROJECT["project"]["dependencies"],
-    *(one for e in EXTRAS for one in e),
-]
+EXTRAS = chain(*PROJECT["project"]["optional-dependencies"].values())
+DECLARED = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"], *EXTRAS]
 # These come with Python or the build pins, or are this project.
 NOT_OURS = {"pip", "gramhouse", "wheel", "virtualenv", "setuptools"}
 

@@ -120,9 +120,8 @@ def test_columns_of_odd_fields_have_plain_names_and_hold_their_values(snapshot: 
         path = "/" + text.replace("~", "~0").replace("/", "~1")
         (name,) = [name for at, name in fields if at == path]
         assert name in columns
-        assert snapshot.execute(f'SELECT "{name}" FROM media WHERE media_id = ?', [IDS[number]]).fetchall() == [
-            (number,)
-        ]
+        found = snapshot.execute(f'SELECT "{name}" FROM media WHERE media_id = ?', [IDS[number]]).fetchall()
+        assert found == [(number,)]
 
 
 def test_csv_and_json_hold_the_data_exactly(run_cli: Cli, folder: Path) -> None:

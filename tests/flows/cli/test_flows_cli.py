@@ -55,13 +55,8 @@ def test_what_cannot_be_used_is_one_line_and_no_file(run_cli: Cli, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-REQUIRED = {
-    "explain": ["nobody"],
-    "forget": ["nobody"],
-    "query": ["SELECT 1 AS a"],
-    "export": ["out"],
-    "backfill": ["--all"],
-}
+REQUIRED = {"query": ["SELECT 1 AS a"], "export": ["out"], "backfill": ["--all"]}
+REQUIRED |= {name: ["nobody"] for name in ("explain", "forget")}
 WITHOUT_JSON = {"up", "sandbox", "demo", "mcp"}
 
 

@@ -142,10 +142,8 @@ def faulty() -> Iterator[dict[str, str]]:
 
 def logged(*arguments: str, code: int, **environment: str) -> list[dict[str, Any]]:
     """Run a command; return the JSON objects on standard error."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    done = subprocess.run(
-        [sys.executable, *COMMAND_LINE, *arguments], capture_output=True, text=True, check=False, env=env
-    )
+    env, command = {**os.environ, "PYTHONPATH": str(ROOT), **environment}, [sys.executable, *COMMAND_LINE, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == code, done.stderr
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert all(line.keys() >= FIELDS for line in lines)

@@ -84,7 +84,6 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
     assert {surface for _, surface, _ in service.asked()} == {"", "stories"}
     assert Operator(tmp_path).inside("SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
     with open_snapshot(report.snapshot) as snapshot:
-        outcomes = snapshot.db.execute(
-            "SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL"
-        ).fetchall()
+        fresh = "SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL"
+        outcomes = snapshot.db.execute(fresh).fetchall()
     assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]

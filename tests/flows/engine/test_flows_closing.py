@@ -31,9 +31,8 @@ async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Pa
         assert (warning.code, warning.count, report.state) == ("values_not_cast", 6, RunState.COMPLETE)
         assert "published_at (6)" in warning.text
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
-        assert snapshot.db.execute("SELECT count(*) FROM run_warnings WHERE code = 'values_not_cast'").fetchall() == [
-            (2,)
-        ]
+        kept = "SELECT count(*) FROM run_warnings WHERE code = 'values_not_cast'"
+        assert snapshot.db.execute(kept).fetchall() == [(2,)]
 
 
 def _ran(state: Connection, at: datetime) -> None:

@@ -135,9 +135,8 @@ def _trigger(name: str) -> EventTrigger:
 
 def test_automations_match_the_events_that_runs_emit() -> None:
     expected = {name for each in DESCRIBED for name in each["trigger"]["expect"]}
-    assert expected & TOLD.keys() == {
-        f"gramhouse.{name}" for name in ("tokens", "run.failed", "run.partial", "stale", "drift")
-    }
+    told = ("tokens", "run.failed", "run.partial", "stale", "drift")
+    assert expected & TOLD.keys() == {f"gramhouse.{name}" for name in told}
     for each in DESCRIBED:
         for name in TOLD.keys() & set(each["trigger"]["expect"]):
             wanted = each["trigger"].get("match", {}).items()

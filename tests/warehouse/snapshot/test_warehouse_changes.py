@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -172,10 +172,8 @@ FOLDERS = ("models", "connectors/warehouse", "flows")
 # `x AS name`, `name AS (`, `lambda name:`; uppercase words are types, as in CAST(x AS BIGINT).
 NAMED = re.compile(r'\bAS "?([a-z_]\w*)|\b([a-z_]\w*) AS \(|\blambda ([a-z_]\w*):')
 
-READ = {
-    key for column in (*BUILT_IN.columns, *BUILT_IN.child_columns) for path in column.paths for key in to_keys(path)
-}
-READ |= {key for path in (*BUILT_IN.media_id, *BUILT_IN.children) for key in to_keys(path)}
+PATHS = chain(*(column.paths for column in (*BUILT_IN.columns, *BUILT_IN.child_columns)))
+READ = {key for path in (*PATHS, *BUILT_IN.media_id, *BUILT_IN.children) for key in to_keys(path)}
 
 # What of the views depends on the fields of items, the file or the clock.
 OTHERWISE = {

@@ -46,9 +46,8 @@ def fill(days: Days) -> None:
     days.catalogue(0, [account(name=NAME), account(BEN, name="ben"), account(CARA, name=NAME)])
     days.scan(POSTS, 1, [post(n) for n in range(1, 9)])
     days.scan(STORIES, 2, [post(9, text=TAGGED, view_count="many", saved=True), {"caption": CAPTION}])
-    days.scan(
-        media(BEN, "posts"), 3, [post(7, view_count=7), {"id": "8", "caption": {"text": CAPTION, "x": [CAPTION]}}]
-    )
+    captioned = {"id": "8", "caption": {"text": CAPTION, "x": [CAPTION]}}
+    days.scan(media(BEN, "posts"), 3, [post(7, view_count=7), captioned])
     days.scan_twice(POSTS, 12, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
     days.scan(POSTS, 400, [post(n, like_count=40 + n) for n in range(1, 8)])
     failed = Outcome(POSTS, "r1", OutcomeKind.FAILED, at(401), at(401), error_code="api_internal_error")
@@ -103,7 +102,7 @@ def test_every_table_keeps_its_columns_without_the_hidden_values(filled: Days, t
     hidden = "SELECT selection, reason FROM runs WHERE kind = 'backfill'"
     assert ask(snapshot, hidden) == [("(hidden)", "(hidden)")]
     told = (
-        "SELECT comment FROM duckdb_columns() WHERE table_name = 'media' AND comment <> '' AND column_name = 'caption'"
+        "FROM duckdb_columns() SELECT comment WHERE table_name = 'media' AND column_name = 'caption' AND comment <> ''"
     )
     assert ask(snapshot, told) == [("The caption as published. Hidden.",)]
     with pytest.raises(WarehouseUnusable, match="has hidden columns, so the raw store cannot be read"):

@@ -359,9 +359,8 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConne
     path.chmod(0o644)
     with duckdb.connect(str(path)) as db:
         as_tables(db)
-        db.execute(
-            f"UPDATE published SET snapshot_at = '{NOW}', stale_after = {36 * 3600}, full_refresh_every = {7 * 86_400}"
-        )
+        hours = f"stale_after = {36 * 3600}, full_refresh_every = {7 * 86_400}"
+        db.execute(f"UPDATE published SET snapshot_at = '{NOW}', {hours}")
         db.execute("SET TimeZone = 'America/New_York'")
         yield db
 
