@@ -117,9 +117,8 @@ def test_a_page_lands_with_its_records_and_the_names_of_its_other_members() -> N
 ITEM = '{"id": "1",  "x": [1.50, "\\u00e9"]}'
 
 
-@pytest.mark.parametrize(
-    ("body", "paths"),
-    [
+def test_the_list_and_the_cursor_of_a_media_page_are_found_and_keep_their_bytes() -> None:
+    for body, paths in (
         ('{"data": [%s], "next_cursor": "c"}', DEFAULT_PATHS),
         ('{"media": [%s], "tags": ["a"], "empty": [], "next_cursor": "c"}', DEFAULT_PATHS),
         ('{"items": [%s], "paging": {"next_cursor": "c"}}', DEFAULT_PATHS),
@@ -127,11 +126,9 @@ ITEM = '{"id": "1",  "x": [1.50, "\\u00e9"]}'
         ('{"items": [%s], "next_cursor": "c"}', PagePaths(("/media",), ("/after",))),
         ('{"next_cursor":"c", "items":[%s],"x":[],"a[]":[],"a0":{"items":{}},"same":[{}]}', DEFAULT_PATHS),
         ('{"items":[%s], "next_cursor":"c","links":[{"rel":1,"rel":2}],"m":{"x":1,"x":2}}', DEFAULT_PATHS),
-    ],
-)
-def test_the_list_and_the_cursor_of_a_media_page_are_found_and_keep_their_bytes(body: str, paths: PagePaths) -> None:
-    read = read_media_page((body % ITEM).encode(), paths)
-    assert (read.records, read.next_cursor) == ([ITEM.encode()], "c")
+    ):
+        read = read_media_page((body % ITEM).encode(), paths)
+        assert (read.records, read.next_cursor) == ([ITEM.encode()], "c")
 
 
 CURSORS: tuple[tuple[str, PagePaths, str | None, bool], ...] = (
@@ -166,19 +163,16 @@ def test_an_empty_list_beside_empty_items_leads_nowhere() -> None:
     assert fault.may_end
 
 
-@pytest.mark.parametrize(
-    ("body", "paths"),
-    [
+def test_a_media_page_with_a_duplicate_key_is_malformed() -> None:
+    for body, paths in (
         ('{"items":[%s],"items":[],"next_cursor":null}', DEFAULT_PATHS),
         ('{"items":[%s],"it\\u0065ms":[],"next_cursor":null}', DEFAULT_PATHS),
         ('{"data":[%s], "paging":{"next_cursor":"c", "next_cursor":null}}', DEFAULT_PATHS),
         ('{"items":[%s],"a":{"b":{"after":"c","after":null}}}', PagePaths((), ("/a/b/after",))),
-    ],
-)
-def test_a_media_page_with_a_duplicate_key_is_malformed(body: str, paths: PagePaths) -> None:
-    for item in (ITEM, '"\xff"', f'{ITEM},{{"id":"2","x[]":"[{{"}}'):
-        with pytest.raises(Unreadable, match="it contains a duplicate key"):
-            read_media_page(body.replace("%s", item).encode("latin-1"), paths)
+    ):
+        for item in (ITEM, '"\xff"', f'{ITEM},{{"id":"2","x[]":"[{{"}}'):
+            with pytest.raises(Unreadable, match="it contains a duplicate key"):
+                read_media_page(body.replace("%s", item).encode("latin-1"), paths)
 
 
 def test_a_media_page_without_one_list_is_malformed() -> None:

@@ -184,9 +184,8 @@ def test_the_page_size_does_not_change_the_feed(days: list[int], size: int) -> N
     assert paged == whole
 
 
-@pytest.mark.parametrize(
-    ("closed", "every", "why"),
-    [
+def test_a_scan_is_recent_unless_a_reason_requires_a_full_one() -> None:
+    for closed, every, why in (
         (None, EVERY, FullReason.FIRST),
         (CLOSED, None, FullReason.ALWAYS),
         (CLOSED, EVERY, None),
@@ -195,9 +194,5 @@ def test_the_page_size_does_not_change_the_feed(days: list[int], size: int) -> N
         (replace(CLOSED, complete_at=NOW - EVERY), EVERY, FullReason.DUE),
         (replace(CLOSED, full_share=1 / 7), EVERY, FullReason.DUE),
         (replace(CLOSED, full_share=1.01 / 7), EVERY, None),
-    ],
-)
-def test_a_scan_is_recent_unless_a_reason_requires_a_full_one(
-    closed: ClosedScan | None, every: timedelta | None, why: FullReason | None
-) -> None:
-    assert why_full(closed, every, at=NOW) is why
+    ):
+        assert why_full(closed, every, at=NOW) is why

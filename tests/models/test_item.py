@@ -186,9 +186,8 @@ def test_a_value_may_be_in_two_columns() -> None:
         assert read(record, mapping).values == {"caption": "b", "title": "b", "/text": "a"}
 
 
-@pytest.mark.parametrize(
-    ("reading", "value", "expected"),
-    [
+def test_a_mapped_column_is_read_as_the_mapping_says() -> None:
+    for reading, value, expected in (
         (Reading.TEXT, 1.0, "1"),
         (Reading.TEXT, True, "true"),
         (Reading.NUMBER, "1e3", 1000.0),
@@ -198,29 +197,24 @@ def test_a_value_may_be_in_two_columns() -> None:
         (Reading.FLAG, 0, False),
         (Reading.FLAG, 2, None),
         (Reading.TIMESTAMP, "2026", None),
-    ],
-)
-def test_a_mapped_column_is_read_as_the_mapping_says(reading: Reading, value: object, expected: object) -> None:
-    mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("own", reading, ("/own",))))
-    values = read({"id": "1", "own": value}, mapping).values
-    assert values == ({"/own": value} if expected is None else {"own": expected})
+    ):
+        mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("own", reading, ("/own",))))
+        values = read({"id": "1", "own": value}, mapping).values
+        assert values == ({"/own": value} if expected is None else {"own": expected})
 
 
-@pytest.mark.parametrize(
-    ("number", "kind"),
-    [
+def test_integers_of_any_size_stay_exact() -> None:
+    for number, kind in (
         (2**53, FieldType.INTEGER),
         (2**53 + 1, FieldType.LONG),
         (-(2**63), FieldType.LONG),
         (2**63, FieldType.TEXT),
-    ],
-)
-def test_integers_of_any_size_stay_exact(number: int, kind: FieldType) -> None:
-    items = read_items([(7, json.dumps({"id": number, "n": number}).encode())], BUILT_IN)
-    assert (items.read[7].media_id, str(items.read[7].values["/n"])) == (str(number), str(number))
-    assert items.kinds == {("/n", "", kind, False): 7}
-    assert read({"id": "1", "n": number}).content_hash != read({"id": "1", "n": number + 1}).content_hash
-    assert read({"id": "1", "n": number}).content_hash != read({"id": "1", "n": str(number)}).content_hash
+    ):
+        items = read_items([(7, json.dumps({"id": number, "n": number}).encode())], BUILT_IN)
+        assert (items.read[7].media_id, str(items.read[7].values["/n"])) == (str(number), str(number))
+        assert items.kinds == {("/n", "", kind, False): 7}
+        assert read({"id": "1", "n": number}).content_hash != read({"id": "1", "n": number + 1}).content_hash
+        assert read({"id": "1", "n": number}).content_hash != read({"id": "1", "n": str(number)}).content_hash
 
 
 @pytest.mark.parametrize(
@@ -270,9 +264,8 @@ def test_records_are_nested_at_most_200_levels_deep(levels: int, opens: str, clo
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("record", "media_id", "has_time"),
-    [
+def test_a_post_has_the_id_and_the_time_of_its_item() -> None:
+    for record, media_id, has_time in (
         ('{"id":"1","timestamp":"2025-03-01T12:00:00Z"}', "1", True),
         ('{"pk":2,"takenAt":1740830400}', "2", True),
         ('{"id":"4","timestamp":"soon","created_at":"2025-03-01T12:00:00Z"}', "4", True),
@@ -280,7 +273,5 @@ NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
         ('{"id":"3","timestamp":"in March"}', "3", False),
         ('{"id":1e999}', None, False),
         ("null", None, False),
-    ],
-)
-def test_a_post_has_the_id_and_the_time_of_its_item(record: str, media_id: str | None, *, has_time: bool) -> None:
-    assert read_posts([record.encode()], BUILT_IN) == [Post(media_id, NOON if has_time else None)]
+    ):
+        assert read_posts([record.encode()], BUILT_IN) == [Post(media_id, NOON if has_time else None)]

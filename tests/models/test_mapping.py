@@ -129,9 +129,8 @@ def test_the_column_name_of_any_field_needs_no_quotes(db: duckdb.DuckDBPyConnect
     assert len(table) <= 59
 
 
-@pytest.mark.parametrize(
-    ("keys", "name", "table"),
-    [
+def test_names_are_snake_case_and_a_child_table_is_called_after_its_list() -> None:
+    for keys, name, table in (
         (("caption",), "caption", "media_caption"),
         (("mediaType",), "media_type", "media_media_type"),
         (("HTMLText",), "html_text", "media_html_text"),
@@ -143,10 +142,8 @@ def test_the_column_name_of_any_field_needs_no_quotes(db: duckdb.DuckDBPyConnect
         (("by", "order"), "by__order", "media_by__order"),
         (("tags", "data"), "tags__data", "media_tags"),
         (("data",), "data", "media_data"),
-    ],
-)
-def test_names_are_snake_case_and_a_child_table_is_called_after_its_list(keys: Keys, name: str, table: str) -> None:
-    assert (safe_name(keys), table_name("media", keys)) == (name, table)
+    ):
+        assert (safe_name(keys), table_name("media", keys)) == (name, table)
 
 
 def test_long_names_are_cut_and_stay_distinct() -> None:
@@ -187,15 +184,12 @@ def test_a_field_outside_of_items_or_with_a_nul_has_no_column() -> None:
     assert [field.column_name for field in found.values()] == [None, None]
 
 
-@pytest.mark.parametrize(
-    ("types", "column"),
-    [
+def test_a_column_holds_every_type_of_its_field() -> None:
+    for types, column in (
         ({FieldType.INTEGER, FieldType.NUMBER}, "DOUBLE"),
         ({FieldType.LONG, FieldType.NUMBER}, "VARCHAR"),
         ({FieldType.INTEGER, FieldType.LONG}, "BIGINT"),
         ({FieldType.TIME, FieldType.TEXT}, "VARCHAR"),
         ({FieldType.LIST}, "VARCHAR"),
-    ],
-)
-def test_a_column_holds_every_type_of_its_field(types: set[FieldType], column: str) -> None:
-    assert column_type(types) == column
+    ):
+        assert column_type(types) == column

@@ -19,43 +19,36 @@ def _proxy(url: str, environ: dict[str, str]) -> str:
     return read_network(url, environ).proxy
 
 
-@pytest.mark.parametrize(
-    ("environ", "proxy"),
-    [
+def test_the_proxy_is_that_of_the_environment() -> None:
+    for environ, proxy in (
         ({}, ""),
         ({"HTTPS_PROXY": "http://b:2", "https_proxy": "", "all_proxy": "c:3"}, "b:2 (HTTPS_PROXY)"),
         ({"https_proxy": "proxy"}, "proxy:80 (https_proxy)"),
         ({"https_proxy": "HTTPS://Proxy.Example/x"}, "proxy.example:443 (https_proxy)"),
         ({"https_proxy": " http://user:hunter22@127.0.0.1:8080\n"}, "127.0.0.1:8080 (https_proxy)"),
-    ],
-)
-def test_the_proxy_is_that_of_the_environment(environ: dict[str, str], proxy: str) -> None:
-    found = read_network(SERVICE, environ)
-    assert found.proxy == proxy
-    url = found.proxy_url.get_secret_value() if found.proxy_url else ""
-    assert ("hunter22" in url, "hunter22" in repr(found)) == ("hunter22" in str(environ), False)
+    ):
+        found = read_network(SERVICE, environ)
+        assert found.proxy == proxy
+        url = found.proxy_url.get_secret_value() if found.proxy_url else ""
+        assert ("hunter22" in url, "hunter22" in repr(found)) == ("hunter22" in str(environ), False)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
+def test_a_proxy_that_cannot_be_used_is_one_line_without_its_address() -> None:
+    for address in (
         *("socks5://secret@proxy:1080", "ftp://secret@proxy:21", "http://", "http://secret@", "http://proxy:secret"),
         *("http://proxy:65536", "http://[::1", "http://::1:3128", "http://proxy\r\nX-Evil: 1"),
-    ],
-)
-def test_a_proxy_that_cannot_be_used_is_one_line_without_its_address(address: str) -> None:
-    with pytest.raises(ValueError, match=r"^HTTPS_PROXY: .* Fix: ") as caught:
-        _proxy(SERVICE, {"HTTPS_PROXY": address})
-    assert str(caught.value).isprintable()
-    assert "secret" not in str(caught.value)
-    # It does not matter where it is not used.
-    for url, environ in ((SERVICE, {"NO_PROXY": "*"}), ("http://localhost:1", {}), ("https://127.0.0.1", {})):
-        assert _proxy(url, {"HTTPS_PROXY": address, **environ}) == ""
+    ):
+        with pytest.raises(ValueError, match=r"^HTTPS_PROXY: .* Fix: ") as caught:
+            _proxy(SERVICE, {"HTTPS_PROXY": address})
+        assert str(caught.value).isprintable()
+        assert "secret" not in str(caught.value)
+        # It does not matter where it is not used.
+        for url, environ in ((SERVICE, {"NO_PROXY": "*"}), ("http://localhost:1", {}), ("https://127.0.0.1", {})):
+            assert _proxy(url, {"HTTPS_PROXY": address, **environ}) == ""
 
 
-@pytest.mark.parametrize(
-    ("url", "exceptions", "is_direct"),
-    [
+def test_no_proxy_lists_domains_and_addresses_loopback_is_direct() -> None:
+    for url, exceptions, is_direct in (
         *((url, "", True) for url in ("https://localhost", "https://127.9.9.9", "https://[::1]:1")),
         *((SERVICE, exceptions, True) for exceptions in ("*", "*,localhost", ".Example.COM", "a,,example.com,")),
         (SERVICE, "a.example b.example\texample.com", True),
@@ -63,11 +56,9 @@ def test_a_proxy_that_cannot_be_used_is_one_line_without_its_address(address: st
         ("https://10.1.2.3", "10.1.2.3", True),
         *((SERVICE, exceptions, False) for exceptions in ("", "api.example.com:8443", "ple.com", "10.0.0.0/8")),
         *((SERVICE, exceptions, False) for exceptions in ("example.com.evil.example", ". : [ ] / % -")),
-    ],
-)
-def test_no_proxy_lists_domains_and_addresses_loopback_is_direct(url: str, exceptions: str, *, is_direct: bool) -> None:
-    for name in ("no_proxy", "NO_PROXY"):
-        assert (_proxy(url, {"ALL_PROXY": "http://proxy:1", name: exceptions}) == "") is is_direct
+    ):
+        for name in ("no_proxy", "NO_PROXY"):
+            assert (_proxy(url, {"ALL_PROXY": "http://proxy:1", name: exceptions}) == "") is is_direct
 
 
 def test_certificates_replace_the_public_ones(tmp_path: Path) -> None:

@@ -60,27 +60,24 @@ def test_an_announced_wait_is_never_shortened_and_holds_the_scope(of_key: bool, 
     assert least <= verdict.delay <= least + min(least / 10, 5) + 1e-6
 
 
-@pytest.mark.parametrize(
-    ("failures", "begun", "limits"),
-    [
+def test_less_is_asked_for_before_giving_up() -> None:
+    for failures, begun, limits in (
         ([refusal(500)] * 5, 50, [50, 25, 12, 6, 5]),
         ([refusal(504), TIMEOUT, TIMEOUT, None, refusal(500)], 50, [50, 25, 12, 12, 12]),
         ([ApiError(ACCOUNTS, "body_too_large_response", "", status=200)] * 4, 20, [20, 10, 5, 5]),
         # It was not the size of the page.
         ([ApiError(ACCOUNTS, "connection_failed", "")] * 5, 50, [50] * 5),
         ([refusal(401), refusal(403), refusal(503), refusal(302), refusal(404)], 50, [50] * 5),
-    ],
-)
-def test_less_is_asked_for_before_giving_up(failures: list[ApiError | None], begun: int, limits: list[int]) -> None:
-    attempts, found = Attempts(begun), []
-    for failed in failures:
-        if failed is None:
-            attempts.failures.clear()
-        else:
-            attempts.decide(failed, lambda: 0.0, of_key=False)
-        found.append(attempts.limit)
-    assert found == limits
-    assert (attempts.reduced_by is None) == (limits[-1] == begun)
+    ):
+        attempts, found = Attempts(begun), []
+        for failed in failures:
+            if failed is None:
+                attempts.failures.clear()
+            else:
+                attempts.decide(failed, lambda: 0.0, of_key=False)
+            found.append(attempts.limit)
+        assert found == limits
+        assert (attempts.reduced_by is None) == (limits[-1] == begun)
 
 
 @pytest.mark.anyio

@@ -296,9 +296,8 @@ def test_a_file_that_is_missing_or_was_restored_alone_is_refused_and_nothing_is_
     assert Operator(folder).inside(query) == Operator(both).inside(query)
 
 
-@pytest.mark.parametrize(
-    ("of_state", "of_warehouse", "wrong"),
-    [
+def test_which_files_belong_together() -> None:
+    for of_state, of_warehouse, wrong in (
         (Identity("", 0), Identity("", 0), ""),
         (Identity("b", 5), Identity("b", 5), ""),
         (Identity("b", 5), Identity("b", 3), ""),
@@ -311,8 +310,6 @@ def test_a_file_that_is_missing_or_was_restored_alone_is_refused_and_nothing_is_
         (Identity("b", 4), Identity("b", 5), "do not belong together"),
         (Identity("", 0), Identity("b", 5), "{state} is missing"),
         (Identity("b", 5), Identity("", 0), "{warehouse} is missing"),
-    ],
-)
-def test_which_files_belong_together(of_state: Identity, of_warehouse: Identity, wrong: str) -> None:
-    found = find_mismatch(of_state, of_warehouse)
-    assert (found is None) if not wrong else (found is not None and wrong in found and "Fix: " in found)
+    ):
+        found = find_mismatch(of_state, of_warehouse)
+        assert (found is None) if not wrong else (found is not None and wrong in found and "Fix: " in found)

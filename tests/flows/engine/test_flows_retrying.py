@@ -34,9 +34,8 @@ def ended(*groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by
 CATALOGUE = group("connection_failed", surface="")
 
 
-@pytest.mark.parametrize(
-    ("report", "retryable"),
-    [
+def test_a_run_is_retried_only_if_it_failed_as_a_whole_in_passing() -> None:
+    for report, retryable in (
         (ended(CATALOGUE), True),
         (ended(group("http_502", surface="")), True),
         # Without the catalogue, accounts that it did not list were never requested.
@@ -51,10 +50,8 @@ CATALOGUE = group("connection_failed", surface="")
         (ended(group("api_unauthorized", surface=""), stopped_by=STOP), False),
         (ended(group("timeout", 51), complete=49, stopped_by=STOP), False),
         (GOOD, False),
-    ],
-)
-def test_a_run_is_retried_only_if_it_failed_as_a_whole_in_passing(report: RunReport, *, retryable: bool) -> None:
-    assert (next_retry(report, 0, 3, lambda: 0.0) is not None) == retryable
+    ):
+        assert (next_retry(report, 0, 3, lambda: 0.0) is not None) == retryable
 
 
 def test_the_delays_grow_and_their_jitter_only_adds() -> None:
@@ -90,16 +87,13 @@ async def test_the_report_of_the_last_attempt_is_returned() -> None:
 MISSING = Finding("accounts_missing", Severity.ACTION, "30 are missing", "check", count=30)
 
 
-@pytest.mark.parametrize(
-    ("report", "state", "reason"),
-    [
+def test_the_state_of_a_partial_run_follows_outcomes_with_a_reason() -> None:
+    for report, state, reason in (
         (ended(group("rate_limited", 102, OutcomeKind.DEFERRED), complete=20), "FAILED", "102 scans deferred"),
         (ended(group("timeout", 51), complete=49), "FAILED", "51 scans failed"),
         (ended(group("timeout", 50), complete=50, skipped=100), "COMPLETED", "50 scans failed"),
         (replace(GOOD, state=RunState.PARTIAL, warnings=(MISSING,)), "COMPLETED", "30 are missing. Fix: check"),
-    ],
-)
-def test_the_state_of_a_partial_run_follows_outcomes_with_a_reason(report: RunReport, state: str, reason: str) -> None:
-    found = final_state(report)
-    assert (found.type.value, found.name) == (state, state.capitalize())
-    assert str(found.message).startswith(reason)
+    ):
+        found = final_state(report)
+        assert (found.type.value, found.name) == (state, state.capitalize())
+        assert str(found.message).startswith(reason)
