@@ -36,9 +36,8 @@ DUES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("account", "scan_expired", "surfaces"),
-    [
+def test_a_run_keeps_what_is_due() -> None:
+    for account, scan_expired, surfaces in (
         (ANNA, False, ("stories",)),
         (ChosenAccount("A", surfaces=("posts",)), False, ()),
         (ChosenAccount("A", status="token_expired"), False, ()),
@@ -46,8 +45,6 @@ DUES = {
         # Renewed since, and new.
         (ChosenAccount("b"), False, SURFACES),
         (ChosenAccount("c"), False, SURFACES),
-    ],
-)
-def test_a_run_keeps_what_is_due(account: ChosenAccount, scan_expired: bool, surfaces: tuple[str, ...]) -> None:  # noqa: FBT001 - a case
-    found = [one.surfaces for one in keep_due([account], DUES, now=NOW, scan_expired=scan_expired)]
-    assert found == ([surfaces] if surfaces else [])
+    ):
+        found = [one.surfaces for one in keep_due([account], DUES, now=NOW, scan_expired=scan_expired)]
+        assert found == ([surfaces] if surfaces else [])

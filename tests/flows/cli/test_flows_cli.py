@@ -107,18 +107,15 @@ FIRST = "`gramhouse sync` creates it"
 UNREADABLE = "This version of gramhouse cannot read the snapshot"
 
 
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
+def test_a_missing_or_unrelated_snapshot_is_reported_in_one_line(run_cli: Cli) -> None:
+    for command, why in (
         *((command.split(), FIRST) for command in ("status", "accounts", "runs", "publish", "compact", "quarantine")),
         (["query", "SELECT 1"], FIRST),
         *(([command, "--snapshot", "other.duckdb"], UNREADABLE) for command in ("status", "accounts", "runs")),
-    ],
-)
-def test_a_missing_or_unrelated_snapshot_is_reported_in_one_line(run_cli: Cli, command: list[str], why: str) -> None:
-    duckdb.connect("other.duckdb").close()
-    code, out, err = run_cli(*command)
-    assert (code, out, len(err.splitlines()), why in err) == (1, "", 1, True)
+    ):
+        duckdb.connect("other.duckdb").close()
+        code, out, err = run_cli(*command)
+        assert (code, out, len(err.splitlines()), why in err) == (1, "", 1, True)
 
 
 @pytest.mark.usefixtures("empty")

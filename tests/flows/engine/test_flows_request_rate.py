@@ -116,21 +116,16 @@ def run(
     return requests.rate, loop.time(), progress.refused / (accounts * pages)
 
 
-@pytest.mark.parametrize(
-    ("limit", "options", "least", "refused", "slower"),
-    [
+def test_few_requests_are_refused_by_limits_of_the_key() -> None:
+    for limit, options, least, refused, slower in (
         (Bucket(60, 10), {"pages": 30, "latency": 0.1}, 1790 / 60, 0.05, 1.1),
         (Bucket(1, 3), {"accounts": 20}, 97, 0.45, 1.1),
         (Window(100, 10), {"pages": 20}, 110, 0.11, 1.5),
         (Window(8, 0.1), {"pages": 30, "latency": 0.1}, 1800 / 80, 0.05, 1.7),
-    ],
-)
-def test_few_requests_are_refused_by_limits_of_the_key(
-    limit: Limit, options: dict[str, Any], least: float, refused: float, slower: float
-) -> None:
-    _, seconds, share = run(limit, **options)
-    assert share <= refused
-    assert seconds <= slower * least
+    ):
+        _, seconds, share = run(limit, **options)
+        assert share <= refused
+        assert seconds <= slower * least
 
 
 # The requests a second of each account, and those that are limited, if not all are.

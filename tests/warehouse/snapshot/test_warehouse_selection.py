@@ -66,20 +66,17 @@ def test_accounts_are_found_by_id_or_name_in_any_case_each_once_by_name(peopled:
     assert ben == ChosenAccount(BEN, status="token_expired", username="Ben")
 
 
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
+def test_unknown_accounts_are_named_with_a_hint(choose: Chooser) -> None:
+    for typed, message in (
         (("abc",), "There is no account 'abc' in the warehouse"),
         ((ANNA, "@x\n; DROP TABLE t"), "There is no account '@x ; DROP TABLE t' in the warehouse"),
         ((GONE, "x"), f"'{GONE}' left the catalogue"),
         # The public id of all of them.
         (("K3XW9QBT5MZA",), "'K3XW9QBT5MZA' is the name of more than one account"),
-    ],
-)
-def test_unknown_accounts_are_named_with_a_hint(choose: Chooser, typed: tuple[str, ...], message: str) -> None:
-    hint = ". Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones."
-    with pytest.raises(SelectionError, match=f"^{re.escape(message + hint)}$"):
-        choose(Selection(typed, everything=True))
+    ):
+        hint = ". Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones."
+        with pytest.raises(SelectionError, match=f"^{re.escape(message + hint)}$"):
+            choose(Selection(typed, everything=True))
 
 
 def test_failed_selects_partitions_left_unfinished_by_their_last_attempt(peopled: Days, choose: Chooser) -> None:

@@ -31,9 +31,8 @@ def answer(snapshot: Snapshot, text: str) -> list[tuple[object, ...]]:
     return [row for batch in snapshot.user_query(text).batches for row in batch]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_read_only_statements_are_executed(snapshot: Snapshot) -> None:
+    for text in (
         "-- a comment\nSELECT 1 /* ; CALL enable_logging() */",
         "WITH x AS (SELECT 1) FROM x",
         "DESCRIBE t",
@@ -41,10 +40,8 @@ def answer(snapshot: Snapshot, text: str) -> list[tuple[object, ...]]:
         "PIVOT t ON b USING sum(a)",
         "SELECT 1; SELECT 2",
         "SELECT 'CALL enable_logging' AS caption, 5--1\n",
-    ],
-)
-def test_read_only_statements_are_executed(snapshot: Snapshot, text: str) -> None:
-    assert answer(snapshot, text)
+    ):
+        assert answer(snapshot, text)
 
 
 @pytest.mark.parametrize(
@@ -83,19 +80,16 @@ def test_every_value_is_exact(snapshot: Snapshot, expression: str, text: str | N
     assert json.loads(msgspec.json.encode(row)) == [in_json, 1]
 
 
-@pytest.mark.parametrize(
-    ("text", "in_json"),
-    [
+def test_json_stays_as_it_is_if_it_is_json(snapshot: Snapshot) -> None:
+    for text, in_json in (
         ('{"a": 1, "a": 12345678901234567890.123}', '{"a": 1, "a": 12345678901234567890.123}'),
         ('{"a":\n [1]}', '{"a": [1]}'),
         ('{"a": NaN}', r'"{\"a\": NaN}"'),
         ("[" * 5000 + "]" * 5000, '"' + "[" * 5000 + "]" * 5000 + '"'),
-    ],
-)
-def test_json_stays_as_it_is_if_it_is_json(snapshot: Snapshot, text: str, in_json: str) -> None:
-    query = f"SELECT {literal(text)}::JSON AS v, ['{{}}'::JSON] AS w"
-    [row] = [row for batch in snapshot.user_query(query, for_json=True).batches for row in batch]
-    assert msgspec.json.encode(row).decode() == f"[{in_json},[{{}}]]"
+    ):
+        query = f"SELECT {literal(text)}::JSON AS v, ['{{}}'::JSON] AS w"
+        [row] = [row for batch in snapshot.user_query(query, for_json=True).batches for row in batch]
+        assert msgspec.json.encode(row).decode() == f"[{in_json},[{{}}]]"
 
 
 def test_columns_of_the_same_name_are_renamed(snapshot: Snapshot) -> None:

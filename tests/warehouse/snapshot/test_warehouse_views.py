@@ -419,18 +419,15 @@ def test_times_of_publication_count_until_24_hours_after_the_snapshot(db: DuckDB
     assert ask(db, "SELECT day FROM engagement_by_day") == [(TODAY - timedelta(1),), (TODAY + timedelta(1),)]
 
 
-@pytest.mark.parametrize(
-    ("caption", "tags"),
-    [
+def test_a_hashtag_does_not_begin_within_a_word(db: DuckDBPyConnection) -> None:
+    for caption, tags in (
         ("Tom&#39;s #one", ["one"]),
         ("a#b a_#c \u0301#d 1#e # #", []),
         ("(#one)#two_2 ##three\n#four", ["four", "one", "three", "two_2"]),
         ("#\u00e9t\u00e9 #e\u0301te\u0301 #\u00c9T\u00c9", ["\u00e9t\u00e9"]),
-    ],
-)
-def test_a_hashtag_does_not_begin_within_a_word(db: DuckDBPyConnection, caption: str, tags: list[str]) -> None:
-    fill(db, {"accounts": [account("anna")], "media": [item("anna", "1", ago(1), caption=caption)]})
-    assert ask(db, "SELECT hashtag, posts FROM hashtags") == [(tag, 1) for tag in tags]
+    ):
+        fill(db, {"accounts": [account("anna")], "media": [item("anna", "1", ago(1), caption=caption)]})
+        assert ask(db, "SELECT hashtag, posts FROM hashtags") == [(tag, 1) for tag in tags]
 
 
 def test_without_data_every_view_is_empty(db: DuckDBPyConnection) -> None:
