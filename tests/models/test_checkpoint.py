@@ -96,10 +96,9 @@ PLANS: dict[str, tuple[Checkpoint, Checkpoint | None, tuple[str, ...], Checkpoin
 }
 
 
-@pytest.mark.parametrize(("fresh", "last", "resumed_runs", "expected"), PLANS.values(), ids=PLANS)
-def test_a_scan_starts_resumes_or_is_done(
-    fresh: Checkpoint, last: Checkpoint | None, resumed_runs: tuple[str, ...], expected: Checkpoint
-) -> None:
+@pytest.mark.parametrize("case", PLANS)
+def test_a_scan_starts_resumes_or_is_done(case: str) -> None:
+    fresh, last, resumed_runs, expected = PLANS[case]
     assert plan_scan(fresh, last, resumed_runs=resumed_runs, within=timedelta(hours=12)) == expected
 
 
@@ -159,10 +158,9 @@ FEEDS: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("pages", "unknown", "known_run", "broken_by", "days"), FEEDS.values(), ids=FEEDS)
-def test_where_a_feed_is_known_and_what_breaks_its_order(
-    pages: list[list[Post]], unknown: set[str], known_run: int, broken_by: str | None, days: float
-) -> None:
+@pytest.mark.parametrize("case", FEEDS)
+def test_where_a_feed_is_known_and_what_breaks_its_order(case: str) -> None:
+    pages, unknown, known_run, broken_by, days = FEEDS[case]
     known = frozenset(post.media_id for page in pages for post in page if post.media_id is not None) - unknown
     feed = read(*pages, known=known)
     assert (feed.known_run, feed.order_broken_by, feed.read_to) == (known_run, broken_by, NOW - days * DAY)

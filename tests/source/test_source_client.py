@@ -101,10 +101,11 @@ LOST: dict[str, tuple[Meet, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("play", "code", "message"), LOST.values(), ids=LOST)
+@pytest.mark.parametrize("case", LOST)
 async def test_each_lost_connection_has_its_code_and_a_text_with_server_and_cause(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, play: Meet, code: str, message: str
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
+    play, code, message = LOST[case]
     monkeypatch.setattr("connectors.source.client.MAX_BODY_BYTES", 10_000)
     if code == "timeout":
         request.getfixturevalue("hasten")

@@ -88,10 +88,9 @@ CASES: dict[str, tuple[str, str, History, timedelta, str]] = {
 }
 
 
-@pytest.mark.parametrize(("surface", "goals", "history", "after", "reason"), CASES.values(), ids=CASES)
-def test_when_a_feed_is_due(
-    db: duckdb.DuckDBPyConnection, surface: str, goals: str, history: History, after: timedelta, reason: str
-) -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_when_a_feed_is_due(db: duckdb.DuckDBPyConnection, case: str) -> None:
+    surface, goals, history, after, reason = CASES[case]
     assert dues(db, surface, goals, history) == [Due(NOW + after, reason)]
 
 

@@ -148,19 +148,17 @@ def cut_short(request: Asked) -> RuntimeError | None:
     return RuntimeError("cut short") if request.number == 2 else None
 
 
-@pytest.mark.parametrize(
-    ("fault", "rebind", "bound"),
-    [
-        # A first run that landed nothing binds to nothing; one that was cut short does.
-        (lambda _: refuse("api_unauthorized"), False, THERE),
-        (cut_short, False, HERE),
-        (cut_short, True, THERE),
-    ],
-    ids=["nothing landed", "cut short", "accepted"],
-)
-async def test_what_has_landed_binds_to_its_service_until_a_person_accepts_another(
-    tmp_path: Path, fault: Callable[[Asked], Action | BaseException | None], bound: str, *, rebind: bool
-) -> None:
+# A first run that landed nothing binds to nothing; one that was cut short does.
+BOUND: dict[str, tuple[Callable[[Asked], Action | BaseException | None], bool, str]] = {
+    "nothing landed": (lambda _: refuse("api_unauthorized"), False, THERE),
+    "cut short": (cut_short, False, HERE),
+    "accepted": (cut_short, True, THERE),
+}
+
+
+@pytest.mark.parametrize("case", BOUND)
+async def test_what_has_landed_binds_to_its_service_until_a_person_accepts_another(tmp_path: Path, case: str) -> None:
+    fault, rebind, bound = BOUND[case]
     service = Catalogue(posts=5, listed=range(1, 4), fault=fault)
     with pytest.raises(RuntimeError) if fault is cut_short else nullcontext():
         await on_day(tmp_path, service, day=0)

@@ -1,6 +1,6 @@
 """The end of a run: what it warns of, and what is deleted because it is old."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -75,21 +75,18 @@ async def test_records_leave_quarantine(tmp_path: Path) -> None:
 Varies = Callable[[int, int], dict[str, Any]]
 EVERYTHING: tuple[str, ...] = ()
 
-
 # Fields of day `d` and post `p` of 4, what each day's sync scans, its warnings, and the name in them.
-@pytest.mark.parametrize(
-    ("varies", "syncs", "warned", "name"),
-    [
-        (lambda d, p: {"at": {"of": d * (p < 3)}, "likes": d}, [EVERYTHING] * 4, [0, 0, 0, 1], "/at/of"),
-        (lambda d, p: {"at": d * (p < 2)}, [EVERYTHING] * 4, [0] * 4, ""),
-        # Syncs of stories neither prevent the warning nor hide it.
-        (lambda d, _: {"at": f"at {d}"}, [EVERYTHING, ("stories",)] * 4, [0, 0, 0, 0, 0, 0, 1, 0], "/at"),
-    ],
-    ids=["most items", "half of the items", "stories in between"],
-)
-async def test_a_field_that_alone_changes_most_items_three_times_is_named(
-    tmp_path: Path, varies: Varies, syncs: Sequence[Sequence[str]], warned: list[int], name: str
-) -> None:
+VARIES: dict[str, tuple[Varies, list[tuple[str, ...]], list[int], str]] = {
+    "most items": (lambda d, p: {"at": {"of": d * (p < 3)}, "likes": d}, [EVERYTHING] * 4, [0, 0, 0, 1], "/at/of"),
+    "half of the items": (lambda d, p: {"at": d * (p < 2)}, [EVERYTHING] * 4, [0] * 4, ""),
+    # They neither prevent the warning nor hide it.
+    "stories between": (lambda d, _: {"at": f"{d}"}, [EVERYTHING, ("stories",)] * 4, [0, 0, 0, 0, 0, 0, 1, 0], "/at"),
+}
+
+
+@pytest.mark.parametrize("case", VARIES)
+async def test_a_field_that_alone_changes_most_items_three_times_is_named(tmp_path: Path, case: str) -> None:
+    varies, syncs, warned, name = VARIES[case]
     service, found = ListedApi(accounts=2, posts=4), list[int]()
 
     def change(items: Records) -> Records:

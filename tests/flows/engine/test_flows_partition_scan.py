@@ -33,11 +33,10 @@ _REMOVED = "SELECT media_id FROM core.media WHERE removed_at IS NOT NULL ORDER B
 POSTS = uuid(1), "posts"
 
 
-async def _run(
-    folder: Path,
-    service: ListedApi,
-    **changes: Any,  # noqa: ANN401 - fields of RunRequest
-) -> tuple[RunReport, dict[tuple[str, str], tuple[Any, ...]]]:
+Outcomes = dict[tuple[str, str], tuple[Any, ...]]
+
+
+async def _run(folder: Path, service: ListedApi, **changes: Any) -> tuple[RunReport, Outcomes]:  # noqa: ANN401 - as synced
     report = await synced(folder, service, **changes)
     outcomes = {row[:2]: row[2:] for row in Operator(folder).inside(_OUTCOMES.format(run_id=report.run_id))}
     assert Operator(folder).inside("FROM core.runs WHERE state = 'running'") == []
@@ -100,10 +99,9 @@ LISTS: dict[str, tuple[Spoil, tuple[int, int, str], int, str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("spoil", "outcome", "new", "kept"), LISTS.values(), ids=LISTS)
-async def test_a_list_that_cannot_be_followed_fails_alone_and_decides_nothing(
-    tmp_path: Path, spoil: Spoil, outcome: tuple[int, int, str], new: int, kept: str | None
-) -> None:
+@pytest.mark.parametrize("case", LISTS)
+async def test_a_list_that_cannot_be_followed_fails_alone_and_decides_nothing(tmp_path: Path, case: str) -> None:
+    spoil, outcome, new, kept = LISTS[case]
     service = SpoiledApi(accounts=2, posts=4)
     await _run(tmp_path, service)
     service.spoil, service.posts = spoil, 3
@@ -228,15 +226,9 @@ OLD: dict[str, tuple[Spoil, Callable[[Asked], Action | None], list[str | None], 
 }
 
 
-@pytest.mark.parametrize(("spoil", "fault", "asked", "outcome", "next_asked"), OLD.values(), ids=OLD)
-async def test_an_old_scan_is_continued_and_then_begins_again(
-    tmp_path: Path,
-    spoil: Spoil,
-    fault: Callable[[Asked], Action | None],
-    asked: list[str | None],
-    outcome: tuple[Any, ...],
-    next_asked: list[str | None],
-) -> None:
+@pytest.mark.parametrize("case", OLD)
+async def test_an_old_scan_is_continued_and_then_begins_again(tmp_path: Path, case: str) -> None:
+    spoil, fault, asked, outcome, next_asked = OLD[case]
     service = SpoiledApi(accounts=1, posts=3)
     await _killed(tmp_path, service, lambda each: RuntimeError("killed") if each.cursor == "c2" else None)
     service.clock.days(2)

@@ -42,25 +42,20 @@ class Freeing(VirtualClock):
             self.lock.close()
 
 
-@pytest.mark.parametrize(
-    ("held_for", "patience", "slept", "lines"),
-    [
-        (0, 60, [], []),
-        (5, 60, [1] * 5, [", since 02:15). Waiting up to 1 min for the lock."]),
-        (100, 3.5, [1, 1, 1, 0.5], [", since 02:15). Waiting up to 3.5 s for the lock."]),
-        (100, 0, [], []),
-    ],
-    ids=["free", "freed", "held for too long", "no patience"],
-)
-async def test_a_command_waits_for_the_warehouse_for_a_limited_time_and_names_the_holder_once(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    said: list[str],
-    held_for: float,
-    patience: float,
-    slept: list[float],
-    lines: list[str],
+# How long the lock is held, the patience, the sleeps meanwhile, and the ends of the lines that say so.
+WAITS: dict[str, tuple[float, float, list[float], list[str]]] = {
+    "free": (0, 60, [], []),
+    "freed": (5, 60, [1] * 5, [", since 02:15). Waiting up to 1 min for the lock."]),
+    "held for too long": (100, 3.5, [1, 1, 1, 0.5], [", since 02:15). Waiting up to 3.5 s for the lock."]),
+    "no patience": (100, 0, [], []),
+}
+
+
+@pytest.mark.parametrize("case", WAITS)
+async def test_a_command_waits_for_a_limited_time_and_names_the_holder_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], case: str
 ) -> None:
+    held_for, patience, slept, lines = WAITS[case]
     monkeypatch.setattr(holder, "_PAUSE", 0.0)
     settings, lock = load(busy_wait=patience, warehouse=tmp_path / "w.duckdb"), ExitStack()
     clock = Freeing(lock, held_for)
