@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -158,7 +158,7 @@ def one_line(text: str, limit: int = 200) -> str:
     return line if len(line) <= limit and len(head) == len(text) else line[: limit - 1] + "…"
 
 
-def nearest(typed: str, known: Iterable[str]) -> str:
-    """Return the question whether the most similar of the known names is meant; empty if none is similar."""
+def nearest(typed: str, known: Iterable[str], shown: Callable[[str], str] = str) -> str:
+    """Return the question whether the most similar known name is meant, as `shown`; empty if none is similar."""
     near = difflib.get_close_matches(typed, known, n=1)
-    return f"Did you mean {one_line(near[0])}? " if near else ""
+    return f"Did you mean {one_line(shown(near[0]))}? " if near else ""

@@ -207,7 +207,7 @@ def _to_lines(stream: Stream, rows: Iterator[Row]) -> Iterator[RenderableType]:
 
 
 def _to_csv(stream: Stream, rows: Iterator[Row]) -> Iterator[str]:
-    csv.writer(SimpleNamespace(write=_write)).writerows(chain([stream.columns], rows))
+    csv.writer(SimpleNamespace(write=_write), lineterminator="\n").writerows(chain([stream.columns], rows))
     return iter(())
 
 

@@ -77,9 +77,14 @@ def read_given() -> dict[str, tuple[str, Any]]:
     return given
 
 
+def variable_of(setting: str) -> str:
+    """Return the name of a setting's variable."""
+    return PREFIX + setting.upper()
+
+
 def origin(setting: str) -> str:
     """Return the variable or key of the file that sets a setting; the variable's name if nothing does."""
-    return read_given().get(setting, (PREFIX + setting.upper(),))[0]
+    return read_given().get(setting, (variable_of(setting),))[0]
 
 
 def find_exposed_key() -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from flows.config.environment import PREFIX
+from flows.config.environment import variable_of
 from flows.config.errors import refuse
 from flows.config.settings import Settings, limits
 from models.checkpoint import RunKind, SyncMode
@@ -24,7 +24,7 @@ ADVANCED = Group("Advanced", sort_key=9)
 
 def describe_setting(name: str) -> str:
     """Return the help of an option that overrides a setting, with the setting's name."""
-    return f"{str(Settings.model_fields[name].description).removesuffix('.')} ({PREFIX}{name.upper()})."
+    return f"{str(Settings.model_fields[name].description).removesuffix('.')} ({variable_of(name)})."
 
 
 def setting(name: str) -> Any:  # noqa: ANN401 - the type is that of the annotated field

@@ -14,7 +14,7 @@ from connectors.buckets import is_cloud
 from connectors.source.network import check_api_key
 from connectors.warehouse.storage.files import real
 from flows.config import setting_types as types
-from flows.config.environment import AROUND, origin, read_file, read_given
+from flows.config.environment import AROUND, PREFIX, origin, read_file, read_given, variable_of
 from flows.config.errors import SettingsError, refuse
 from flows.config.mapping import ColumnSetting, MappingSettings
 from models.api import PagePaths
@@ -231,7 +231,8 @@ def _explain(error: Map[str, Any], chosen: Map[str, object], given: Map[str, tup
     where = f"--{name.replace('_', '-')}" if name in chosen else ".".join([origin(name), *map(str, path[1:])])
     if error["type"] == "extra_forbidden":
         known = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1].model_fields
-        return f"{where}: unknown setting. {nearest(str(path[-1]), known)}Fix: correct or remove it (docs/settings.md)."
+        meant = nearest(str(path[-1]), known, shown=variable_of if where.upper().startswith(PREFIX) else str)
+        return f"{where}: unknown setting. {meant}Fix: correct or remove it (docs/settings.md)."
     key = str(given.get("api_key", ("", ""))[1])
     is_shown = isinstance(value, str | int | float | Path) and name not in _UNSHOWN and not (key and key in str(value))
     return refuse(where, error, f" (got {one_line(repr(str(value)), 80)})" if is_shown else "")

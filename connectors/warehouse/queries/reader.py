@@ -248,7 +248,8 @@ def add_raw_media(db: DuckDBPyConnection) -> None:
     paths = [*find_parts(Path(folder), merged_seq=merged_seq).values()]
     if raw_seq > 0 and not paths:
         raise WarehouseUnusable(
-            f"{folder} of the raw store cannot be read: it has no parts. Fix: make the folder readable here."
+            f"{folder} of the raw store cannot be read: it has no parts. Fix: make the folder readable here; if it was"
+            " moved, run `gramhouse publish`."
         )
     checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     parquet = ds.ParquetFileFormat(default_fragment_scan_options=checked)

@@ -42,8 +42,8 @@ def choose_accounts(db: DuckDBPyConnection, selection: Selection) -> tuple[Chose
     )
 
 
-def find_accounts(db: DuckDBPyConnection, accounts: Sequence[str]) -> list[str]:
-    """Return the ids of accounts by what a person typed.
+def find_accounts(db: DuckDBPyConnection, accounts: Sequence[str], what: str = "account") -> list[str]:
+    """Return the ids of accounts by what a person typed; `what` may be more than an account.
 
     Raises SelectionError if one does not exist, is ambiguous or was removed.
     """
@@ -58,8 +58,8 @@ def find_accounts(db: DuckDBPyConnection, accounts: Sequence[str]) -> list[str]:
         shown = one_line(text)
         if name not in found:
             names = db.execute("SELECT ig_username FROM core.accounts WHERE removed_at IS NULL").fetchall()
-            what = f"There is no account '{shown}' in the warehouse. {nearest(name, [str(one) for (one,) in names])}"
+            why = f"There is no {what} '{shown}' in the warehouse. {nearest(name, [str(one) for (one,) in names])}"
         else:
-            what = f"'{shown}' {'is the name of more than one account' if ids else 'left the catalogue'}. "
-        raise SelectionError(f"{what}Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones.")
+            why = f"'{shown}' {'is the name of more than one account' if ids else 'left the catalogue'}. "
+        raise SelectionError(f"{why}Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones.")
     return [account_id for (account_id,) in found.values()]

@@ -103,6 +103,8 @@ def changes(
         reader.records(f"SET VARIABLE first_run = ({first})")
         reader.set(with_values=values, most=limit or (None if reading.as_json else _SHOWN))
         found = {name: reader.records(_SQL[name]) for name in ("runs", "changes", "account_changes")}
+        if since_run is not None and not found["runs"]:
+            raise SettingsError(f"There is no run {since_run} or later. Fix: `gramhouse runs` lists the last ones.")
         [numbers] = reader.records(_SQL["counts"])
     for each in found["changes"]:
         text = each.pop("values")
@@ -190,7 +192,7 @@ def explain(
     with open_snapshot(current_snapshot(settings), with_raw=raw) as opened:
         if not (named := _read(opened, "found", what.strip(), as_name(what))):
             # Raises SelectionError, with a name that is like it.
-            find_accounts(opened.db, [what])
+            find_accounts(opened.db, [what], "item or account")
         found = [
             _explain_account(opened, each["account_id"], settings)
             if each["media_id"] is None

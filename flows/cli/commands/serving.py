@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
-from connectors.warehouse.storage.holder import hold
+from connectors.warehouse.storage.errors import WarehouseBusy
+from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
 from flows.cli.signals import Stopped, run_until_signalled
 from flows.cli.terminal import DONE, WARN, clean, err, row, show
@@ -116,8 +117,11 @@ def up(
     settings.prefect_home.mkdir(parents=True, exist_ok=True)
     # Prefect's database contains secrets and the key to them.
     settings.prefect_home.chmod(0o700)
+    lock = settings.prefect_home / "up"
+    if running := holder(lock):
+        raise WarehouseBusy(f"{running} runs already. Fix: use it, or stop it first.")
     try:
-        with hold(settings.prefect_home / "up", f"gramhouse up at {where}", since=now, pause=time.sleep):
+        with hold(lock, f"gramhouse up at {where}", since=now, pause=time.sleep):
             run_until_signalled(partial(_run, settings, api, as_json=log_format == "json"), lambda: "")
     except Stopped:
         notices.info("Stopped.")

@@ -51,6 +51,9 @@ _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "f
 
 _MOST_WEEKS = 57
 
+# The formats of a query's result by the ending of its file.
+_FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown"}
+
 
 def accounts(*, expired: bool = False, reading: Reading = Reading()) -> Answer:
     """List accounts: status, token expiry and age of their media.
@@ -136,8 +139,8 @@ def query(
     /,
     *,
     style: Annotated[
-        Literal["table", "box", "line", "csv", "json", "jsonl", "markdown"], Parameter(("--format", "-f"))
-    ] = "table",
+        Literal["table", "box", "line", "csv", "json", "jsonl", "markdown"] | None, Parameter(("--format", "-f"))
+    ] = None,
     output: Annotated[str | None, Parameter(("--output", "-o"), metavar="FILE")] = None,
     reading: Reading = Reading(),
 ) -> None:
@@ -148,28 +151,29 @@ def query(
 
     Args:
         sql: SQL query in DuckDB's dialect; `-` reads it from standard input.
-        style: Output format; --json is json.
+        style: Output format; --json is json. Default: that of the file's name, such as rows.csv, or table.
         output: Write to this file.
     """
-    style = "json" if reading.as_json else style
     target = None if output is None else to_path("--output", output, file_of_results)
+    named = _FORMATS.get(target.suffix) if target else None
+    chosen = "json" if reading.as_json else style or named or "table"
     try:
         text = sys.stdin.buffer.read().decode() if sql == "-" else sql
     except UnicodeDecodeError as error:
         raise SettingsError("The query on standard input is not UTF-8. Fix: write it in UTF-8.") from error
     with reading.open(with_raw=mentions_raw_media(text)) as opened:
-        stream = opened.user_query(text, for_json=style in ("json", "jsonl"))
+        stream = opened.user_query(text, for_json=chosen in ("json", "jsonl"))
         with into_file(target):
-            rows = print_stream(stream, style)
-    more = f"; the first {SHOWN} are shown, `--format csv` prints all" if style in ("table", "box") else ""
+            rows = print_stream(stream, chosen)
+    more = f"; the first {SHOWN} are shown, `--format csv` prints all" if chosen in ("table", "box") else ""
     where = f" in {clean(target)}" if target else ""
     err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
 
 
 def file_of_results(path: Path) -> Path:
-    """Return the path of a file for results. Raises ValueError for one of a database."""
-    if path.suffix in (".duckdb", ".sqlite"):
-        raise ValueError("that name is for a database; choose another one, such as rows.csv")
+    """Return the path of a file for results. Raises ValueError for a name that tells programs something else."""
+    if path.suffix in (".duckdb", ".sqlite", ".parquet"):
+        raise ValueError(f"{path.suffix} is not the format of a query's result; choose another name, such as rows.csv")
     return local(path)
 
 

@@ -79,7 +79,7 @@ def test_every_command_has_help_and_refuses_typos(run_cli: Cli, monkeypatch: pyt
     assert {word for word in shown.split() if word.startswith("--")} <= set(described.split())
     monkeypatch.setenv("GRAMHOUSE_CONCURENCY", "7")
     what, fix = (
-        "GRAMHOUSE_CONCURENCY: unknown setting. Did you mean concurrency?",
+        "GRAMHOUSE_CONCURENCY: unknown setting. Did you mean GRAMHOUSE_CONCURRENCY?",
         "correct or remove it (docs/settings.md).",
     )
     assert run_cli(command, *REQUIRED.get(command, ())) == (2, "", f"✖ {what} Fix: {fix}\n")

@@ -112,6 +112,7 @@ def test_runs_are_selected_and_the_list_is_limited(found: Find, run_cli: Cli) ->
     for arguments, message in (
         (["--since-run", "1", "--since", "2d"], "--since-run and --since exclude each other. Fix:"),
         (["--account", "annn"], "There is no account 'annn' in the warehouse. Did you mean ann? Fix:"),
+        (["--since-run", "9"], "There is no run 9 or later. Fix: `gramhouse runs`"),
     ):
         done = run_cli("changes", *arguments)
         assert (done.code, done.stdout, message in done.stderr) == (2, "", True)
@@ -183,7 +184,7 @@ def test_an_account_is_explained_by_any_of_its_names(explain: Find, run_cli: Cli
 def test_what_is_not_there_is_one_line(folder: Path, run_cli: Cli) -> None:
     code, _, err = run_cli("explain", "nobody")
     assert (code, len(err.splitlines())) == (2, 1)
-    assert "There is no account 'nobody' in the warehouse. Fix: `gramhouse accounts`" in err
+    assert "There is no item or account 'nobody' in the warehouse. Fix: `gramhouse accounts`" in err
     # Without the raw store the rest is explained.
     (folder / "raw").rename(folder / "elsewhere")
     try:

@@ -80,12 +80,12 @@ def test_a_table_cuts_captions_and_names_left_out_columns(
 def test_a_query_is_written_in_every_format_and_to_a_file(empty: Path, run_cli: Cli, style: str, expected: str) -> None:
     asked, target = ("query", "FROM (VALUES (1, 'x|y'), (2, NULL)) AS t(a, b)", "-f", style), empty.with_name("rows")
     code, shown, err = run_cli(*asked)
-    assert (code, shown.replace("\r\n", "\n"), err) == (0, expected, "(2 rows)\n")
+    assert (code, shown, err) == (0, expected, "(2 rows)\n")
     assert run_cli(*asked, "-o", str(target)) == (0, "", f"(2 rows in {target})\n")
-    assert target.read_text() == shown.replace("\r\n", "\n")
+    assert target.read_text() == shown
 
 
-def test_a_query_does_not_replace_a_file_if_it_fails_or_the_file_is_a_database(empty: Path, run_cli: Cli) -> None:
+def test_a_query_does_not_replace_a_file_if_it_fails_or_the_file_of_another_kind(empty: Path, run_cli: Cli) -> None:
     target = empty.with_name("rows.csv")
     target.write_text("mine")
     late = "SELECT CASE WHEN range < 300000 THEN range ELSE error('too far') END AS a FROM range(300001)"
@@ -93,5 +93,8 @@ def test_a_query_does_not_replace_a_file_if_it_fails_or_the_file_is_a_database(e
     assert (target.read_text(), sorted(path.name for path in empty.parent.iterdir())) == (
         "mine", ["rows.csv", "s.duckdb"],
     )  # fmt: skip
-    done = run_cli("query", "SELECT 1", "-o", str(empty))
-    assert (done.code, "that name is for a database" in done.stderr) == (2, True)
+    for name in (str(empty), "rows.parquet"):
+        done = run_cli("query", "SELECT 1", "-o", name)
+        assert (done.code, "is not the format of a query's result" in done.stderr) == (2, True)
+    assert run_cli("query", "SELECT 1 AS a", "-o", str(target)).code == 0
+    assert target.read_text() == "a\n1\n"

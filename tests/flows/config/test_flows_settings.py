@@ -193,10 +193,10 @@ def test_a_key_file_has_one_key_or_one_line_says_why_not(content: bytes | None, 
 @pytest.mark.parametrize(
     ("variable", "meant"),
     [
-        ("GRAMHOUSE_CONCURENCY", "Did you mean concurrency? "),
-        ("gramhouse_base_uri", "Did you mean base_url? "),
+        ("GRAMHOUSE_CONCURENCY", "Did you mean GRAMHOUSE_CONCURRENCY? "),
+        ("gramhouse_base_uri", "Did you mean GRAMHOUSE_BASE_URL? "),
         ("GRAMHOUSE_QQQ", ""),
-        ("GRAMHOUSE_PORT", "Did you mean report? "),
+        ("GRAMHOUSE_PORT", "Did you mean GRAMHOUSE_REPORT? "),
     ],
 )
 def test_a_mistyped_variable_is_refused_unless_it_is_one_of_kubernetes(
