@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import parse_qs, unquote
 
-from connectors.sandbox.contract import ACCOUNTS, ACCOUNTS_PATH, MEDIA
+from connectors.sandbox.contract import ACCOUNTS_PATH
 from connectors.sandbox.http.requests import PageRequest
 
 
@@ -35,7 +35,7 @@ class Asked:
 
     @property
     def operation(self) -> str:
-        return ACCOUNTS if self.account_id is None else MEDIA
+        return "accounts" if self.account_id is None else "media"
 
     @property
     def partition(self) -> tuple[str, str]:

@@ -12,14 +12,13 @@ from typing import Any, Literal
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from connectors.sandbox.contract import ACCOUNTS, ERRORS, MEDIA
+from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.http.requests import TRACE, Refused
 from tests.api.asked import Asked
 
 JSON = {"Content-Type": "application/json"}
 Headers = Mapping[str, str]
 Page = dict[str, Any]
-_OPERATIONS = {"accounts": (ACCOUNTS,), "media": (MEDIA,), "any": (ACCOUNTS, MEDIA)}
 
 Kind = Literal[
     "error", "raw", "page", "cut", "reset", "delay", "refuse_cursor", "forget_cursors", "repeat_cursor", "empty_page"
@@ -85,7 +84,7 @@ class Rule:
     def covers(self, asked: Asked, number: int) -> bool:
         """Return whether the conditions, except probability and times, hold for a partition's `number`-th request."""
         return (
-            asked.operation in _OPERATIONS[self.operation]
+            self.operation in ("any", asked.operation)
             and self.account_id in (None, asked.account_id)
             and self.surface in (None, asked.surface)
             and self.nth in (None, number)

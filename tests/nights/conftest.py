@@ -29,7 +29,6 @@ def gateway(status: int, **headers: str) -> Action:
 
 @dataclass(kw_only=True)
 class Operator(everywhere.Operator):
-    monkeypatch: pytest.MonkeyPatch
     clock: VirtualClock
     servers: ExitStack
 
@@ -65,4 +64,4 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operat
     for name in ("now", "monotonic", "sleep"):
         monkeypatch.setattr(SystemClock, name, staticmethod(getattr(clock, name)))
     with ExitStack() as servers:
-        yield Operator(tmp_path, here=True, cwd=tmp_path, monkeypatch=monkeypatch, clock=clock, servers=servers)
+        yield Operator(tmp_path, here=True, cwd=tmp_path, clock=clock, servers=servers)

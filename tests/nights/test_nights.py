@@ -177,11 +177,11 @@ def test_what_the_last_snapshot_hid_is_no_silent_change(operator: Operator, comm
     assert (SECRET in shown, public_id in shown) == (False, False)
 
 
-def test_a_query_that_is_not_utf_8_is_one_line(operator: Operator) -> None:
+def test_a_query_that_is_not_utf_8_is_one_line(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     operator.connect(accounts=1, posts=1)
     operator.run("sync")
     for query in (b"SELECT \xff", b"\x80", b"SELECT 'caf\xe9'"):
-        operator.monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(query), encoding="utf-8"))
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(query), encoding="utf-8"))
         [line] = operator.run("query", "-", code=2).stderr.splitlines()
         assert "UTF-8" in line
 
