@@ -68,7 +68,7 @@ def rebuild(
 def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> dict[str, Any]:
     """Return the number of `items`, and how many have a value at each of the mapping's `paths`; an object is none.
 
-    Changes nothing. Raises as `rebuild` does.
+    `emptied` are the mapped columns that have values and would have none. Changes nothing. Raises as `rebuild` does.
     """
     found = Counter[str]()
     for _ in _read_stored(db, raw, mapping, found):
@@ -77,19 +77,29 @@ def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> dic
 
 
 def _counts(db: DuckDBPyConnection, mapping: MediaMapping, found: Counter[str]) -> dict[str, Any]:
-    [(items,)] = db.execute("SELECT count(*) FROM core.media").fetchall()
-    return {"items": items, "paths": {path: found[path] for column in mapping.columns for path in column.paths}}
+    before = {one.column for one in (read_warehouse(db).mapping or mapping).columns}
+    lost = [one.column for one in mapping.columns if one.column in before and not found[one.column]]
+    numbers = ", ".join(["count(*)", *(f"count({quoted(column)})" for column in lost)])
+    [(items, *values)] = db.execute(f"SELECT {numbers} FROM core.media").fetchall()  # noqa: S608 - quoted
+    return {
+        "items": items,
+        "paths": {path: found[path] for column in mapping.columns for path in column.paths},
+        "emptied": [column for column, number in zip(lost, values, strict=True) if number],
+    }
 
 
 def explain_paths(mapping: MediaMapping, counts: Mapping[str, Any]) -> Sequence[str]:
-    """Return a line for each path of a person, and for each path that any item has."""
+    """Return a line for each path of a person, for each path that any item has, and for what a rebuild would refuse."""
     built_in = {path for column in BUILT_IN.columns for path in column.paths}
     items, paths = f"{counts['items']:,} item{'' if counts['items'] == 1 else 's'}", counts["paths"]
-    return [
+    lines = [
         f"{column.column}: {paths[path]:,} of {items} have {'.'.join(('$', *to_keys(path)))}"
         for column in mapping.columns
         for path in column.paths
         if paths[path] or path not in built_in
+    ]
+    return lines + [
+        f"{column} would become empty, which needs `gramhouse rebuild --force`" for column in counts["emptied"]
     ]
 
 
@@ -155,8 +165,13 @@ def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, forc
     columns = item_columns(mapping, registry)
     _add_columns(db, "temp.items", columns)
     counts = _counts(db, mapping, found)
-    if not force:
-        _refuse_empty(db, before, mapping, counts, found)
+    if counts["emptied"] and not force:
+        emptied = tuple(f"{column}:" for column in counts["emptied"])
+        have = [line for line in explain_paths(mapping, counts) if line.startswith(emptied)]
+        raise WarehouseUnusable(
+            f"With this mapping a column would become empty: {'; '.join(have)}. Nothing was changed."
+            " Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
+        )
     changed_counts = list_changed_counts(columns, item_columns(before, known))
     db.execute(_SQL["recounted"].format(changed_counts=changed_counts))
     # All columns are there before the first row is written: DuckDB can replay only that after a kill.
@@ -190,21 +205,6 @@ def _stage(db: DuckDBPyConnection, rows: pa.Table, items: Items, columns: Sequen
     )
     db.register("batch", batch)
     db.execute("INSERT INTO temp.items BY NAME SELECT * EXCLUDE (n, media_id) FROM batch")
-
-
-def _refuse_empty(
-    db: DuckDBPyConnection, before: MediaMapping, mapping: MediaMapping, counts: Mapping[str, Any], found: Counter[str]
-) -> None:
-    """Raise WarehouseUnusable if a mapped column that has values would have none."""
-    emptied = {one.column for one in before.columns if not found[one.column]}
-    for column in (one.column for one in mapping.columns if one.column in emptied):
-        [(values,)] = db.execute(f"SELECT count({quoted(column)}) FROM core.media").fetchall()  # noqa: S608 - quoted
-        if values:
-            have = [line for line in explain_paths(mapping, counts) if line.startswith(f"{column}:")]
-            raise WarehouseUnusable(
-                f"With this mapping a column would become empty: {'; '.join(have)}. Nothing was changed."
-                " Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
-            )
 
 
 def _add_columns(db: DuckDBPyConnection, table: str, columns: Sequence[Column]) -> None:

@@ -113,6 +113,7 @@ def test_it_refuses_to_empty_a_mapped_column_unless_it_is_told(rig: Rig) -> None
     paths = count_paths(rig.db, rig.folder / "raw", wrong)
     assert "alt_text: 0 of 2 items have $.no.such.path" in explain_paths(wrong, paths)
     assert "published_at: 2 of 2 items have $.timestamp" in explain_paths(wrong, paths)
+    assert paths["emptied"] == ["alt_text"]
     assert contents(rig.db) == before
     again(rig, wrong, force=True)
     assert rig.values("alt_text") == [None, None]
