@@ -58,11 +58,12 @@ FROM (
 )
 
 -- name: superseded
--- The stored rows of items whose content changed, and the items as they are listed now. Writes nothing.
-SELECT l.n, gh_before AS before, gh_after AS after
+-- The stored rows of items whose content changed, and the items as they are listed now. Writes nothing. No column of a
+-- field has such a name: with one that had, these would not be whole rows.
+SELECT l.n, "a row" AS before, "an item" AS after
 FROM listed AS l
-JOIN batch AS gh_after ON gh_after.n = l.n
-JOIN core.media AS gh_before ON gh_before.rowid = l.row
+JOIN batch AS "an item" ON "an item".n = l.n
+JOIN core.media AS "a row" ON "a row".rowid = l.row
 WHERE l.is_content
 
 -- name: versions
