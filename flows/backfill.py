@@ -8,7 +8,7 @@ from prefect.states import Completed
 
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions
-from flows.engine.plan import make_plan
+from flows.engine.plan import describe_plan, make_plan
 from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.flow_run import end_in_state, run_in_flow, run_name
@@ -24,6 +24,6 @@ async def backfill(options: BackfillOptions) -> State[Any]:
     async def plan() -> State[Any]:
         settings = await load_with_credentials(options.expert.model_dump())
         made = make_plan(RunRequest(settings, options), now=SystemClock().now())
-        return Completed(message=str(made))
+        return Completed(message=describe_plan(made))
 
     return await end_in_state(plan())

@@ -1,10 +1,11 @@
 """Who is scanned, why and in which order: what a run chooses, and what it would ask for, by the same functions."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil, inf
+from operator import itemgetter
+from typing import Any
 
 from connectors.source.errors import UNKNOWN_STATUS
 from connectors.state.identity import read_forgotten
@@ -18,7 +19,7 @@ from flows.engine.warehouse import Files, open_existing_state
 from flows.reporting.words import count, join, moment
 from models.checkpoint import KNOWN_RUN, PINS, ClosedScan, why_full
 from models.feeds import CATALOGUE, FEEDS, media
-from models.runs import OutcomeKind
+from models.runs import TOKEN_EXPIRED, OutcomeKind
 from models.selection import DAY, ChosenAccount, Due, Dues, NothingChosen, keep_due, sort_overdue
 
 
@@ -71,101 +72,24 @@ def choose_scans(files: Files, request: RunRequest, *, now: datetime) -> Choice:
     return choice
 
 
-def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
-    """Return outcome, error code and detail of an account that is not scanned, or None."""
+def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> dict[str, Any] | None:
+    """Return what the outcomes of an account say that is not scanned; None if it is."""
     if not account.is_expired and account.status != "active":
         # Without the status itself: it is data, which may be anything, such as the API key.
         detail = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
-        return OutcomeKind.FAILED, UNKNOWN_STATUS, detail
+        return {"kind": OutcomeKind.FAILED, "error_code": UNKNOWN_STATUS, "detail": detail}
     if account.is_expired and not scan_expired:
         detail = "Its access token must be renewed; the next sync after that scans it again."
-        return OutcomeKind.SKIPPED, "token_expired", detail
+        return {"kind": OutcomeKind.SKIPPED, "error_code": TOKEN_EXPIRED, "detail": detail}
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedScan:
-    """A scan that a run would make: how deep and why, and about how many requests it takes.
+def make_plan(request: RunRequest, *, now: datetime) -> Record:
+    """Return what a run would do now, as a JSON object. Raises SelectionError, SnapshotMissing and WarehouseUnusable.
 
-    `scan` is full or recent; none if the `reason` is one why nothing is requested. `resume_after` is when a cooldown
-    ends, and `wait` how many seconds the scan would wait for it. `due_at` is when --due scans it, because of
-    `due_reason`.
+    It has the `scans` of the run, in their order, and in `groups` their number by depth and reason, those with most
+    requests first. Forgotten accounts are only counted.
     """
-
-    account_id: str
-    ig_username: str | None
-    surface: str
-    scan: str = "none"
-    reason: str = ""
-    requests: int = 0
-    resume_after: datetime | None = None
-    wait: float = 0.0
-    due_at: datetime | None = None
-    due_reason: str = "first"
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The scans of a run, in their order; `catalogue` are the requests for the account catalogue.
-
-    Forgotten accounts are only counted.
-    """
-
-    scans: Sequence[PlannedScan]
-    catalogue: int = 0
-    forgotten: int = 0
-
-    @property
-    def is_due(self) -> bool:
-        """Whether scans are left out because they are not due."""
-        return any(scan.reason == "not_due" for scan in self.scans)
-
-    @property
-    def longest_wait(self) -> float:
-        """Return the longest known wait for a cooldown, in seconds."""
-        return max((scan.wait for scan in self.scans), default=0.0)
-
-    @property
-    def requests(self) -> int:
-        """Return the estimated number of requests."""
-        return self.catalogue + sum(scan.requests for scan in self.scans)
-
-    def groups(self) -> list[Record]:
-        """Return the number of scans and of requests by depth and reason, those with most requests first."""
-        scans, requests = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
-        of_catalogue = [PlannedScan("", None, "catalogue", "full", "always", self.catalogue)] if self.catalogue else []
-        for each in (*self.scans, *of_catalogue):
-            scans[key := (each.surface, each.scan, each.reason)] += 1
-            requests[key] += each.requests
-        ordered = sorted(scans, key=lambda key: (-requests[key], *key[1:], key[0]))
-        names = "surface", "scan", "reason", "scans", "requests"
-        return [dict(zip(names, (*key, scans[key], requests[key]), strict=True)) for key in ordered]
-
-    def document(self) -> Record:
-        """Return the plan as one JSON object."""
-        return {
-            "requests": self.requests,
-            "catalogue_requests": self.catalogue,
-            "longest_wait": self.longest_wait,
-            "forgotten": self.forgotten,
-            "groups": self.groups(),
-            "scans": [asdict(scan) for scan in self.scans],
-        }
-
-    def __str__(self) -> str:
-        made = sum(scan.scan != "none" for scan in self.scans)
-        why_not = sorted({scan.reason for scan in self.scans if scan.scan == "none"})
-        parts = (
-            f"{count(made, 'scan')} would run, about {count(self.requests, 'request')}",
-            why_not and f"{len(self.scans) - made:,} would not ({', '.join(why_not)})",
-            self.longest_wait and f"the longest known wait takes {self.longest_wait:,.0f} s",
-            self.forgotten and f"{count(self.forgotten, 'forgotten account')} would be left out",
-        )
-        return f"{join('; ', parts)}."
-
-
-def make_plan(request: RunRequest, *, now: datetime) -> Plan:
-    """Return what a run would do now. Raises SelectionError, SnapshotMissing and WarehouseUnusable."""
     forgotten = made = 0
     with open_existing_state(request.settings.warehouse) as state:
         if state is not None and request.options.kind == "sync":
@@ -177,18 +101,52 @@ def make_plan(request: RunRequest, *, now: datetime) -> Plan:
         if choice.limit is not None:
             ordered = sort_overdue(choice.accounts, choice.dues)
             choice = replace(choice, accounts=ordered, limit=choice.limit - catalogue)
-        return Plan([*_plan_scans(request, snapshot, choice, now=now)], catalogue, forgotten)
+        scans = [*_plan_scans(request, snapshot, choice, now=now)]
+    of_catalogue = {"surface": "catalogue", "scan": "full", "reason": "always", "requests": catalogue}
+    groups = dict[object, Record]()
+    for each in [*scans, of_catalogue] if catalogue else scans:
+        what = {name: each[name] for name in ("surface", "scan", "reason")}
+        group = groups.setdefault((*what.values(),), what | {"scans": 0, "requests": 0})
+        group["scans"] += 1
+        group["requests"] += each["requests"]
+    by_name = sorted(groups.values(), key=itemgetter("scan", "reason", "surface"))
+    return {
+        "requests": sum(group["requests"] for group in by_name),
+        "catalogue_requests": catalogue,
+        "longest_wait": max((scan["wait"] for scan in scans), default=0.0),
+        "forgotten": forgotten,
+        "groups": sorted(by_name, key=itemgetter("requests"), reverse=True),
+        "scans": scans,
+    }
 
 
-def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, now: datetime) -> list[PlannedScan]:
+def describe_plan(plan: Record) -> str:
+    """Return a plan as a sentence."""
+    made = sum(scan["scan"] != "none" for scan in plan["scans"])
+    why_not = sorted({scan["reason"] for scan in plan["scans"] if scan["scan"] == "none"})
+    parts = (
+        f"{count(made, 'scan')} would run, about {count(plan['requests'], 'request')}",
+        why_not and f"{len(plan['scans']) - made:,} would not ({', '.join(why_not)})",
+        plan["longest_wait"] and f"the longest known wait takes {plan['longest_wait']:,.0f} s",
+        plan["forgotten"] and f"{count(plan['forgotten'], 'forgotten account')} would be left out",
+    )
+    return f"{join('; ', parts)}."
+
+
+def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, now: datetime) -> list[Record]:
     """Return the next scans of one account; none if it is not listed."""
     listed = choose_accounts(snapshot.db, request.selection)
     choice = Choice([account for account in listed if account.account_id == account_id])
     return [*_plan_scans(request, snapshot, choice, now=now)]
 
 
-def _plan_scans(request: RunRequest, snapshot: Snapshot, choice: Choice, *, now: datetime) -> Iterator[PlannedScan]:
-    """Yield the scans of a choice; its limit is that of the requests for media."""
+def _plan_scans(request: RunRequest, snapshot: Snapshot, choice: Choice, *, now: datetime) -> Iterator[Record]:
+    """Yield the scans of a choice; its limit is that of the requests for media.
+
+    A `scan` is full or recent; none if the `reason` is one why nothing is requested. `resume_after` is when a cooldown
+    ends, and `wait` how many seconds the scan would wait for it. `due_at` is when --due scans it, because of
+    `due_reason`.
+    """
     settings, ids = request.settings, [account.account_id for account in choice.accounts]
     closed = read_closed_scans(snapshot.db, ids)
     costs = find_costs(snapshot.db, ids, older_than=now - request.lookback)
@@ -201,7 +159,7 @@ def _plan_scans(request: RunRequest, snapshot: Snapshot, choice: Choice, *, now:
         until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
         wait, depth, takes = (until - now).total_seconds() if until else 0.0, "none", 0
         if (skipped := why_skipped(account, scan_expired=settings.scan_expired)) is not None:
-            reason = skipped[1]
+            reason = skipped["error_code"]
         elif request.options.due and not due.is_due(now):
             reason = "not_due"
         elif wait > settings.max_wait:
@@ -213,8 +171,18 @@ def _plan_scans(request: RunRequest, snapshot: Snapshot, choice: Choice, *, now:
             depth, reason = ("recent", "new_posts") if why is None else ("full", why)
             takes = _requests(cost, last, settings.page_size, is_full=why is not None)
             left -= takes
-        wait = wait if takes else 0.0
-        yield PlannedScan(account.account_id, account.username, surface, depth, reason, takes, until, wait, *due)
+        yield {
+            "account_id": account.account_id,
+            "ig_username": account.username,
+            "surface": surface,
+            "scan": depth,
+            "reason": reason,
+            "requests": takes,
+            "resume_after": until,
+            "wait": wait if takes else 0.0,
+            "due_at": due.at,
+            "due_reason": due.reason,
+        }
 
 
 def _requests(cost: Cost, closed: ClosedScan | None, page_size: int, *, is_full: bool) -> int:

@@ -9,6 +9,7 @@ from functools import partial
 
 from connectors.source.errors import ApiError, Disposition
 from connectors.source.messages import Response
+from connectors.source.request_rate import RequestRate
 from connectors.source.waits import Outage, RateLimitBudget
 from flows.config.settings import Settings
 from flows.engine.resources import RunResources
@@ -44,7 +45,8 @@ class Requests:
     """
 
     def __init__(self, settings: Settings, resources: RunResources, most: int | None = None) -> None:
-        self.rate, self.clock, self.progress = resources.rate, resources.clock, resources.progress
+        self.clock, self.progress = resources.clock, resources.progress
+        self.rate = RequestRate(settings.requests_per_second)
         self._ask, self._random, self._most = resources.send, resources.random, most
         self._land = resources.warehouse.land
         self._settings = settings
@@ -69,8 +71,8 @@ class Requests:
 
     def _check(self, scan: Scan) -> None:
         """Raise RequestsEnded if no request of a scan may be sent any more. The catalogue needs no grant of media."""
-        of_media_alone = self.stopped_by is not None and self.stopped_by.code == SCOPE_DENIED
-        if self.are_spent or (self.are_over and not (of_media_alone and scan.account is None)):
+        needs_grant = scan.feed is not None or (self.stopped_by and self.stopped_by.code != SCOPE_DENIED)
+        if self.are_spent or (self.are_over and needs_grant):
             raise RequestsEnded
 
     def stop(self, error: ApiError) -> None:
@@ -87,13 +89,13 @@ class Requests:
         self._check(scan)
         sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
         self._asleep.add(sleeping)
-        self.progress.waiting = len(self._asleep)
+        self.progress.waiting += 1
         try:
             await asyncio.wait([sleeping])
         finally:
             sleeping.cancel()
             self._asleep.discard(sleeping)
-            self.progress.waiting = len(self._asleep)
+            self.progress.waiting -= 1
         self._check(scan)
 
     @asynccontextmanager
@@ -104,6 +106,9 @@ class Requests:
         scope's cooldown takes too long, and RequestsEnded.
         """
         while True:
+            if scan.budget.not_before > self.clock.monotonic():
+                until = scan.budget.resume_after(self.clock.now(), self.clock.monotonic())
+                self.progress.cooldowns[scan.budget.scope] = until
             await scan.budget.wait(self.clock, partial(self.sleep, scan))
             async with self._pages_ahead:
                 try:
@@ -175,14 +180,13 @@ class Requests:
         if verdict.whole_scope:
             # It lands before it is waited for, so that it survives a kill.
             scan.budget.start_cooldown(verdict.delay, self.clock.monotonic(), error)
-            now, scope = self.clock.now(), scan.budget.scope
-            resume_after = scan.budget.resume_after(now, self.clock.monotonic())
-            self.progress.cooldowns[scope] = resume_after
-            await self._land(ScopeCooldown(scope, resume_after, now))
+            now = self.clock.now()
+            until = scan.budget.resume_after(now, self.clock.monotonic())
+            await self._land(ScopeCooldown(scan.budget.scope, until, now))
         if not verdict.retries:
             raise error
-        facts = {**scan.about, **error.facts, "retry_in": round(verdict.delay, 1)}
-        who = f"{scan.partition} ({facts['username']})" if facts["username"] else scan.partition
+        facts = scan.about | error.facts | {"retry_in": round(verdict.delay, 1)}
+        who = f"{scan.partition} ({scan.account.username})" if scan.account.username else scan.partition
         at = (self._settings.base_url or "").partition("://")[2]
         _log.info("%s at %s: %s; retry in %.1f s", who, at, error, verdict.delay, extra=facts)
         if not verdict.whole_scope:

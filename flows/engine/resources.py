@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from connectors.buckets import SnapshotBucket
-from connectors.source.request_rate import RequestRate
 from connectors.source.waits import Send
 from connectors.state.database import SqlConnection
 from connectors.state.identity import newest_time
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 class RunResources:
     """The resources of a run, including time, randomness and ids.
 
-    `rate` is that of the first request. `progress` is where a run counts what it does, for those who show it.
+    `progress` is where a run counts what it does, for those who show it.
     """
 
     send: Send
@@ -41,7 +40,6 @@ class RunResources:
     clock: Clock
     random: Callable[[], float]
     new_id: Callable[[], str]
-    rate: RequestRate = field(default_factory=RequestRate)
     progress: Progress = field(default_factory=Progress)
 
 
@@ -94,7 +92,7 @@ def steady_clock(files: Files, clock: Clock) -> SteadyClock:
     """Return a clock that continues after the times that were stored. Raises WarehouseUnusable if it is behind them."""
     now = clock.now()
     newest = files.state.read(check_clock, now=now)
-    return SteadyClock(clock, now if newest is None or newest < now else newest + timedelta(microseconds=1))
+    return SteadyClock(clock, now if newest is None else newest + timedelta(microseconds=1))
 
 
 def make_client(settings: Settings, clock: Clock) -> "ApiClient":
@@ -136,6 +134,5 @@ async def open_resources(
                 clock=clock,
                 random=random.SystemRandom().random,
                 new_id=new_id,
-                rate=RequestRate(settings.requests_per_second),
                 progress=progress or Progress(),
             )

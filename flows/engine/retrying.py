@@ -1,7 +1,7 @@
 """Which runs are retried after an outage, and when. Prefect and the command line use the same schedule."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from connectors.source.errors import rule_of
 from flows.reporting.run_report import RunReport
@@ -15,8 +15,7 @@ DELAYS = (300.0, 900.0, 3600.0)
 _JITTER = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(NamedTuple):
     """One more attempt at a run: the `number`-th of `limit`, after `seconds`, and the error that it is made for."""
 
     number: int

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.messages import ApiRequest, Response
+from connectors.source.messages import CATALOGUE_SCOPE, ApiRequest, Response, account_scope
 from connectors.source.waits import RateLimitBudget, Send
 from connectors.state.identity import bind_service, read_forgotten, read_identity
 from connectors.state.inbox import read_cooldowns
@@ -44,6 +44,15 @@ _FULL_BATCH = 250
 
 # The partitions that settle together.
 _SETTLED_AT_ONCE = 1_000
+
+
+CATALOGUE_ACCOUNT = ChosenAccount("", surfaces=("",))
+"""The account of the catalogue, which is scanned as a feed is."""
+
+
+def feeds_of(account: ChosenAccount) -> list[Partition]:
+    """Return the feeds of an account that are scanned, or the catalogue."""
+    return [media(account.account_id, each) if each else CATALOGUE for each in account.surfaces]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +94,8 @@ class Run:
         self.state = RunState.INTERRUPTED
         self._batches = asyncio.Queue[Batch | None]()
         self._waiting: list[ChosenAccount] = []
-        # The surfaces of each account that have no outcome; the catalogue's account and surface are "".
-        self._unsettled: dict[str, tuple[str, ...]] = {"": ("",)} if choice.lists_catalogue else {}
+        # The surfaces of each account that have no outcome.
+        self._unsettled = {"": CATALOGUE_ACCOUNT.surfaces} if choice.lists_catalogue else {}
 
     def add(self, accounts: Iterable[ChosenAccount]) -> None:
         """Add accounts, which were listed or chosen, to those that are scanned; with --due only what is due of them.
@@ -138,36 +147,35 @@ class Run:
             self._unsettled[settled.account_id] = tuple(each for each in left if each != settled.surface)
         await self.warehouse.land(landing)
 
-    def budget(self, scope: str) -> RateLimitBudget:
-        """Return this run's wait budget for a rate-limit scope, including a cooldown of an earlier run."""
+    def budget(self, account: ChosenAccount, now: datetime) -> RateLimitBudget:
+        """Return this run's wait budget for the scope of an account, including a cooldown of an earlier run."""
+        scope = account_scope(account.account_id) if account.account_id else CATALOGUE_SCOPE
         budget = RateLimitBudget(scope, self.request.settings.max_wait)
         if (resume_after := self._cooldowns.get(scope)) is not None:
-            self.progress.cooldowns[scope] = resume_after
-            budget.start_cooldown((resume_after - self.clock.now()).total_seconds(), self.clock.monotonic())
+            budget.start_cooldown((resume_after - now).total_seconds(), self.clock.monotonic())
         return budget
 
-    async def settle(self, partitions: Iterable[Partition], **about: Any) -> None:  # noqa: ANN401 - fields of an outcome
-        """Give partitions that are not scanned this outcome."""
+    async def settle(self, partitions: Iterable[tuple[Partition, Map[str, Any]]]) -> None:
+        """Give partitions that are not scanned an outcome with these fields."""
         now = self.clock.now()
-        outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each in partitions)
-        await self.land(Landing(CATALOGUE, self.run_id, outcomes=tuple(outcomes)))
+        outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each, about in partitions)
+        while some := tuple(islice(outcomes, _SETTLED_AT_ONCE)):
+            await self.land(Landing(CATALOGUE, self.run_id, outcomes=some))
 
     async def settle_rest(self) -> None:
         """Give every listed partition that has no outcome the outcome of what ended the scans."""
+        rest = [ChosenAccount(account_id, surfaces=left) for account_id, left in self._unsettled.items() if left]
+        if not rest:
+            return
         if self.requests.stopped_by is not None:
             about = describe_failure(self.requests.stopped_by)
-        else:
+        elif self.requests.are_spent:
             most = count(self.choice.limit or 0, "request")
             detail = f"The limit of the run was reached: {most}, by --max-requests or GRAMHOUSE_REQUESTS_PER_DAY."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
-        rest = (
-            media(account_id, surface) if account_id else CATALOGUE
-            for account_id, surfaces in [*self._unsettled.items()] for surface in surfaces
-        )  # fmt: skip
-        while some := tuple(islice(rest, _SETTLED_AT_ONCE)):
-            if not self.requests.are_over:
-                raise AssertionError(f"{some[0]} has no outcome")
-            await self.settle(some, **about)
+        else:
+            raise AssertionError(f"{feeds_of(rest[0])[0]} has no outcome")
+        await self.settle((feed, about) for account in rest for feed in feeds_of(account))
 
     def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""

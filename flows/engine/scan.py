@@ -12,7 +12,7 @@ from connectors.source.messages import ApiRequest, Memory, Response, accounts_re
 from connectors.source.waits import Attempts, RateLimitBudget
 from flows.reporting.words import join
 from models.checkpoint import Checkpoint, Post, ScanState
-from models.feeds import FEEDS, Partition
+from models.feeds import FEEDS, Feed, Partition
 from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, Outcome, OutcomeKind
 from models.selection import ChosenAccount
 
@@ -27,28 +27,30 @@ MOST_EMPTY = 1_000
 class Scan:
     """A scan between two pages: all that the next page needs. The scans of an account share a `budget` of waits.
 
-    Of the catalogue it has no `account`. `fresh` is its checkpoint before the first page, `checkpoint` that after the
-    last one. It may stop at `known` posts, which the scan that the landing `fresh.known_seq` closed had seen.
-    `had_cursor`: the list had more than one page when it was last scanned. `seen` remembers the items, and `cursors`
-    has digests of the cursors that it has followed. `pages` and `items` count what this run landed. `note` becomes the
-    detail of its outcome. `refused_after` counts the items up to the last cursor that the API refused. One that
-    `may_repeat` has no outcome yet if it fails for a passing reason: it is scanned once more.
+    `fresh` is its checkpoint before the first page, `checkpoint` that after the last one. It may stop at `known` posts,
+    which the scan that the landing `fresh.known_seq` closed had seen. `had_cursor`: the list had more than one page
+    when it was last scanned. `is_old`: newer items are on pages that it had passed before it was interrupted. `seen`
+    remembers the items, and `cursors` has digests of the cursors that it has followed. `pages` and `items` count what
+    this run landed. `note` becomes the detail of its outcome. `refused_after` counts the items up to the last cursor
+    that the API refused. One that `may_repeat` has no outcome yet if it fails for a passing reason: it is scanned once
+    more.
     """
 
-    account: ChosenAccount | None
+    account: ChosenAccount
     fresh: Checkpoint
     checkpoint: Checkpoint
     attempts: Attempts
     budget: RateLimitBudget
     known: frozenset[str] = frozenset()
     had_cursor: bool = False
+    is_old: bool = False
     may_repeat: bool = False
     seen: Memory = field(default_factory=Memory)
     cursors: set[bytes] = field(default_factory=set)
     pages: int = 0
     items: int = 0
     note: str | None = None
-    refused_after: int | None = None
+    refused_after: int = -1
 
     @property
     def partition(self) -> Partition:
@@ -56,18 +58,23 @@ class Scan:
         return self.checkpoint.partition
 
     @property
+    def feed(self) -> Feed | None:
+        """Return the feed that it scans; None: it scans the catalogue."""
+        return FEEDS.get(self.partition.surface)
+
+    @property
     def about(self) -> dict[str, object]:
         """Return the fields of log records about it."""
-        username = self.account and self.account.username
-        return {"partition": str(self.partition), "account": self.partition.account_id or None, "username": username}
+        account_id, username = self.partition.account_id or None, self.account.username
+        return {"partition": str(self.partition), "account": account_id, "username": username}
 
     @property
     def request(self) -> ApiRequest:
         """Return the request for the page that is due."""
         cursor, limit = self.checkpoint.cursor, self.attempts.limit
-        if self.account is None:
+        if self.feed is None:
             return accounts_request(cursor, limit)
-        return feed_request(FEEDS[self.partition.surface], self.account.listed_as, cursor, limit)
+        return feed_request(self.feed, self.account.listed_as, cursor, limit)
 
     def continue_at(self, checkpoint: Checkpoint, seen: Iterable[str] = ()) -> None:
         """Continue at a checkpoint, up to which the scan has `seen` these ids."""
@@ -88,19 +95,18 @@ class Scan:
         if response.is_cached:
             why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
             raise response.error(CACHED_ANSWER, why)
-        if self.account is not None:
-            # The list may end with a page without a cursor if no page of it had one, now or last time.
-            may_end = not self.had_cursor and not checkpoint.had_cursor
-            if (fault := page.cursor_fault) is not None and not (fault.may_end and may_end):
-                raise response.error(fault.code, fault.message)
-            records = [post.media_id or raw.decode() for post, raw in zip(posts, page.records, strict=True)]
-            rejected = sum(post.media_id is None for post in posts)
-        else:
+        # The list may end with a page without a cursor if no page of it had one, now or last time.
+        may_end = not self.had_cursor and not checkpoint.had_cursor
+        if (fault := page.cursor_fault) is not None and not (fault.may_end and may_end):
+            raise response.error(fault.code, fault.message)
+        if self.feed is None:
             records = [*(one.id for one in page.accounts), *(one.payload for one in page.rejected)]
             rejected = len(page.rejected)
+        else:
+            records = [post.media_id or raw.decode() for post, raw in zip(posts, page.records, strict=True)]
+            rejected = sum(post.media_id is None for post in posts)
         are_new = [self.seen.remember(record) for record in records]
-        feed = FEEDS.get(self.partition.surface)
-        if feed is not None and feed.may_be_ordered:
+        if self.feed is not None and self.feed.may_be_ordered:
             listed = zip(posts, are_new, strict=True)
             checkpoint = checkpoint.read_feed(listed, known=self.known, lookback=lookback, received_at=at)
         checkpoint = checkpoint.advance(
@@ -125,15 +131,15 @@ class Scan:
         """Raise ApiError if the scan ended, and has rejected most records."""
         if self.checkpoint.state is ScanState.ABANDONED:
             code, what = ITEMS_REJECTED, "items have no id that gramhouse knows, or are not JSON"
-            if self.account is None:
+            if self.feed is None:
                 code, what = ACCOUNTS_REJECTED, "accounts are malformed"
             raise response.error(code, f"{self.checkpoint.rejected:,} of {self.checkpoint.items:,} {what}")
 
-    def outcome(self, run_id: str, at: datetime, error: ApiError | Deferred | None = None) -> Outcome:
+    def outcome(self, at: datetime, error: ApiError | Deferred | None = None) -> Outcome:
         """Return the outcome of a scan that is closed at its checkpoint, or that an error ended (API 7)."""
         if isinstance(error, ApiError):
             about = describe_failure(error)
-            if error.rule.disposition is Disposition.RESTART and self.refused_after is not None:
+            if error.rule.disposition is Disposition.RESTART and self.refused_after >= 0:
                 why = "the scan cannot finish: its cursor was refused after"
                 counts = f"{self.refused_after:,} items, and now it got to {self.checkpoint.items:,}"
                 about["detail"] = f"{error.message.rstrip('.')}: {why} {counts}"
@@ -148,9 +154,14 @@ class Scan:
         if (reason := self.attempts.reduced_by) is not None:
             smaller = f"Pages of {self.attempts.limit} items were requested, because larger ones failed ({reason})."
             about["detail"] = join(". ", ((about["detail"] or "").rstrip("."), smaller))
-        began = self.fresh.started_at
         return Outcome(
-            self.partition, run_id, started_at=began, ended_at=at, pages=self.pages, items=self.items, **about
+            **about,
+            partition=self.partition,
+            run_id=self.fresh.run_id,
+            started_at=self.fresh.started_at,
+            ended_at=at,
+            pages=self.pages,
+            items=self.items,
         )
 
 

@@ -5,17 +5,17 @@ Each page lands with its checkpoint before the next one is requested.
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterable, Sequence
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from itertools import chain
+from datetime import datetime
 from typing import Any
 
 from connectors.source.errors import ApiError, Deferred, Disposition, rule_of
-from connectors.source.messages import CATALOGUE_SCOPE, Response, account_scope
-from connectors.source.waits import Attempts, RateLimitBudget
+from connectors.source.messages import Response
+from connectors.source.waits import Attempts
 from connectors.state.inbox import read_checkpoints
 from connectors.warehouse.queries.progress import (
     find_known_items,
@@ -27,11 +27,11 @@ from connectors.warehouse.queries.progress import (
 from connectors.warehouse.storage.errors import WarehouseError
 from flows.engine.plan import why_skipped
 from flows.engine.requests import RequestsEnded
-from flows.engine.run import Batch, Run
+from flows.engine.run import CATALOGUE_ACCOUNT, Batch, Run, feeds_of
 from flows.engine.scan import Scan
 from models.api import Page
 from models.checkpoint import Checkpoint, FullReason, Landing, ScanState, plan_scan, why_full
-from models.feeds import CATALOGUE, Partition, media
+from models.feeds import CATALOGUE, Partition
 from models.item import read_posts
 from models.runs import Outcome, OutcomeKind
 from models.selection import ChosenAccount
@@ -50,12 +50,8 @@ async def list_accounts(run: Run) -> Outcome | None:
 
     The accounts of a page go into batches at once. Return the outcome, or None if the run may make no more requests.
     """
-    last = (await run.warehouse.do(run.files.state.read, read_checkpoints, [""])).get(CATALOGUE)
-    if run.request.options.accept_removals:
-        # The user confirms the present catalogue, not what an interrupted run listed of it.
-        last = None
-    scan, outcome = await _begin(run, CATALOGUE, last, run.budget(CATALOGUE_SCOPE)), None
-    if scan.checkpoint.pages and not _is_too_old(run, scan):
+    [[scan]], outcome = await run.warehouse.do(_plan_scans, run, [CATALOGUE_ACCOUNT], run.clock.now()), None
+    if scan.checkpoint.pages and not scan.is_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await run.warehouse.do(run.files.query, find_listed_accounts, scan.checkpoint)
         run.add(ChosenAccount(listed_as, status, run.request.surfaces) for listed_as, status in found)
@@ -81,112 +77,86 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
     are skipped, unless a setting lets them be scanned.
     """
-    done, due = Counter[str](), list[ChosenAccount]()
-    skipped = defaultdict[tuple[OutcomeKind, str, str], list[Partition]](list)
+    due, skipped = list[ChosenAccount](), list[tuple[Partition, Map[str, Any]]]()
     for account in batch.accounts:
-        if (why := why_skipped(account, scan_expired=run.request.settings.scan_expired)) is None:
+        if (about := why_skipped(account, scan_expired=run.request.settings.scan_expired)) is None:
             due.append(account)
         else:
-            skipped[why] += [media(account.account_id, surface) for surface in account.surfaces]
+            skipped += [(feed, about) for feed in feeds_of(account)]
             run.progress.accounts_done += 1
-    for (kind, code, detail), partitions in skipped.items():
-        await run.settle(partitions, kind=kind, error_code=code, detail=detail)
-        done[kind] += len(partitions)
+    await run.settle(skipped)
+    done = Counter[str](about["kind"] for _, about in skipped)
     async with fail_fast_group() as group:
-        async for scans in _begin_scans(run, due):
-            # Acquired before the task is created, so that waiting accounts cost no memory.
-            await run.requests.open_accounts.acquire()
-            scanning = group.create_task(_scan_account(run, scans, done))
-            scanning.add_done_callback(lambda _: run.requests.open_accounts.release())
+        for first in range(0, len(due), _AT_ONCE):
+            if run.requests.are_over:
+                break
+            some = due[first : first + _AT_ONCE]
+            for scans in await run.warehouse.do(_plan_scans, run, some, run.clock.now()):
+                # Acquired before the task is created, so that waiting accounts cost no memory.
+                await run.requests.open_accounts.acquire()
+                scanning = group.create_task(_scan_account(run, scans, done))
+                scanning.add_done_callback(lambda _: run.requests.open_accounts.release())
     return done
 
 
-async def _begin_scans(run: Run, due: Sequence[ChosenAccount]) -> AsyncIterator[Sequence[Scan]]:
-    """Yield the scans of each account, which depend on what is known of each feed."""
-    for first in range(0, len(due), _AT_ONCE):
-        if run.requests.are_over:
-            return
-        some = {one: [media(one.account_id, surface) for surface in one.surfaces] for one in due[first:][:_AT_ONCE]}
-        last, why, seqs, known = await run.warehouse.do(_read_progress, run, [*chain.from_iterable(some.values())])
-        for account, feeds in some.items():
-            budget = run.budget(account_scope(account.account_id))
-            yield [
-                await _begin(
-                    run, each, last.get(each), budget, account, known.get(each, frozenset()),
-                    known_seq=seqs.get(each),
-                    # The next full scan follows after a whole interval.
-                    full_share=1.0 if why[each] is FullReason.DUE else None,
-                    had_expired_token=account.is_expired,
-                )
-                for each in feeds
-            ]  # fmt: skip
-
-
-def _read_progress(run: Run, feeds: Sequence[Partition]) -> tuple[Map[Partition, Any], ...]:
-    """Return what is known of feeds: the last checkpoint, why a scan is full; if it may be recent, where, and posts."""
-    files, ids, request = run.files, {feed.account_id for feed in feeds}, run.request
+def _plan_scans(run: Run, accounts: Sequence[ChosenAccount], now: datetime) -> list[list[Scan]]:
+    """Return the scans of each account, or of the catalogue, which depend on what is known of each feed."""
+    files, request, ids = run.files, run.request, [account.account_id for account in accounts]
+    last = files.state.read(read_checkpoints, ids, request.options.kind)
+    if request.options.accept_removals and CATALOGUE in last:
+        # The user confirms the present catalogue, not what an interrupted run listed of it.
+        last = {}
     closed = files.query(read_closed_scans, ids)
+    feeds = [feed for account in accounts for feed in feeds_of(account)]
     why = {feed: why_full(closed.get(feed), request.full_refresh_every, at=run.began_at) for feed in feeds}
     recent = {feed: closed[feed] for feed in feeds if why[feed] is None}
     known = files.query(find_known_items, recent, older_than=run.began_at - request.lookback) if recent else {}
-    last = files.state.read(read_checkpoints, ids, request.options.kind)
-    return last, why, {feed: scan.seq for feed, scan in recent.items()}, known
+
+    scans = []
+    for account in accounts:
+        budget = run.budget(account, now)
+        of_account = []
+        for feed in feeds_of(account):
+            fresh = Checkpoint(
+                feed, run.resources.new_id(), run.run_id, now, now,
+                run_kind=request.options.kind,
+                known_seq=recent[feed].seq if feed in recent else None,
+                # The next full scan follows after a whole interval.
+                full_share=1.0 if why[feed] is FullReason.DUE else None,
+                had_expired_token=account.is_expired,
+            )  # fmt: skip
+            checkpoint = plan_scan(fresh, last.get(feed), resumed_runs=run.resumed, within=request.within)
+            scan = Scan(
+                account, fresh, checkpoint, Attempts(request.settings.page_size), budget,
+                known=known.get(feed, frozenset()),
+                had_cursor=feed in last and last[feed].had_cursor,
+                is_old=now - checkpoint.started_at > request.within,
+                may_repeat=feed != CATALOGUE,
+            )  # fmt: skip
+            is_resumed = checkpoint.pages > 0 and not checkpoint.is_closed
+            scan.continue_at(checkpoint, files.query(find_seen_ids, checkpoint) if is_resumed else ())
+            of_account.append(scan)
+        scans.append(of_account)
+    return scans
 
 
-async def _begin(
-    run: Run,
-    partition: Partition,
-    last: Checkpoint | None,
-    budget: RateLimitBudget,
-    account: ChosenAccount | None = None,
-    known: frozenset[str] = frozenset(),
-    **facts: Any,  # noqa: ANN401 - fields of a checkpoint
-) -> Scan:
-    """Decide where a scan begins; `last` is the partition's checkpoint, `budget` that of its scope."""
-    request, now = run.request, run.clock.now()
-    fresh = Checkpoint(partition, run.resources.new_id(), run.run_id, now, now, run_kind=request.options.kind, **facts)
-    checkpoint = plan_scan(fresh, last, resumed_runs=run.resumed, within=request.within)
-    scan = Scan(
-        account,
-        fresh,
-        checkpoint,
-        Attempts(request.settings.page_size),
-        budget,
-        known,
-        had_cursor=last is not None and last.had_cursor,
-        may_repeat=account is not None,
-    )
-    is_resumed = checkpoint.pages > 0 and not checkpoint.is_closed
-    scan.continue_at(
-        checkpoint, await run.warehouse.do(run.files.query, find_seen_ids, checkpoint) if is_resumed else ()
-    )
-    return scan
-
-
-def _is_too_old(run: Run, scan: Scan) -> bool:
-    """Return whether newer items are on pages that a scan had passed before it was interrupted."""
-    return scan.fresh.started_at - scan.checkpoint.started_at > run.request.within
-
-
-async def _scan_account(run: Run, scans: Sequence[Scan], done: Counter[str]) -> None:
-    """Make the scans of an account, until the run may make no more requests; count their outcomes, and pages.
+async def _scan_account(run: Run, scans: Iterable[Scan], done: Counter[str]) -> None:
+    """Scan the feeds of an account, until the run may make no more requests; count their outcomes, and pages.
 
     One after the other: all are one rate-limit scope, which must not have concurrent requests, and whose cooldown
     applies to all (API 4.2). What fails for a passing reason is scanned once more, after a pause.
     """
     with suppress(RequestsEnded):
-        failed = [scan for scan in scans if not await _scan_once(run, scan, done)]
-        for scan in failed:
-            await run.requests.sleep(scan, _PAUSE)
-            await _scan_once(run, scan, done)
+        left = deque(scans)
+        while left:
+            scan = left.popleft()
+            if not scan.may_repeat:
+                await run.requests.sleep(scan, _PAUSE)
+            if (outcome := await _scan_partition(run, scan)) is None:
+                left.append(scan)
+            else:
+                done.update({outcome.kind: 1, "pages": outcome.pages})
         run.progress.accounts_done += 1
-
-
-async def _scan_once(run: Run, scan: Scan, done: Counter[str]) -> bool:
-    outcome = await _scan_partition(run, scan)
-    if outcome is not None:
-        done.update({outcome.kind: 1, "pages": outcome.pages})
-    return outcome is not None
 
 
 async def _scan_partition(run: Run, scan: Scan) -> Outcome | None:
@@ -196,9 +166,7 @@ async def _scan_partition(run: Run, scan: Scan) -> Outcome | None:
     RequestsEnded.
     """
     if scan.checkpoint.is_closed:
-        finished = scan.outcome(run.run_id, run.clock.now())
-        await run.land(Landing(scan.partition, run.run_id, outcomes=(finished,)))
-        return finished
+        return await _land_outcome(run, scan)
     while True:
         try:
             while not scan.checkpoint.is_closed:
@@ -206,8 +174,10 @@ async def _scan_partition(run: Run, scan: Scan) -> Outcome | None:
                     if (closed := await _land_page(run, scan, response)) is not None:
                         return closed
             why = f"An old scan, started {scan.checkpoint.started_at:%Y-%m-%d}, was abandoned"
-        except (ApiError, Deferred) as error:
-            why = _why_again(run, scan, error)
+        except Deferred as deferred:
+            return await _land_outcome(run, scan, deferred)
+        except ApiError as error:
+            why = _why_again(scan, error)
             outcome = await _land_error(run, scan, error, is_over=not why)
             if not why:
                 return outcome
@@ -216,49 +186,56 @@ async def _scan_partition(run: Run, scan: Scan) -> Outcome | None:
         now, scan_id = run.clock.now(), run.resources.new_id()
         scan.continue_at(replace(scan.fresh, scan_id=scan_id, started_at=now, updated_at=now, known_seq=known_seq))
         scan.attempts.failures.clear()
-        scan.note = f"{why}; scanned again from the first page."
+        scan.is_old, scan.note = False, f"{why}; scanned again from the first page."
 
 
-def _why_again(run: Run, scan: Scan, error: ApiError | Deferred) -> str:
+def _why_again(scan: Scan, error: ApiError) -> str:
     """Return why a scan begins again after an error; empty if it ends."""
-    if isinstance(error, Deferred):
-        return ""
-    before = scan.refused_after
     # Unless each cursor expires before the list ends.
-    gets_further = scan.checkpoint.cursor is not None and (before is None or scan.checkpoint.items > before)
+    gets_further = scan.checkpoint.cursor is not None and scan.checkpoint.items > scan.refused_after
     if error.rule.disposition is Disposition.RESTART and gets_further:
         return "The cursor was refused"
     # An old scan would be repeated anyway, and its cursor may never work again.
     is_final = error.rule.disposition is Disposition.STOP or error.rule.outcome is OutcomeKind.DENIED
-    return f"An old scan could not be continued ({error})" if _is_too_old(run, scan) and not is_final else ""
+    return f"An old scan could not be continued ({error})" if scan.is_old and not is_final else ""
 
 
-async def _land_error(run: Run, scan: Scan, error: ApiError | Deferred, *, is_over: bool) -> Outcome | None:
+async def _land_outcome(run: Run, scan: Scan, deferred: Deferred | None = None) -> Outcome:
+    """Land and return the outcome of a scan that an earlier run closed, or that is deferred."""
+    outcome = scan.outcome(run.clock.now(), deferred)
+    if deferred is not None:
+        until = deferred.resume_after
+        facts = {"code": "rate_limited", **(deferred.error.facts if deferred.error else {}), "resume_after": until}
+        _log.info("%s: deferred; cooldown until %s UTC", scan.partition, f"{until:%F %T}", extra=scan.about | facts)
+    await run.land(Landing(scan.partition, run.run_id, outcomes=(outcome,)))
+    return outcome
+
+
+async def _land_error(run: Run, scan: Scan, error: ApiError, *, is_over: bool) -> Outcome | None:
     """Log and land an error of a scan, and the outcome, if it is over and is not repeated; return that.
 
     A page that could not be parsed goes to quarantine. Ends all other scans if they would fail, too.
     """
-    now, landing, abandoned = run.clock.now(), Landing(scan.partition, run.run_id), None
-    if isinstance(error, Deferred):
-        cause = error.error.facts if error.error else {}
-        facts = {**scan.about, "code": "rate_limited", **cause, "resume_after": error.resume_after}
-        _log.info("%s: deferred; cooldown until %s UTC", scan.partition, f"{error.resume_after:%F %T}", extra=facts)
-    else:
-        _log.warning("%s: %s", scan.partition, error, extra={**scan.about, **error.facts})
-        if error.body is not None:
-            landing = _receive(run, scan, error.body, error.correlation_id)
-        is_refused = error.rule.disposition is Disposition.RESTART
-        is_useless = not is_over or is_refused or error.code.startswith("cursor_")
-        if is_useless and scan.checkpoint.pages and scan.checkpoint.state is ScanState.SCANNING:
-            abandoned = replace(scan.checkpoint, updated_at=now, cursor=None, state=ScanState.ABANDONED)
-        if is_over and scan.may_repeat and rule_of(error.code).is_transient:
-            scan.may_repeat = is_over = False
-        elif is_refused and not is_over:
-            scan.refused_after = scan.checkpoint.items
-            run.progress.restarted += 1
-    outcome = scan.outcome(run.run_id, now, error) if is_over else None
-    await run.land(replace(landing, checkpoint=abandoned, outcomes=(outcome,) if outcome else ()))
-    if isinstance(error, ApiError) and error.rule.disposition is Disposition.STOP:
+    now, outcome = run.clock.now(), None
+    _log.warning("%s: %s", scan.partition, error, extra=scan.about | error.facts)
+    landing = Landing(scan.partition, run.run_id)
+    if error.body is not None:
+        landing = _receive(run, scan, error.body, error.correlation_id)
+    is_refused = error.rule.disposition is Disposition.RESTART
+    is_useless = not is_over or is_refused or error.code.startswith("cursor_")
+    if is_useless and scan.checkpoint.pages and scan.checkpoint.state is ScanState.SCANNING:
+        abandoned = replace(scan.checkpoint, updated_at=now, cursor=None, state=ScanState.ABANDONED)
+        landing = replace(landing, checkpoint=abandoned)
+    if is_over and scan.may_repeat and rule_of(error.code).is_transient:
+        scan.may_repeat = False
+    elif is_over:
+        outcome = scan.outcome(now, error)
+        landing = replace(landing, outcomes=(outcome,))
+    elif is_refused:
+        scan.refused_after = scan.checkpoint.items
+        run.progress.restarted += 1
+    await run.land(landing)
+    if error.rule.disposition is Disposition.STOP:
         run.requests.stop(error)
     return outcome
 
@@ -270,21 +247,23 @@ async def _land_page(run: Run, scan: Scan, response: Response) -> Outcome | None
     continues, it lands without a checkpoint.
     """
     page, outcome, error = response.page, None, None
-    received = _receive(run, scan, page.body, response.correlation_id, scan.checkpoint.scan_id)
-    posts = read_posts(page.records, run.files.mapping) if scan.account is not None else ()
+    landing = _receive(run, scan, page.body, response.correlation_id, scan.checkpoint.scan_id)
+    posts = read_posts(page.records, run.files.mapping) if scan.feed is not None else ()
     scan.pages += 1
     scan.items += len(page.records)
     try:
-        scan.follow(response, posts, lookback=run.request.lookback, at=received.received_at)
+        scan.follow(response, posts, lookback=run.request.lookback, at=landing.received_at)
     except ApiError as fault:
         error = fault
-    if error is None and scan.checkpoint.is_closed and not _is_too_old(run, scan):
-        outcome = scan.outcome(run.run_id, run.clock.now())
-    checkpoint = scan.checkpoint if error is None else None
-    await run.land(replace(received, checkpoint=checkpoint, outcomes=(outcome,) if outcome else ()))
+    else:
+        landing = replace(landing, checkpoint=scan.checkpoint)
+        if scan.checkpoint.is_closed and not scan.is_old:
+            outcome = scan.outcome(run.clock.now())
+            landing = replace(landing, outcomes=(outcome,))
+    await run.land(landing)
     run.progress.pages += 1
     run.progress.items += len(page.records)
-    if scan.account is None:
+    if scan.feed is None:
         await _add_listed(run, page)
     if error is not None:
         raise error

@@ -2,9 +2,9 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -44,23 +44,17 @@ from models.files import Ahead, Clock, service_refusal
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
 
-NOT_REACHED = (
+# What may have an erased account, and was not looked into.
+_NOT_REACHED = (
     "backups, exports, copies and all other files, also those beside the warehouse and on other machines",
     "data of other accounts that mentions it, and names of fields that are called like it",
     "older versions of objects that the bucket keeps",
     "Prefect's database: parameters, logs and artifacts of runs",
     "log files, and the output of earlier commands",
 )
-"""What may have an account, and was not looked into."""
 
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What was erased, the files that were written again without it, and those that were deleted."""
-
-    erased: Erasure
-    rewritten: tuple[str, ...]
-    removed_files: tuple[str, ...]
+Done = dict[str, Any]
+"""What a command has done: its JSON object."""
 
 
 @contextmanager
@@ -87,10 +81,11 @@ def open_existing(
                 yield files, clock if trusts_clock else steady_clock(files, clock)
         except SelectionError:
             raise
-        except BaseException as error:
+        except Exception as error:
+            state, detail = RunState.FAILED, short(error)
+            raise
+        except BaseException:
             state, detail = RunState.INTERRUPTED, STOPPED
-            if isinstance(error, Exception):
-                state, detail = RunState.FAILED, short(error)
             raise
         finally:
             # The first error is the one that matters.
@@ -154,10 +149,8 @@ def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
     return True
 
 
-def compact_now(settings: Settings) -> tuple[int, int, Mapping[str, int]]:
+def compact_now(settings: Settings) -> Done:
     """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store.
-
-    Return the file's size in bytes before and after, and the result for the raw store.
 
     A kill at any time leaves both as they were, or partly tidied. Raises WarehouseUnusable also when the disk has no
     space for a second copy.
@@ -167,20 +160,20 @@ def compact_now(settings: Settings) -> tuple[int, int, Mapping[str, int]]:
         if settings.keep_raw is not None:
             until = files.query(find_agreed_time, now=now) - timedelta(days=settings.keep_raw)
         parts = compact_parts(files.db, files.raw, now=now, before=until)
-    return before, settings.warehouse.stat().st_size, parts
+    after = settings.warehouse.stat().st_size
+    return {"warehouse": str(settings.warehouse), "bytes_before": before, "bytes_after": after, "raw": parts}
 
 
-def count_paths_now(settings: Settings) -> dict[str, Any]:
+def count_paths_now(settings: Settings) -> Done:
     """Return how many items have a value at each path of the settings' mapping, and change nothing."""
     with open_existing(settings, "gramhouse rebuild --dry-run") as (files, _):
         return files.query(count_paths, files.raw, settings.media_mapping())
 
 
-def rebuild_now(settings: Settings, *, force: bool) -> tuple[dict[str, Any], int]:
+def rebuild_now(settings: Settings, *, force: bool) -> Done:
     """Read the raw store and the quarantine again with the settings' mapping, and publish.
 
-    Return the result, and the snapshot's size in bytes. If it is stopped, nothing has changed, or the next command
-    completes it.
+    If it is stopped, nothing has changed, or the next command completes it.
     """
     with open_existing(settings, "gramhouse rebuild") as (files, clock):
         state, mapping = files.state, settings.media_mapping()
@@ -189,7 +182,8 @@ def rebuild_now(settings: Settings, *, force: bool) -> tuple[dict[str, Any], int
         done["columns"] = len(item_columns(mapping, files.query(read_registry)))
         if order_of(files.mapping) != order_of(mapping):
             state.write(forget_order)
-        return done, publish_snapshot(files, settings, now=clock.now()).snapshot_bytes
+        size = publish_snapshot(files, settings, now=clock.now()).snapshot_bytes
+        return {**done, "snapshot": settings.snapshot, "snapshot_bytes": size}
 
 
 def _find(files: Files, text: str) -> tuple[Erasure, Account]:
@@ -205,7 +199,7 @@ def find_now(settings: Settings, text: str) -> tuple[Account, int]:
         return account, files.query(count_items, account)
 
 
-def forget_now(settings: Settings, text: str) -> Receipt:
+def forget_now(settings: Settings, text: str) -> Done:
     """Erase the account with this id, name or public id everywhere, and what an interrupted erasure has left.
 
     After an error or a kill, the same call completes it. Raises SelectionError if there is no such account or more than
@@ -233,8 +227,13 @@ def forget_now(settings: Settings, text: str) -> Receipt:
         files.state.erase()
     written = [files.path, files.state.path, snapshot, published.report, settings.snapshot_url()]
     written += [files.raw] if "raw_versions" in erasure.removed else []
-    rewritten = tuple(str(each) for each in written if each is not None)
-    return Receipt(erasure, rewritten, (str(report),) if is_removed else ())
+    return {
+        "account_ids": erasure.ids,
+        "removed": erasure.removed,
+        "rewritten": [str(each) for each in written if each is not None],
+        "removed_files": [str(report)] if is_removed else [],
+        "not_reached": _NOT_REACHED,
+    }
 
 
 def _forget_in_state(state: SqlConnection, erasure: Erasure, *, now: datetime) -> Erasure:

@@ -249,14 +249,14 @@ async def open_when_free(
 
     If another process holds them, one line names it, and this waits up to `settings.busy_wait` seconds.
     """
-    left, until = settings.busy_wait, clock.monotonic() + settings.busy_wait
+    until, is_told = clock.monotonic() + settings.busy_wait, False
     while True:
         try:
             return opened.enter_context(open_files(settings, activity, now=clock.now(), rewrites=rewrites))
         except WarehouseBusy as busy:
-            if left <= 0:
+            if (left := until - clock.monotonic()) <= 0:
                 raise
-            if left == settings.busy_wait:
-                notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(left)} for the lock.")
+            if not is_told:
+                notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(settings.busy_wait)} for the lock.")
+        is_told = True
         await clock.sleep(min(_LOOK_EVERY, left))
-        left = until - clock.monotonic()

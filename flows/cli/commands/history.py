@@ -140,7 +140,7 @@ def _explain_account(opened: Snapshot, account_id: str, settings: Settings) -> R
     from flows.engine.plan import plan_account
 
     planned = plan_account(RunRequest(settings), opened, account_id, now=SystemClock().now())
-    following = {scan.surface: {"next_scan": scan.scan, "next_reason": scan.reason} for scan in planned}
+    following = {scan["surface"]: {"next_scan": scan["scan"], "next_reason": scan["reason"]} for scan in planned}
     nothing = {"next_scan": None, "next_reason": None}
     surfaces = [each | following.get(each["surface"], nothing) for each in _read(opened, "surfaces", account_id)]
     [account] = _read(opened, "account", account_id)

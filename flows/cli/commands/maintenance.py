@@ -44,9 +44,7 @@ def compact(*, files: Files = Files()) -> Answer:
     """
     from flows.engine.upkeep import compact_now
 
-    settings = files.settings()
-    before, after, raw = compact_now(settings)
-    document = {"warehouse": str(settings.warehouse), "bytes_before": before, "bytes_after": after, "raw": raw}
+    document = compact_now(files.settings())
     return Answer(document, fields(document))
 
 
@@ -66,9 +64,8 @@ def rebuild(*, dry_run: bool = False, force: bool = False, files: Files = Files(
     if dry_run:
         counts = count_paths_now(settings)
         return Answer(counts, _list_paths(settings, counts))
-    done, size = rebuild_now(settings, force=force)
-    document = {**done, "snapshot": settings.snapshot, "snapshot_bytes": size}
-    return Answer(document, [*fields({**document, "paths": None}), *_list_paths(settings, done)])
+    document = rebuild_now(settings, force=force)
+    return Answer(document, [*fields({**document, "paths": None}), *_list_paths(settings, document)])
 
 
 def _list_paths(settings: Settings, counts: Mapping[str, Any]) -> Iterator[str]:
@@ -100,7 +97,7 @@ def forget(
         undo: Let syncs import a forgotten account (its id) again; restores no data.
     """
     settings = files.settings()
-    from flows.engine.upkeep import NOT_REACHED, find_now, forget_now, undo_now
+    from flows.engine.upkeep import find_now, forget_now, undo_now
 
     if undo:
         if not undo_now(settings, account):
@@ -114,14 +111,6 @@ def forget(
         name, *_ = (*found.names, found.account_id)
         what = f"{name} (account {found.account_id}) and {count(items, 'item')}"
         raise SettingsError(f"{what} would be erased everywhere, which cannot be undone. Fix: add --yes.")
-    receipt = forget_now(settings, account)
-    document = {
-        "account_ids": [each.account_id for each in receipt.erased.accounts],
-        "removed": receipt.erased.removed,
-        "rewritten": receipt.rewritten,
-        "removed_files": receipt.removed_files,
-        "not_reached": NOT_REACHED,
-        "exit_code": ExitCode.COMPLETE,
-    }
+    document = {**forget_now(settings, account), "exit_code": ExitCode.COMPLETE}
     erased = f"{DONE} Erased. Syncs skip it; `--undo`, with its id, lets them import it again."
     return Answer(document, [erased, *fields(document)])

@@ -33,7 +33,6 @@ from models.runs import RunState, Severity
 from models.selection import NothingChosen
 
 if TYPE_CHECKING:
-    from flows.engine.plan import Plan
     from flows.engine.retrying import Retry
     from flows.reporting.run_report import RunReport
 
@@ -81,21 +80,22 @@ def _plan(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
     from flows.engine.plan import make_plan
 
     settings = load(**run.settings(options.expert))
-    made = make_plan(RunRequest(settings, options), now=SystemClock().now())
-    document = made.document()
-    return Answer(document, _describe_plan(made, document))
+    plan = make_plan(RunRequest(settings, options), now=SystemClock().now())
+    return Answer(plan, _describe_plan(plan))
 
 
-def _describe_plan(plan: "Plan", document: Record) -> Iterator[RenderableType]:
+def _describe_plan(plan: Record) -> Iterator[RenderableType]:
     """Yield what a run would do: its scans by reason, and of few accounts each scan."""
-    if document["groups"]:
-        yield from listing(document["groups"], "surface scan reason scans requests")
-    if 0 < len(plan.scans) <= _SHOWN:
-        dues = "due_at due_reason" if plan.is_due else ""
+    from flows.engine.plan import describe_plan
+
+    if plan["groups"]:
+        yield from listing(plan["groups"], "surface scan reason scans requests")
+    if 0 < len(plan["scans"]) <= _SHOWN:
+        dues = "due_at due_reason" if any(scan["reason"] == "not_due" for scan in plan["scans"]) else ""
         columns = f"ig_username surface scan reason requests {dues} resume_after account_id"
         yield ""
-        yield from listing(document["scans"], columns, prose="ig_username")
-    yield str(plan)
+        yield from listing(plan["scans"], columns, prose="ig_username")
+    yield describe_plan(plan)
 
 
 def backfill(

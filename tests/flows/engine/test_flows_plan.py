@@ -10,8 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from connectors.warehouse.queries.reader import Record
 from flows.config.settings import Settings
-from flows.engine.plan import Choice, Plan, make_plan
+from flows.engine.plan import Choice, describe_plan, make_plan
 from flows.engine.publishing import Published
 from flows.engine.resources import RunResources
 from flows.engine.run import Run
@@ -29,8 +30,8 @@ from tests.runs import DailyRuns, open_run_resources, request
 pytestmark = pytest.mark.anyio
 
 
-def reasons(plan: Plan) -> Counter[tuple[str, str, str]]:
-    return Counter((scan.surface, scan.scan, scan.reason) for scan in plan.scans)
+def reasons(plan: Record) -> Counter[tuple[str, str, str]]:
+    return Counter((scan["surface"], scan["scan"], scan["reason"]) for scan in plan["scans"])
 
 
 async def test_a_quiet_sync_makes_the_requests_of_its_plan(tmp_path: Path) -> None:
@@ -42,10 +43,10 @@ async def test_a_quiet_sync_makes_the_requests_of_its_plan(tmp_path: Path) -> No
         plan = make_plan(runs.request(), now=runs.now)
         await runs.sync()
         [(outcome,)] = runs.ask("SELECT outcome FROM freshness WHERE surface = 'posts'")
-        [posts] = [scan for scan in plan.scans if scan.surface == "posts"]
-        assert ("complete" if posts.scan == "full" else "recent") == outcome
-        assert abs(posts.requests - len(runs.cursors)) <= 1
-        done.append((posts.scan, posts.reason))
+        [posts] = [scan for scan in plan["scans"] if scan["surface"] == "posts"]
+        assert ("complete" if posts["scan"] == "full" else "recent") == outcome
+        assert abs(posts["requests"] - len(runs.cursors)) <= 1
+        done.append((posts["scan"], posts["reason"]))
     assert set(done) == {("recent", "new_posts"), ("full", "due")}
 
 
@@ -59,27 +60,27 @@ async def test_a_plan_says_why_scans_are_not_made(tmp_path: Path) -> None:
         # The warehouse is still locked here.
         plan = make_plan(request(tmp_path), now=now)
         kinds = {("full", "always"): 2, ("none", "token_expired"): 1, ("none", "cooldown"): 1}
-        assert plan.catalogue == 2
+        assert plan["catalogue_requests"] == 2
         assert reasons(plan) == {(surface, *kind): kinds[kind] for surface in SURFACES for kind in kinds}
         service.requests.clear()
         report = await run_sync(request(tmp_path), resources)
         assert {4, 3}.isdisjoint(asked.number for asked in service.requests)
         assert report.outcomes[OutcomeKind.DEFERRED] == 2
-        [until] = {scan.resume_after for scan in plan.scans if scan.reason == "cooldown"}
+        [until] = {scan["resume_after"] for scan in plan["scans"] if scan["reason"] == "cooldown"}
         assert until is not None
         assert until > now + timedelta(hours=1)
         everything = make_plan(request(tmp_path, selection=Selection(everything=True)), now=now)
-        assert (everything.catalogue, reasons(everything)) == (0, reasons(plan))
-        assert str(everything) == (
-            f"4 scans would run, about {everything.requests} requests; 4 would not (cooldown, token_expired)."
+        assert (everything["catalogue_requests"], reasons(everything)) == (0, reasons(plan))
+        assert describe_plan(everything) == (
+            f"4 scans would run, about {everything['requests']} requests; 4 would not (cooldown, token_expired)."
         )
         # Within the budget a run waits; later there is nothing to wait for.
         patient = make_plan(request(tmp_path, max_wait=90_000), now=now)
-        assert patient.longest_wait == pytest.approx((until - now).total_seconds())
+        assert patient["longest_wait"] == pytest.approx((until - now).total_seconds())
         for one in (patient, make_plan(request(tmp_path), now=until)):
-            assert not [scan for scan in one.scans if scan.reason == "cooldown"]
+            assert not [scan for scan in one["scans"] if scan["reason"] == "cooldown"]
         expired_too = make_plan(request(tmp_path, scan_expired=True), now=until)
-        assert {scan.scan for scan in expired_too.scans} == {"full"}
+        assert {scan["scan"] for scan in expired_too["scans"]} == {"full"}
 
 
 WEEK: dict[str, Any] = {"due": True, "fresh_within": "posts=7d,stories=6h"}
@@ -94,16 +95,17 @@ async def hours(runs: DailyRuns, number: int, **changes: Any) -> list[tuple[int,
     end, is_first = runs.now + number * HOUR, not runs.service.requests
     while runs.now < end:
         before, hour = len(runs.service.requests), round((runs.now - START) / HOUR)
-        plan = Plan(()) if is_first else make_plan(runs.request(**changes), now=runs.now)
-        if not (is_first or plan.requests):
-            wait = min(scan.due_at for scan in plan.scans if scan.due_at) - runs.now
+        plan: Record = {"requests": 0} if is_first else make_plan(runs.request(**changes), now=runs.now)
+        if not (is_first or plan["requests"]):
+            wait = min(scan["due_at"] for scan in plan["scans"] if scan["due_at"]) - runs.now
             runs.clock.days(ceil((wait - HOUR / 2) / HOUR) / 24)
             continue
         report = await runs.sync(days=1 / 24, **changes)
         found = {(hour, one.number, one.surface) for one in runs.service.requests[before:]}
         if not is_first:
-            scans = sum(scan.scan != "none" for scan in plan.scans)
-            assert scans == report.outcomes.total() - bool(plan.catalogue) == sum(bool(one) for _, one, _ in found)
+            scans = sum(scan["scan"] != "none" for scan in plan["scans"])
+            assert scans == sum(bool(one) for _, one, _ in found)
+            assert scans == report.outcomes.total() - bool(plan["catalogue_requests"])
         asked, is_first = [*asked, *sorted(found, key=str)], False
     return asked
 
@@ -138,7 +140,7 @@ async def test_nothing_due_is_no_run(tmp_path: Path) -> None:
     assert (tmp_path / "analytics.duckdb").stat().st_mtime_ns == snapshot
     assert Operator(tmp_path).in_state("SELECT count(*) FROM runs") == [(1,)]
     plan = make_plan(runs.request(due=True), now=runs.now)
-    assert str(plan) == "0 scans would run, about 0 requests; 2 would not (not_due)."
+    assert describe_plan(plan) == "0 scans would run, about 0 requests; 2 would not (not_due)."
 
 
 async def test_what_failed_is_scanned_again_after_an_hour_and_what_was_refused_after_a_day(tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Pa
     for due in (True, False):
         with pytest.raises(NothingChosen, match="no request is left of GRAMHOUSE_REQUESTS_PER_DAY"):
             await runs.sync(**spent | {"due": due})
-    assert make_plan(runs.request(**spent | {"due": False}), now=runs.now).requests == 0
+    assert make_plan(runs.request(**spent | {"due": False}), now=runs.now)["requests"] == 0
     runs.clock.days(1)
     before = len(runs.service.requests)
     await runs.sync(**{**spent, "requests_per_day": 2})

@@ -19,7 +19,6 @@ from connectors.source.waits import Attempts, RateLimitBudget
 from flows.engine.requests import Requests
 from flows.engine.resources import RunResources
 from flows.engine.scan import Scan
-from flows.pipeline import run_sync
 from flows.reporting.findings import list_findings
 from flows.reporting.progress import Progress
 from models.api import Page
@@ -31,7 +30,7 @@ from tests.api.faults import refuse
 from tests.api.listed import ListedApi
 from tests.clocks import START, VirtualClock
 from tests.harness.loop import Deadlock, VirtualLoop, run_process
-from tests.runs import open_run_resources, request
+from tests.runs import request, synced
 
 Limit = Callable[[str, float], bool]
 """Returns whether the request of a rate-limit scope is served at a time."""
@@ -110,7 +109,7 @@ def run(
 
     clock: Any = SimpleNamespace(now=lambda: START, monotonic=loop.time, sleep=asyncio.sleep)
     nowhere: Any = SimpleNamespace(land=lambda _: landed())
-    resources = RunResources(ask, nowhere, clock, random.random, str, RequestRate(), progress)
+    resources = RunResources(ask, nowhere, clock, random.random, str, progress)
     requests = Requests(request(Path(), concurrency=16).settings, resources)
     run_process(loop, scan_all())
     return requests.rate, loop.time(), progress.refused / (accounts * pages)
@@ -148,8 +147,7 @@ async def test_a_run_is_complete_and_says_what_the_service_allows(tmp_path: Path
     service = ListedApi(
         accounts=20, posts=5, clock=clock, fault=lambda _: None if gateway("", clock.passed) else refused
     )
-    async with open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources:
-        report = await run_sync(request(tmp_path), resources)
+    report = await synced(tmp_path, service, requests_per_second=fixed)
     assert report.state is RunState.COMPLETE, "each account alone would use up its tries"
     found = {finding.code: finding for finding in list_findings(report)}
     rate = found["requests_per_second"]
