@@ -192,15 +192,8 @@ async def _start_workers(stack: AsyncExitStack, settings: Settings) -> Any:  # n
 
 
 @asynccontextmanager
-async def open_workers(request: RunRequest) -> AsyncIterator[Workers | None]:
-    """Connect to the scheduler of the settings, or start workers here; None if the settings want neither.
-
-    Raises SettingsError and ClusterLost.
-    """
-    settings = request.settings
-    if settings.scheduler is None and not settings.workers:
-        yield None
-        return
+async def open_workers(settings: Settings) -> AsyncIterator[Workers]:
+    """Connect to the scheduler of the settings, or start workers here. Raises SettingsError and ClusterLost."""
     try:
         from distributed import Client  # noqa: PLC0415
     except ImportError as error:
@@ -236,9 +229,10 @@ async def open_workers(request: RunRequest) -> AsyncIterator[Workers | None]:
 
 async def run_with_workers(request: RunRequest, steps: Steps = DIRECT, progress: Progress | None = None) -> RunReport:
     """Open the resources of a run, and workers if the settings want them; make the run, as `run_sync` does."""
-    activity = f"gramhouse {request.options.kind}"
-    async with open_resources(request.settings, activity, progress) as resources, open_workers(request) as workers:
-        if workers is None:
+    settings = request.settings
+    async with open_resources(settings, f"gramhouse {request.options.kind}", progress) as resources:
+        if settings.scheduler is None and not settings.workers:
             return await run_sync(request, resources, steps)
-        settings = request.settings.model_copy(update={"concurrency": workers.tasks * request.settings.concurrency})
-        return await run_sync(replace(request, settings=settings), replace(resources, send=workers.send), steps)
+        async with open_workers(settings) as workers:
+            settings = settings.model_copy(update={"concurrency": workers.tasks * settings.concurrency})
+            return await run_sync(replace(request, settings=settings), replace(resources, send=workers.send), steps)

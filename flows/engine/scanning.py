@@ -50,7 +50,8 @@ async def list_accounts(run: Run) -> Outcome | None:
 
     The accounts of a page go into batches at once. Return the outcome, or None if the run may make no more requests.
     """
-    [[scan]], outcome = await run.warehouse.do(_plan_scans, run, [CATALOGUE_ACCOUNT], run.clock.now()), None
+    outcome = None
+    [[scan]] = await run.warehouse.do(_plan_scans, run, [CATALOGUE_ACCOUNT], run.clock.now())
     if scan.checkpoint.pages and not scan.is_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await run.warehouse.do(run.files.query, find_listed_accounts, scan.checkpoint)
