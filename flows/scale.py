@@ -10,7 +10,7 @@ import logging
 import pickle
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -35,8 +35,8 @@ from models import release
 _ANSWER = 10.0
 NO_WORKERS = 60.0
 
-# The settings that a worker has from its own environment.
-_OF_THE_WORKER = ("base_url", "api_key", "api_key_file")
+# The settings that a worker has from the run. All else, such as the key, is that of its own environment.
+_OF_THE_RUN = ("concurrency", "mapping")
 
 Answer = Response | BaseException
 """What a request got: a page, or an ApiError."""
@@ -53,10 +53,12 @@ def describe_terms(settings: Settings, salt: str) -> str:
     return f"{what}, an API key with the fingerprint {key}"
 
 
-def ask(terms: str, salt: str, settings: Settings, now: datetime, requests: Sequence[ApiRequest]) -> list[Answer]:
+def ask(
+    terms: str, salt: str, of_run: Mapping[str, object], now: datetime, requests: Sequence[ApiRequest]
+) -> list[Answer]:
     """Make requests at the same time on a worker, with the address and the key of its own environment.
 
-    `now` is the time of the run. Raises SettingsError if the worker differs from the run.
+    `of_run` are settings of the run, and `now` is its time. Raises SettingsError if the worker differs from the run.
     """
     from distributed import get_worker  # noqa: PLC0415 - a part of an extra
 
@@ -69,7 +71,7 @@ def ask(terms: str, salt: str, settings: Settings, now: datetime, requests: Sequ
     if has != terms:
         fix = "start the workers with the installation and the settings of the run"
         raise SettingsError(f"the worker {worker.address} has {has}; the run has {terms}. Fix: {fix}.")
-    settings = settings.model_copy(update={name: getattr(own, name) for name in _OF_THE_WORKER})
+    settings = own.model_copy(update=of_run)
 
     async def send_all() -> list[Answer]:
         used = settings.address(), settings.key(), settings.page_paths(), settings.concurrency
@@ -110,7 +112,7 @@ class Workers:
         self._most = settings.concurrency
         self._salt = new_id()
         self._terms = describe_terms(settings, self._salt)
-        self._settings = settings.model_copy(update=dict.fromkeys(_OF_THE_WORKER))
+        self._of_run = {name: getattr(settings, name) for name in _OF_THE_RUN}
         self._waiting: asyncio.Queue[tuple[ApiRequest, asyncio.Future[Response]]] = asyncio.Queue()
 
     async def send(self, request: ApiRequest) -> Response:
@@ -140,7 +142,7 @@ class Workers:
                     answered.set_result(answer)
 
     async def _submit(self, requests: Sequence[ApiRequest]) -> Sequence[Answer]:
-        call = pickle.dumps(_Call(self._terms, self._salt, self._settings, SystemClock().now(), requests))
+        call = pickle.dumps(_Call(self._terms, self._salt, self._of_run, SystemClock().now(), requests))
         future = self._client.submit(pickle.loads, call, pure=False)
         result = asyncio.ensure_future(future.result())
         try:
