@@ -30,6 +30,7 @@ from flows.pipeline import DIRECT, Steps, run_sync
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from models import release
+from models.runs import one_line
 
 # Seconds within which a scheduler must answer, and without any worker after which a run gives up.
 _ANSWER = 10.0
@@ -152,10 +153,11 @@ class Workers:
         except SettingsError:
             raise
         except Exception as error:
+            why = one_line(f"{type(error).__name__}: {error}")
             raise ClusterLost(
-                f"a Dask worker, or the scheduler, failed ({type(error).__name__}: {error}). Saved pages are kept."
-                f" Fix: start them, with gramhouse {release()} on all, and run the same command to resume; if it fails"
-                " again, run it without workers."
+                f"a Dask worker, or the scheduler, failed ({why}). Saved pages are kept. Fix: start them, with"
+                f" gramhouse {release()} on all, and run the same command to resume; if it fails again, run it without"
+                " workers."
             ) from error
         finally:
             result.cancel()
