@@ -30,16 +30,28 @@ def begin_run(
     base_url: str | None = None,
     **columns: object,
 ) -> tuple[str, ...]:
-    """Add a new run; return the ids of the unfinished runs that it resumes, newest first.
+    """Add a new run; return what `find_resumed` does.
 
-    Runs are unfinished if they were interrupted, or have no snapshot. It resumes those since the last finished one, of
-    the same kind and service with the same `selection` (None: everything), and none that began longer ago than
-    `within`, or in the future: older results are out of date. The rows of starts that failed, and of other commands,
-    are deleted. `columns` are the values of other columns of `runs`.
+    The rows of starts that failed, and of other commands, are deleted. `columns` are the values of other columns of
+    `runs`.
     """
     mark_interrupted(connection)
     connection.execute(delete(runs).where(_of.run_id.is_(None)))
     same = {"kind": kind, "selection": selection, "base_url": base_url}
+    resumed = find_resumed(connection, now=now, within=within, **same)
+    seq = select(func.coalesce(func.max(_of.seq), 0) + 1).scalar_subquery()
+    first = {"run_id": run_id, "seq": seq, "resumes": next(iter(resumed), None)}
+    connection.execute(insert(runs).values(state=RunState.RUNNING, started_at=now, **first, **same, **columns))
+    return resumed
+
+
+def find_resumed(connection: Connection, /, *, now: datetime, within: timedelta, **same: str | None) -> tuple[str, ...]:
+    """Return the ids of the unfinished runs that a run would resume, newest first.
+
+    Runs are unfinished if they were interrupted, or have no snapshot. It resumes those since the last finished one
+    that are the `same`: their kind, service (base_url) and selection (None: everything). It resumes none that began
+    longer ago than `within`, or in the future: older results are out of date.
+    """
     alike = [_of[name].is_not_distinct_from(value) for name, value in same.items()]
     query = select(runs).where(_of.run_id.is_not(None), *alike).order_by(_of.seq.desc())
 
@@ -47,11 +59,7 @@ def begin_run(
         is_open = run.state == RunState.INTERRUPTED or run.published_at is None
         return is_open and began_within(run.started_at, now=now, within=within)
 
-    resumed = tuple(run.run_id for run in takewhile(is_unfinished, connection.execute(query)))
-    seq = select(func.coalesce(func.max(_of.seq), 0) + 1).scalar_subquery()
-    first = {"run_id": run_id, "seq": seq, "resumes": next(iter(resumed), None)}
-    connection.execute(insert(runs).values(state=RunState.RUNNING, started_at=now, **first, **same, **columns))
-    return resumed
+    return tuple(run.run_id for run in takewhile(is_unfinished, connection.execute(query)))
 
 
 def mark_interrupted(connection: Connection) -> None:

@@ -1,6 +1,7 @@
 """Who is scanned, why and in which order: what a run chooses, and what it would ask for, by the same functions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil, inf
@@ -8,8 +9,10 @@ from operator import itemgetter
 from typing import Any
 
 from connectors.source.errors import UNKNOWN_STATUS
+from connectors.state.database import State
 from connectors.state.identity import read_forgotten
-from connectors.state.runs import count_requests, read_runs
+from connectors.state.inbox import read_checkpoints
+from connectors.state.runs import count_requests, find_resumed, read_runs
 from connectors.warehouse.queries.progress import Cost, find_costs, read_catalogue_pages, read_closed_scans, read_dues
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
@@ -17,8 +20,8 @@ from connectors.warehouse.storage.connection import Database
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import Files, open_existing_state
 from flows.reporting.words import count, join, moment
-from models.checkpoint import KNOWN_RUN, PINS, ClosedScan, why_full
-from models.feeds import CATALOGUE, FEEDS, media
+from models.checkpoint import KNOWN_RUN, PINS, Checkpoint, ClosedScan, plan_scan, why_full
+from models.feeds import CATALOGUE, FEEDS, Partition, media
 from models.runs import TOKEN_EXPIRED, OutcomeKind
 from models.selection import DAY, ChosenAccount, Due, Dues, NothingChosen, keep_due, sort_overdue
 
@@ -91,17 +94,21 @@ def make_plan(request: RunRequest, *, now: datetime) -> Record:
     requests first. Forgotten accounts are only counted.
     """
     forgotten = made = 0
-    with open_existing_state(request.settings.warehouse) as state:
+    with (
+        open_existing_state(request.settings.warehouse) as state,
+        open_snapshot(request.settings.snapshot_file()) as snapshot,
+    ):
         if state is not None and request.options.kind == "sync":
             forgotten = len(state.read(read_forgotten).marks)
             made = state.read(count_requests, since=now - DAY)
-    with open_snapshot(request.settings.snapshot_file()) as snapshot:
         choice = choose(snapshot.db, request, made=made, now=now)
-        catalogue = read_catalogue_pages(snapshot.db) if choice.lists_catalogue and choice.limit != 0 else 0
+        saved, catalogue = _Saved(request, state, choice.accounts, now), 0
+        if choice.lists_catalogue and choice.limit != 0 and not (listed := saved.begin(CATALOGUE)).is_closed:
+            catalogue = max(1, read_catalogue_pages(snapshot.db) - listed.pages)
         if choice.limit is not None:
             ordered = sort_overdue(choice.accounts, choice.dues)
             choice = replace(choice, accounts=ordered, limit=choice.limit - catalogue)
-        scans = [*_plan_scans(request, snapshot, choice, now=now)]
+        scans = [*_plan_scans(request, snapshot, choice, saved, now=now)]
     of_catalogue = {"surface": "catalogue", "scan": "full", "reason": "always", "requests": catalogue}
     groups = dict[object, Record]()
     for each in [*scans, of_catalogue] if catalogue else scans:
@@ -137,10 +144,35 @@ def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, no
     """Return the next scans of one account; none if it is not listed."""
     listed = choose_accounts(snapshot.db, request.selection)
     choice = Choice([account for account in listed if account.account_id == account_id])
-    return [*_plan_scans(request, snapshot, choice, now=now)]
+    with open_existing_state(request.settings.warehouse) as state:
+        saved = _Saved(request, state, choice.accounts, now)
+    return [*_plan_scans(request, snapshot, choice, saved, now=now)]
 
 
-def _plan_scans(request: RunRequest, snapshot: Snapshot, choice: Choice, *, now: datetime) -> Iterator[Record]:
+class _Saved:
+    """What earlier runs have saved of scans, as the state knows it; nothing without a state."""
+
+    def __init__(
+        self, request: RunRequest, state: State | None, accounts: Sequence[ChosenAccount], now: datetime
+    ) -> None:
+        self._kind, self._within, self._now = request.options.kind, request.within, now
+        self._resumed: Collection[str] = ()
+        self._last: Map[Partition, Checkpoint] = {}
+        if state is not None:
+            ids = ["", *(account.account_id for account in accounts)]
+            self._last = state.read(read_checkpoints, ids, self._kind)
+            same = {"kind": self._kind, "selection": request.selected, "base_url": request.settings.base_url}
+            self._resumed = state.read(find_resumed, now=now, within=request.within, **same)
+
+    def begin(self, partition: Partition, known_seq: int | None = None) -> Checkpoint:
+        """Return the checkpoint at which a scan would begin, as a run does; `known_seq` if it may be recent."""
+        fresh = Checkpoint(partition, "", "", self._now, self._now, run_kind=self._kind, known_seq=known_seq)
+        return plan_scan(fresh, self._last.get(partition), resumed_runs=self._resumed, within=self._within)
+
+
+def _plan_scans(
+    request: RunRequest, snapshot: Snapshot, choice: Choice, saved: _Saved, *, now: datetime
+) -> Iterator[Record]:
     """Yield the scans of a choice; its limit is that of the requests for media.
 
     A `scan` is full or recent; none if the `reason` is one why nothing is requested. `resume_after` is when a cooldown
@@ -158,18 +190,21 @@ def _plan_scans(request: RunRequest, snapshot: Snapshot, choice: Choice, *, now:
         due = choice.dues.get(partition, Due(None, "first"))
         until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
         wait, depth, takes = (until - now).total_seconds() if until else 0.0, "none", 0
+        why = why_full(last, request.full_refresh_every if FEEDS[surface].may_be_ordered else None, at=now)
+        begun = saved.begin(partition, last.seq if last and why is None else None)
         if (skipped := why_skipped(account, scan_expired=settings.scan_expired)) is not None:
             reason = skipped["error_code"]
         elif request.options.due and not due.is_due(now):
             reason = "not_due"
+        elif begun.is_closed:
+            reason = "saved"
         elif wait > settings.max_wait:
             reason = "cooldown"
         elif left <= 0:
             reason = "max_requests"
         else:
-            why = why_full(last, request.full_refresh_every if FEEDS[surface].may_be_ordered else None, at=now)
             depth, reason = ("recent", "new_posts") if why is None else ("full", why)
-            takes = _requests(cost, last, settings.page_size, is_full=why is not None)
+            takes = max(1, _pages(cost, last, settings.page_size, is_full=why is not None) - begun.pages)
             left -= takes
         yield {
             "account_id": account.account_id,
@@ -185,10 +220,10 @@ def _plan_scans(request: RunRequest, snapshot: Snapshot, choice: Choice, *, now:
         }
 
 
-def _requests(cost: Cost, closed: ClosedScan | None, page_size: int, *, is_full: bool) -> int:
-    """Return how many requests a scan takes: as many as the last one of its depth, but for pages that have landed."""
+def _pages(cost: Cost, closed: ClosedScan | None, page_size: int, *, is_full: bool) -> int:
+    """Return how many pages a scan has: as many as the last one of its depth."""
     whole = closed.pages if closed else ceil(cost.items / page_size)
     if not is_full:
         # It ends with a page on which enough known posts are older than the lookback window.
         whole = cost.recent_pages or min(whole, ceil((cost.young + KNOWN_RUN + PINS) / page_size))
-    return max(1, whole - cost.landed_pages)
+    return whole

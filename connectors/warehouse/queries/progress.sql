@@ -30,10 +30,9 @@ outcome AS (
     FROM core.run_outcomes SEMI JOIN chosen USING (account_id) GROUP BY ALL
 )
 SELECT
-    account_id, surface, coalesce(items, 0), coalesce(young, 0), coalesce(recent_pages, 0), coalesce(c.pages, 0),
+    account_id, surface, coalesce(items, 0), coalesce(young, 0), coalesce(recent_pages, 0),
     max(resume_after) OVER (PARTITION BY account_id)
 FROM item FULL JOIN outcome USING (account_id, surface)
-LEFT JOIN core.open_checkpoints AS c USING (account_id, surface)
 
 -- name: known_items
 -- The items that a closed scan has seen, the newest ones of each partition. Those that an open scan found are not among

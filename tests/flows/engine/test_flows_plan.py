@@ -25,7 +25,7 @@ from tests.api.faults import refuse
 from tests.api.listed import Feed, ListedApi, daily
 from tests.clocks import START, VirtualClock
 from tests.operator import Operator
-from tests.runs import DailyRuns, open_run_resources, request
+from tests.runs import DailyRuns, open_run_resources, request, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +81,23 @@ async def test_a_plan_says_why_scans_are_not_made(tmp_path: Path) -> None:
             assert not [scan for scan in one["scans"] if scan["reason"] == "cooldown"]
         expired_too = make_plan(request(tmp_path, scan_expired=True), now=until)
         assert {scan["scan"] for scan in expired_too["scans"]} == {"full"}
+
+
+async def test_a_plan_leaves_out_what_an_interrupted_run_has_saved(tmp_path: Path) -> None:
+    service = ListedApi(accounts=5, posts=120)
+    await synced(tmp_path, service)
+    whole = make_plan(request(tmp_path), now=service.clock.now())
+    service.fault = lambda each: RuntimeError("killed") if each.is_posts(4) and each.cursor == "c100" else None
+    with pytest.raises(RuntimeError, match="killed"):
+        await synced(tmp_path, service)
+    service.clock.passed += 60
+    left = make_plan(request(tmp_path), now=service.clock.now())
+    service.fault = lambda _: None
+    service.requests.clear()
+    report = await synced(tmp_path, service)
+    assert (report.state, len(service.requests)) == (RunState.COMPLETE, left["requests"])
+    assert left["requests"] < whole["requests"]
+    assert ("stories", "none", "saved") in reasons(left)
 
 
 WEEK: dict[str, Any] = {"due": True, "fresh_within": "posts=7d,stories=6h"}
