@@ -166,31 +166,39 @@ class Workers:
 
 
 async def _start_workers(stack: AsyncExitStack, settings: Settings) -> Any:  # noqa: ANN401
+    from dask import config  # noqa: PLC0415
     from distributed import LocalCluster  # noqa: PLC0415
 
     environment = {
         # They may have come from the command line, or from Prefect.
         f"{PREFIX}BASE_URL": settings.address(),
         f"{PREFIX}API_KEY": settings.key().get_secret_value(),
-        # Dask's statistical profiler takes 2 % of the time of a worker.
-        "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    }
+    # What workers have from this process.
+    dask_settings = {
+        # Pages that Dask would show without credentials.
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
+        # The statistical profiler takes 2 % of the time of a worker.
+        "distributed.worker.profile.enabled": False,
     }
     # They ignore Ctrl-C, which a terminal sends to them, too.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        cluster = LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=settings.workers,
-            threads_per_worker=1,
-            env=environment,
-            asynchronous=True,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-            # Temporary credentials: no other user of this machine can reach the workers, which have the API key.
-            security=True,
-            # A worker that hangs is replaced after this time.
-            scheduler_kwargs={"worker_ttl": "60 s"},
-        )
-        return await stack.enter_async_context(cluster)
+        with config.set(dask_settings):
+            cluster = LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=settings.workers,
+                threads_per_worker=1,
+                env=environment,
+                asynchronous=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+                # Temporary credentials: no other user of this machine can reach the workers, which have the API key.
+                security=True,
+                # A worker that hangs is replaced after this time. The port is that of the pages: any free one.
+                scheduler_kwargs={"worker_ttl": "60 s", "dashboard_address": "127.0.0.1:0"},
+            )
+            return await stack.enter_async_context(cluster)
     finally:
         signal.signal(signal.SIGINT, before)
 
