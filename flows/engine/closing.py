@@ -37,10 +37,7 @@ from models.runs import LANDED, Finding, OutcomeKind, RunState, Severity, run_st
 _ALL_OUTCOMES = timedelta(days=7)
 
 
-_RELEASE = (
-    "if they were really deleted, run `gramhouse sync --accept-removals` (for media, an hour after they were missed"
-    " first)"
-)
+_RELEASE = "if they were really deleted, run `gramhouse sync --accept-removals`"
 
 ACCOUNTS_MISSING = "accounts_missing"
 
@@ -163,12 +160,15 @@ def _items_missing(run: Run, removals: Removals) -> Iterator[Finding]:
     """Yield a warning about missing items that are too many to be removed."""
     names = run.files.query(read_names, removals.accounts_with_too_many)
     if removals.too_many_items or names:
+        # Too many of all are those of other accounts, too.
+        names = () if removals.too_many_items else names
         text = (
             f"{count(removals.missing_items, 'media item')} missing from the lists of their accounts"
             f"{f' ({several(names)})' if names else ''}, and not marked as removed yet: so many are only marked as"
             " removed by a person"
         )
-        fix = f"check that the service shows them; {_RELEASE}"
+        when = "an hour after they were missed first, or later; it accepts missing accounts, too"
+        fix = f"check that the service shows them; {_RELEASE} {when}"
         yield Finding("items_missing", Severity.ACTION, text, fix, count=removals.missing_items)
 
 
