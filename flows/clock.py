@@ -30,25 +30,25 @@ class ContinuedClock:
     """A clock that shows `at` when it is created, and goes on with the monotonic time of another one."""
 
     def __init__(self, clock: Clock, at: datetime) -> None:
-        self._zero = at - timedelta(seconds=clock.monotonic())
+        self._clock = clock
+        self._at = at
+        self._read_at = clock.monotonic()
         self.monotonic, self.sleep = clock.monotonic, clock.sleep
 
     def now(self) -> datetime:
         """Return the time of day, UTC."""
-        return self._zero + timedelta(seconds=self.monotonic())
+        return self._at + timedelta(seconds=self.monotonic() - self._read_at)
 
 
-class SteadyClock:
-    """The clock of what a command stores: that of another one, but it shows `at` or later, and never goes back."""
-
-    def __init__(self, clock: Clock, at: datetime) -> None:
-        self._clock, self._last = clock, at
-        self.monotonic, self.sleep = clock.monotonic, clock.sleep
+class SteadyClock(ContinuedClock):
+    """The clock of what a command stores: that of another one, but it begins at `at` or later, and never goes back."""
 
     def now(self) -> datetime:
-        """Return the time of day, UTC; that of the last call as long as the other clock is behind it."""
-        self._last = max(self._last, self._clock.now())
-        return self._last
+        """Return the time of day, UTC, or a later time that follows the last one returned."""
+        now = self._clock.now()
+        # Only then: the monotonic clock may be faster than the other one, by a microsecond or by what NTP corrects.
+        self._at, self._read_at = now if now >= self._at else super().now(), self.monotonic()
+        return self._at
 
 
 def new_id() -> str:

@@ -16,9 +16,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from connectors.source.client import ApiClient
 from connectors.source.messages import ApiRequest, Response
 from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.environment import PREFIX
@@ -32,6 +31,9 @@ from flows.reporting.run_report import RunReport
 from models import release
 from models.runs import one_line
 
+if TYPE_CHECKING:
+    from connectors.source.client import ApiClient
+
 # Seconds within which a scheduler must answer, and without any worker after which a run gives up.
 _ANSWER = 10.0
 NO_WORKERS = 60.0
@@ -43,7 +45,7 @@ Answer = Response | BaseException
 """What a request got: a page, or an ApiError."""
 
 # The clients of this process, if it is a worker, by all that they depend on: connections outlive a task.
-_clients: dict[object, ApiClient] = {}
+_clients: "dict[object, ApiClient]" = {}
 
 
 def describe_terms(settings: Settings, salt: str) -> str:

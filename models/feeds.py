@@ -1,7 +1,7 @@
 """What a run pages through: the feeds, and partitions, each with a cursor of its own.
 
-One entry declares a feed. Options, tables and the API call the name of a feed its surface. Code outside of this module
-uses the properties of a feed, never its name.
+One entry declares a feed. Options, tables and the API call the name of a feed its surface. Python outside of this
+module uses the properties of a feed, never its name.
 """
 
 from collections.abc import Mapping

@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 from sqlalchemy import Connection, delete, func, insert, select, union_all, update
 
-from connectors.state.inbox import count_landings
+from connectors.state.inbox import reserve_seqs
 from models.checkpoint import ScanState
 from models.erasure import OPERATION, Erasure, Forgotten, mark_of
 from models.files import Ahead, Identity
@@ -59,7 +59,7 @@ def move_times(connection: Connection, *, now: datetime) -> Ahead | None:
 
 def write_erasure(connection: Connection, erasure: Erasure, *, now: datetime) -> None:
     """Add the row of an erasure, or replace it: it stays until the erasure is done, so that it begins again."""
-    row = {"kind": OPERATION, "seq": count_landings(connection, 1) + 1, "began_at": now}
+    row = {"kind": OPERATION, "seq": reserve_seqs(connection, 1) + 1, "began_at": now}
     put = insert(operations).prefix_with("OR REPLACE")
     connection.execute(put.values(**row, detail=msgspec.json.encode(erasure).decode()))
 

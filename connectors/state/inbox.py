@@ -50,7 +50,7 @@ def land(connection: Connection, arrived: Sequence[Landing | ScopeCooldown]) -> 
     """
     driver = driver_of(connection)
     landings = [one for one in arrived if isinstance(one, Landing) and (one.page or one.checkpoint or one.outcomes)]
-    after = count_landings(connection, len(landings))
+    after = reserve_seqs(connection, len(landings))
     for seq, landing in enumerate(landings, after + 1):
         if (checkpoint := landing.checkpoint) is not None:
             if checkpoint.began_seq is None:
@@ -72,7 +72,7 @@ def _values(checkpoint: Checkpoint) -> list[object]:
     return [text_of_time(one) if isinstance(one, datetime) else one for one in _values_of(checkpoint)]
 
 
-def count_landings(connection: Connection, number: int) -> int:
+def reserve_seqs(connection: Connection, number: int) -> int:
     """Take this many landing numbers; return the number before the first of them."""
     count = "UPDATE identity SET last_seq = last_seq + ? RETURNING last_seq"
     return int(connection.exec_driver_sql(count, (number,)).scalar_one()) - number

@@ -207,7 +207,9 @@ def _to_lines(stream: Stream, rows: Iterator[Row]) -> Iterator[RenderableType]:
 
 
 def _to_csv(stream: Stream, rows: Iterator[Row]) -> Iterator[str]:
-    csv.writer(SimpleNamespace(write=_write), lineterminator="\n").writerows(chain([stream.columns], rows))
+    # With its own ends of lines, the writer would not quote a value with a carriage return.
+    lines = SimpleNamespace(write=lambda line: _write(line.removesuffix("\r\n") + "\n"))
+    csv.writer(lines).writerows(chain([stream.columns], rows))
     return iter(())
 
 

@@ -231,7 +231,8 @@ def _explain(error: Map[str, Any], chosen: Map[str, object], given: Map[str, tup
     where = f"--{name.replace('_', '-')}" if name in chosen else ".".join([origin(name), *map(str, path[1:])])
     if error["type"] == "extra_forbidden":
         known = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1].model_fields
-        meant = nearest(str(path[-1]), known, shown=variable_of if where.upper().startswith(PREFIX) else str)
+        is_variable = len(path) == 1 and where.upper().startswith(PREFIX)
+        meant = nearest(str(path[-1]), known, shown=variable_of if is_variable else str)
         return f"{where}: unknown setting. {meant}Fix: correct or remove it (docs/settings.md)."
     key = str(given.get("api_key", ("", ""))[1])
     is_shown = isinstance(value, str | int | float | Path) and name not in _UNSHOWN and not (key and key in str(value))

@@ -1,7 +1,6 @@
 """Who is scanned, why and in which order: what a run chooses, and what it would ask for, by the same functions."""
 
 from collections.abc import Collection, Iterator, Sequence
-from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil, inf
@@ -21,7 +20,7 @@ from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import Files, open_existing_state
 from flows.reporting.words import count, join, moment
 from models.checkpoint import KNOWN_RUN, PINS, Checkpoint, ClosedScan, plan_scan, why_full
-from models.feeds import CATALOGUE, FEEDS, Partition, media
+from models.feeds import CATALOGUE, Partition, media
 from models.runs import TOKEN_EXPIRED, OutcomeKind
 from models.selection import DAY, ChosenAccount, Due, Dues, NothingChosen, keep_due, sort_overdue
 
@@ -157,10 +156,12 @@ class _Saved:
     ) -> None:
         self._kind, self._within, self._now = request.options.kind, request.within, now
         self._resumed: Collection[str] = ()
-        self._last: Map[Partition, Checkpoint] = {}
+        self._last: dict[Partition, Checkpoint] = {}
         if state is not None:
             ids = ["", *(account.account_id for account in accounts)]
-            self._last = state.read(read_checkpoints, ids, self._kind)
+            self._last = dict(state.read(read_checkpoints, ids, self._kind))
+            if request.options.accept_removals:
+                self._last.pop(CATALOGUE, None)
             same = {"kind": self._kind, "selection": request.selected, "base_url": request.settings.base_url}
             self._resumed = state.read(find_resumed, now=now, within=request.within, **same)
 
@@ -190,7 +191,7 @@ def _plan_scans(
         due = choice.dues.get(partition, Due(None, "first"))
         until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
         wait, depth, takes = (until - now).total_seconds() if until else 0.0, "none", 0
-        why = why_full(last, request.full_refresh_every if FEEDS[surface].may_be_ordered else None, at=now)
+        why = why_full(last, request.full_refresh_every(surface), at=now)
         begun = saved.begin(partition, last.seq if last and why is None else None)
         if (skipped := why_skipped(account, scan_expired=settings.scan_expired)) is not None:
             reason = skipped["error_code"]

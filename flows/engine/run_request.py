@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.settings import Settings
-from models.feeds import SURFACES
+from models.feeds import FEEDS, SURFACES
 from models.selection import Selection
 
 
@@ -53,8 +53,11 @@ class RunRequest:
         """Return the age up to which an incremental sync fetches posts again."""
         return timedelta(days=self.settings.lookback_window)
 
-    @property
-    def full_refresh_every(self) -> timedelta | None:
-        """Return how often a scan of posts is full, if it might stop at known ones; None: all are full."""
+    def full_refresh_every(self, surface: str) -> timedelta | None:
+        """Return how often a scan of a feed is full, if it might stop at known items; None: all are full."""
         is_full = (self.options.mode or self.settings.sync_mode) == "full_refresh"
-        return None if is_full else timedelta(days=self.settings.full_refresh_every)
+        return (
+            None
+            if is_full or surface not in FEEDS or not FEEDS[surface].may_be_ordered
+            else timedelta(days=self.settings.full_refresh_every)
+        )

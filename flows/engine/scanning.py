@@ -109,7 +109,9 @@ def _plan_scans(run: Run, accounts: Sequence[ChosenAccount], now: datetime) -> l
         last = {}
     closed = files.query(read_closed_scans, ids)
     feeds = [feed for account in accounts for feed in feeds_of(account)]
-    why = {feed: why_full(closed.get(feed), request.full_refresh_every, at=run.began_at) for feed in feeds}
+    why = {
+        feed: why_full(closed.get(feed), request.full_refresh_every(feed.surface), at=run.began_at) for feed in feeds
+    }
     recent = {feed: closed[feed] for feed in feeds if why[feed] is None}
     known = files.query(find_known_items, recent, older_than=run.began_at - request.lookback) if recent else {}
 

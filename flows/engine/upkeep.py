@@ -19,7 +19,7 @@ from connectors.state.identity import (
     unmark_forgotten,
     write_erasure,
 )
-from connectors.state.inbox import count_landings, delete_progress, forget_order, land, lift_cooldowns
+from connectors.state.inbox import delete_progress, forget_order, land, lift_cooldowns, reserve_seqs
 from connectors.state.runs import begin_command, end_run, redact_texts
 from connectors.warehouse.maintenance.clock import lift_waits, repair_clock, repair_raw
 from connectors.warehouse.maintenance.compact_parts import compact_parts
@@ -108,7 +108,7 @@ def repair_times(files: Files, *, now: datetime) -> Ahead | None:
     After a kill, the rest is moved by another repair.
     """
     repair_raw(files.raw, now=now)
-    seq = 1 + files.state.write(count_landings, 1)
+    seq = 1 + files.state.write(reserve_seqs, 1)
     found = [files.query(repair_clock, seq=seq, now=now), files.state.write(move_times, now=now)]
     moved = [each for each in found if each is not None]
     return Ahead(sum(each.count for each in moved), max(each.last for each in moved)) if moved else None
@@ -177,11 +177,12 @@ def rebuild_now(settings: Settings, *, force: bool) -> Done:
     """
     with open_existing(settings, "gramhouse rebuild") as (files, clock):
         state, mapping = files.state, settings.media_mapping()
+        if order_of(files.mapping) != order_of(mapping):
+            # Before the rebuild, so that no kill leaves it out: without need, it only makes an open scan full.
+            state.write(forget_order)
         done = files.query(rebuild, files.raw, mapping, land=lambda landings: state.write(land, landings), force=force)
         replace(files, mapping=mapping).merge(files.db)
         done["columns"] = len(item_columns(mapping, files.query(read_registry)))
-        if order_of(files.mapping) != order_of(mapping):
-            state.write(forget_order)
         size = publish_snapshot(files, settings, now=clock.now()).snapshot_bytes
         return {**done, "snapshot": settings.snapshot, "snapshot_bytes": size}
 

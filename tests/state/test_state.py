@@ -14,12 +14,12 @@ import pytest
 from connectors.state.database import State, open_state, open_state_read_only
 from connectors.state.identity import bind_service, move_times, read_identity
 from connectors.state.inbox import (
-    count_landings,
     delete_landings,
     land,
     read_checkpoints,
     read_cooldowns,
     read_landings,
+    reserve_seqs,
 )
 from connectors.state.runs import add_failed_start, begin_command, begin_run, end_run, last_command, read_runs
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown
@@ -120,7 +120,7 @@ def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
     state.write(land, [page(4)])
     state.write(delete_landings, 5)
     # The last number never falls.
-    assert (landings(state), state.write(count_landings, 3), state.write(land, [page(5)])) == ([], 5, 9)
+    assert (landings(state), state.write(reserve_seqs, 3), state.write(land, [page(5)])) == ([], 5, 9)
 
 
 def test_what_a_rebuild_lands_again_may_be_of_a_run_that_is_deleted(state: State) -> None:

@@ -33,6 +33,7 @@ from models.feeds import media
 from models.item import CONTENT_RULE, Items, read_items
 from models.mapping import BUILT_IN, Registry, register, to_keys
 from models.mapping import Mapping as MediaMapping
+from models.runs import several
 from models.views import MEDIA, own_columns
 
 _SQL = statements(__name__)
@@ -166,10 +167,11 @@ def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, forc
     _add_columns(db, "temp.items", columns)
     counts = _counts(db, mapping, found)
     if counts["emptied"] and not force:
-        emptied = tuple(f"{column}:" for column in counts["emptied"])
+        emptied = tuple(f"{column}: " for column in counts["emptied"])
         have = [line for line in explain_paths(mapping, counts) if line.startswith(emptied)]
         raise WarehouseUnusable(
-            f"With this mapping a column would become empty: {'; '.join(have)}. Nothing was changed."
+            f"With this mapping {several(counts['emptied'])} would become empty{''.join(f'; {line}' for line in have)}."
+            " Nothing was changed."
             " Fix: correct [mapping] in gramhouse.toml, or `gramhouse rebuild --force`."
         )
     changed_counts = list_changed_counts(columns, item_columns(before, known))

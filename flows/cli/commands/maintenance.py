@@ -65,7 +65,8 @@ def rebuild(*, dry_run: bool = False, force: bool = False, files: Files = Files(
         counts = count_paths_now(settings)
         return Answer(counts, _list_paths(settings, counts))
     document = rebuild_now(settings, force=force)
-    return Answer(document, [*fields({**document, "paths": None}), *_list_paths(settings, document)])
+    lines = _list_paths(settings, {**document, "emptied": []})
+    return Answer(document, [*fields({**document, "paths": None}), *lines])
 
 
 def _list_paths(settings: Settings, counts: Mapping[str, Any]) -> Iterator[str]:

@@ -178,6 +178,16 @@ def test_a_rate_is_kept_from_the_limits_of_two_scopes_in_a_moment_until_there_ar
     assert rate.per_second(91.1) is None
 
 
+def test_time_in_which_nothing_was_to_be_sent_does_not_lower_the_rate() -> None:
+    rate = RequestRate()
+    for number in range(40):
+        rate = rate.observe(f"account {number}", limited=False, now=number / 20)
+    rate = limited(rate, ("a", 2.0), ("b", 2.0))
+    for number in range(6):
+        rate = rate.observe(f"account {number}", limited=False, now=2.1 + number / 20)
+    assert limited(rate, ("c", 82.4)).allowed == pytest.approx(13, abs=1)
+
+
 def test_a_rate_that_does_not_help_is_given_up() -> None:
     """Half of the accounts are refused, however slow the run is."""
     rate, bases = RequestRate(), list[float | None]()

@@ -12,6 +12,7 @@ import pytest
 from connectors.warehouse.storage import holder
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
+from flows.clock import SteadyClock
 from flows.config.settings import load
 from flows.engine.upkeep import repair_times
 from flows.engine.warehouse import open_warehouse
@@ -19,7 +20,7 @@ from flows.reporting.run_report import RunReport
 from models.runs import RunState
 from tests.api.asked import Asked
 from tests.api.listed import ListedApi
-from tests.clocks import VirtualClock
+from tests.clocks import START, VirtualClock
 from tests.operator import Operator
 from tests.runs import open_run_resources, synced
 
@@ -135,6 +136,15 @@ def counting(clock: WrongClock, sync: int) -> ListedApi:
     more = {"caption": f"sync {sync}", "like_count": 10 * sync}
     expired = frozenset({3} if sync % 2 else ())
     return service(clock, posts=12, expired=expired, change_posts=lambda items: [item | more for item in items[sync:]])
+
+
+def test_a_clock_that_was_set_back_goes_on() -> None:
+    clock = WrongClock()
+    steady = SteadyClock(clock, clock.now())
+    clock.off = timedelta(minutes=-10)
+    for seconds in (60, 540):
+        clock.passed = seconds
+        assert steady.now() == START + timedelta(seconds=seconds)
 
 
 async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_follows(tmp_path: Path) -> None:
