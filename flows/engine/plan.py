@@ -1,6 +1,7 @@
 """Who is scanned, why and in which order: what a run chooses, and what it would ask for, by the same functions."""
 
 from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil, inf
@@ -148,6 +149,15 @@ def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, no
     return [*_plan_scans(request, snapshot, choice, saved, now=now)]
 
 
+def read_last(state: State, request: RunRequest, account_ids: Collection[str]) -> Map[Partition, Checkpoint]:
+    """Return the last checkpoints of the feeds of accounts, or of the catalogue, whose account is empty."""
+    last = state.read(read_checkpoints, account_ids, request.options.kind)
+    if request.options.accept_removals:
+        # The user confirms the present catalogue, not what an interrupted run listed of it.
+        return {partition: checkpoint for partition, checkpoint in last.items() if partition != CATALOGUE}
+    return last
+
+
 class _Saved:
     """What earlier runs have saved of scans, as the state knows it; nothing without a state."""
 
@@ -156,12 +166,10 @@ class _Saved:
     ) -> None:
         self._kind, self._within, self._now = request.options.kind, request.within, now
         self._resumed: Collection[str] = ()
-        self._last: dict[Partition, Checkpoint] = {}
+        self._last: Map[Partition, Checkpoint] = {}
         if state is not None:
             ids = ["", *(account.account_id for account in accounts)]
-            self._last = dict(state.read(read_checkpoints, ids, self._kind))
-            if request.options.accept_removals:
-                self._last.pop(CATALOGUE, None)
+            self._last = read_last(state, request, ids)
             same = {"kind": self._kind, "selection": request.selected, "base_url": request.settings.base_url}
             self._resumed = state.read(find_resumed, now=now, within=request.within, **same)
 

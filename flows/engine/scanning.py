@@ -16,7 +16,6 @@ from typing import Any
 from connectors.source.errors import ApiError, Deferred, Disposition, rule_of
 from connectors.source.messages import Response
 from connectors.source.waits import Attempts
-from connectors.state.inbox import read_checkpoints
 from connectors.warehouse.queries.progress import (
     find_known_items,
     find_listed_accounts,
@@ -25,7 +24,7 @@ from connectors.warehouse.queries.progress import (
     read_statuses,
 )
 from connectors.warehouse.storage.errors import WarehouseError
-from flows.engine.plan import why_skipped
+from flows.engine.plan import read_last, why_skipped
 from flows.engine.requests import RequestsEnded
 from flows.engine.run import CATALOGUE_ACCOUNT, Batch, Run, feeds_of
 from flows.engine.scan import Scan
@@ -103,10 +102,7 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
 def _plan_scans(run: Run, accounts: Sequence[ChosenAccount], now: datetime) -> list[list[Scan]]:
     """Return the scans of each account, or of the catalogue, which depend on what is known of each feed."""
     files, request, ids = run.files, run.request, [account.account_id for account in accounts]
-    last = files.state.read(read_checkpoints, ids, request.options.kind)
-    if request.options.accept_removals and CATALOGUE in last:
-        # The user confirms the present catalogue, not what an interrupted run listed of it.
-        last = {}
+    last = read_last(files.state, request, ids)
     closed = files.query(read_closed_scans, ids)
     feeds = [feed for account in accounts for feed in feeds_of(account)]
     why = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 from connectors.warehouse.merge.columns import item_columns
 from connectors.warehouse.publish.hide import OF_ACCOUNTS
 from connectors.warehouse.storage.sql import literal, quoted, statements
-from models.mapping import BUILT_IN, READING_TYPES, Field, FieldType, Registry, to_pointer
+from models.mapping import READING_TYPES, Field, FieldType, Registry, to_pointer
 from models.mapping import Mapping as MediaMapping
 from models.views import CHILDREN, KIND_PATHS, MEDIA, View, kind_of, macros, views
 
@@ -15,10 +15,6 @@ _SQL = statements(__name__)
 
 _PART = re.compile(r"\{(\w+)\}")
 _CONTENT = ("media_type", "caption", "permalink", "published_at")
-
-# Comments of mapped columns that no view declares: those of a person's mapping, and new ones of ours.
-_MAPPED = "Mapped in gramhouse.toml."
-_BUILT_IN = {one.column: f"Mapped from {one.paths[0]}, or another name of it." for one in BUILT_IN.columns}
 
 
 def fill_views(mapping: MediaMapping, registry: Registry, hidden: Mapping[str, bool]) -> Sequence[View]:
@@ -75,7 +71,7 @@ def create_view(view: View) -> Iterator[str]:
 def _fill(view: View, more: Mapping[str, str], comments: Mapping[str, str], **parts: str) -> View:
     """Return a view with its parts in braces, and with `more` columns, by name, in the place of {inferred}."""
     parts["inferred"] = "".join(f", {value} AS {quoted(name)}" for name, value in more.items())
-    columns = {**view.columns, **{name: comments.get(name, _BUILT_IN.get(name, _MAPPED)) for name in more}}
+    columns = {**view.columns, **{name: comments.get(name, "Mapped in gramhouse.toml.") for name in more}}
     # All at once: names and paths may have braces too.
     return replace(view, select=_PART.sub(lambda part: parts[part[1]], view.select), columns=columns)
 
