@@ -54,7 +54,7 @@ def main() -> None:
     # The command line prevents the import of numpy and pandas first.
     prepare_process()
     # With the commit of the merge.
-    merge.install("flows.engine.warehouse:Files", "merge")
+    merge.install("flows.engine.warehouse:Files", "merge_next")
     publish.install("connectors.warehouse.publish.publish", "publish")
     try:
         run()

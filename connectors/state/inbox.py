@@ -78,12 +78,11 @@ def reserve_seqs(connection: Connection, number: int) -> int:
     return int(connection.exec_driver_sql(count, (number,)).scalar_one()) - number
 
 
-def read_landings(connection: Connection, after: int, last: int = 2**63 - 1) -> Iterator[Landing]:
-    """Yield the landings after one number, up to another, in order, without all of them in memory."""
+def read_landings(connection: Connection, after: int) -> Iterator[Landing]:
+    """Yield the landings after a number, in order, without all of them in memory."""
     driver = driver_of(connection)
     run_seqs = dict(driver.execute("SELECT run_id, seq FROM runs WHERE run_id IS NOT NULL"))
-    query = "SELECT seq, entry, body FROM inbox WHERE seq > ? AND seq <= ? ORDER BY seq"
-    for seq, entry, body in driver.execute(query, (after, last)):
+    for seq, entry, body in driver.execute("SELECT seq, entry, body FROM inbox WHERE seq > ? ORDER BY seq", (after,)):
         landing = _decode(entry)
         # A rebuild lands again what runs received that are deleted since.
         yield replace(landing, body=body, seq=seq, run_seq=run_seqs.get(landing.run_id, 0))

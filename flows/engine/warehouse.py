@@ -38,7 +38,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # The size of DuckDB's WAL, in bytes, that triggers a checkpoint: until then DuckDB keeps its contents in memory too.
-_LOG_BYTES = 96 * 1024 * 1024
+_LOG_BYTES = 32 * 1024 * 1024
+
+# Without this, a checkpoint combines the rows of the last ones: of a large sync, again and again, which takes 200 MB.
+# The next command's checkpoints do it.
+_CHECKPOINT = "SET max_vacuum_tasks = 0; CHECKPOINT"
 
 # Seconds between two attempts to open files that another process holds.
 _LOOK_EVERY = 1.0
@@ -63,25 +67,28 @@ class Files:
             return work(self.db, *args, **kwargs)
 
     def merge(self, db: Database) -> None:
-        """Merge what has landed, a batch at a time, with this connection.
+        """Merge what has landed, a batch at a time, with this connection. Raises as `merge_next`."""
+        while self.merge_next(db):
+            pass
 
-        What lands meanwhile waits for the next merge. Raises duckdb.Error and OSError; earlier batches are merged then.
+    def merge_next(self, db: Database) -> bool:
+        """Merge the next batch of what has landed with this connection; return whether there was one.
+
+        Raises duckdb.Error and OSError; earlier batches are merged then.
         """
         # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
         # commands that merge nothing do not need it.
         from connectors.warehouse.merge.merge import merge_batch  # noqa: PLC0415
 
-        last = self.state.read(read_identity).seq
-        while True:
-            merged = of_warehouse.read_warehouse(db).merged_seq
-            with self.state.reading() as connection:
-                batch = cut_batch(read_landings(connection, merged, last))
-            if not batch:
-                return
+        merged = of_warehouse.read_warehouse(db).merged_seq
+        with self.state.reading() as connection:
+            batch = cut_batch(read_landings(connection, merged))
+        if batch:
             with transaction(db):
                 merge_batch(db, batch, self.mapping, self.raw)
             self.state.write(delete_landings, batch[-1].seq)
             release_memory(db)
+        return bool(batch)
 
 
 def open_existing_state(warehouse: Path) -> AbstractContextManager[State | None]:
@@ -168,7 +175,7 @@ class Warehouse:
         self._arrived: list[Landing | ScopeCooldown] = []
         self._next_landing: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
-        # The running merge or the last one, and the bytes that landed since it began.
+        # The running merge or the last one, and the bytes that landed and that it does not merge.
         self._last_merge = asyncio.create_task(asyncio.sleep(0))
         self._unmerged = 0
 
@@ -203,20 +210,21 @@ class Warehouse:
             await self.do(self.files.state.write, land, arrived)
             self._unmerged += sum(one.size for one in arrived if isinstance(one, Landing))
             if self._unmerged >= BATCH_BYTES and self._last_merge.done():
-                self._last_merge = asyncio.create_task(self._merge_landed())
+                self._last_merge = asyncio.create_task(self._merge_batch())
 
-    async def _merge_landed(self) -> None:
-        self._unmerged = 0
-        await self._on(self._merging, lambda: self.files.merge(self._sibling))
+    async def _merge_batch(self) -> None:
+        """Merge a full batch. What has landed behind it waits for the next one: a small batch takes as many statements."""
+        self._unmerged -= BATCH_BYTES
+        await self._on(self._merging, lambda: self.files.merge_next(self._sibling))
         log = self.files.path.with_name(f"{self.files.path.name}.wal")
         if log.exists() and log.stat().st_size >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
-            await self.do(self.files.db.execute, "CHECKPOINT")
+            await self.do(self.files.db.execute, _CHECKPOINT)
 
     async def merge(self) -> None:
         """Merge everything that has landed. If the caller is cancelled, the merge is not."""
         await asyncio.shield(self._last_merge)
-        self._last_merge = asyncio.create_task(self._merge_landed())
+        self._last_merge = asyncio.create_task(self._on(self._merging, lambda: self.files.merge(self._sibling)))
         await asyncio.shield(self._last_merge)
 
     async def wait_until_idle(self) -> None:
