@@ -213,7 +213,7 @@ class Warehouse:
                 self._last_merge = asyncio.create_task(self._merge_batch())
 
     async def _merge_batch(self) -> None:
-        """Merge a full batch. What has landed behind it waits for the next one: a small batch takes as many statements."""
+        """Merge a full batch; what has landed behind it waits for the next one, because small batches cost as much."""
         self._unmerged -= BATCH_BYTES
         await self._on(self._merging, lambda: self.files.merge_next(self._sibling))
         log = self.files.path.with_name(f"{self.files.path.name}.wal")
