@@ -5,15 +5,16 @@ flows/sync.py and backfill.py are its flows.
 
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flows.engine.closing import close_run, report_run
 from flows.engine.publishing import Published, publish_snapshot
-from flows.engine.resources import RunResources
+from flows.engine.resources import RunResources, open_resources
 from flows.engine.run import Batch, Run, open_run
 from flows.engine.run_request import RunRequest
 from flows.engine.scanning import fail_fast_group, list_accounts, scan_batch
+from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from models.runs import Outcome
 
@@ -42,6 +43,20 @@ class Steps:
 
 DIRECT = Steps()
 """Without Prefect."""
+
+
+async def start_run(request: RunRequest, steps: Steps = DIRECT, progress: Progress | None = None) -> RunReport:
+    """Open the resources of a run, and workers if the settings want them; make the run, as `run_sync` does."""
+    settings = request.settings
+    async with open_resources(settings, f"gramhouse {request.options.kind}", progress) as resources:
+        if settings.scheduler is None and not settings.workers:
+            return await run_sync(request, resources, steps)
+        # Imported here, because few runs have workers.
+        from flows.scale import open_workers  # noqa: PLC0415
+
+        async with open_workers(settings) as workers:
+            settings = settings.model_copy(update={"concurrency": workers.tasks * settings.concurrency})
+            return await run_sync(replace(request, settings=settings), replace(resources, send=workers.send), steps)
 
 
 async def run_sync(request: RunRequest, resources: RunResources, steps: Steps = DIRECT) -> RunReport:

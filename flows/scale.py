@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from types import SimpleNamespace
@@ -23,11 +22,7 @@ from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.environment import PREFIX
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.settings import Settings, load
-from flows.engine.resources import make_client, open_resources
-from flows.engine.run_request import RunRequest
-from flows.pipeline import DIRECT, Steps, run_sync
-from flows.reporting.progress import Progress
-from flows.reporting.run_report import RunReport
+from flows.engine.resources import make_client
 from models import release
 from models.runs import one_line
 
@@ -239,14 +234,3 @@ async def open_workers(settings: Settings) -> AsyncIterator[Workers]:
         finally:
             for each in serving:
                 each.cancel()
-
-
-async def run_with_workers(request: RunRequest, steps: Steps = DIRECT, progress: Progress | None = None) -> RunReport:
-    """Open the resources of a run, and workers if the settings want them; make the run, as `run_sync` does."""
-    settings = request.settings
-    async with open_resources(settings, f"gramhouse {request.options.kind}", progress) as resources:
-        if settings.scheduler is None and not settings.workers:
-            return await run_sync(request, resources, steps)
-        async with open_workers(settings) as workers:
-            settings = settings.model_copy(update={"concurrency": workers.tasks * settings.concurrency})
-            return await run_sync(replace(request, settings=settings), replace(resources, send=workers.send), steps)

@@ -27,14 +27,13 @@ from flows.engine.retrying import DELAYS, Retry, repeat
 from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.processes import end_with_parent
-from flows.pipeline import Steps
+from flows.pipeline import Steps, start_run
 from flows.process import prepare_process
 from flows.reporting.message import failure_event, list_events, title, to_markdown, to_message
 from flows.reporting.progress import notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import join
-from flows.scale import run_with_workers
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
 
@@ -66,7 +65,7 @@ async def run_in_flow(options: Options, steps: Steps) -> State[Any]:
     async def attempt() -> RunReport:
         with record_failed_start(options.kind, options.expert.warehouse):
             settings = await load_with_credentials(options.expert.model_dump())
-            return await run_with_workers(RunRequest(settings, options), steps)
+            return await start_run(RunRequest(settings, options), steps)
 
     # Without a deployment, a person waits for the end.
     return await end_in_state(_make(attempt, len(DELAYS) if deployment.id else 0))

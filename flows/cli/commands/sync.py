@@ -129,14 +129,14 @@ async def _attempt_tracked(
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
     from flows.orchestration.credentials import load_with_credentials
     from flows.orchestration.flow_run import track
-    from flows.scale import run_with_workers
+    from flows.pipeline import start_run
     from flows.sync import TRACKED
 
     async def work() -> "RunReport":
         # Prefect has replaced the signal handlers.
         take_signals()
         settings = await load_with_credentials(run.settings(options.expert))
-        return await run_with_workers(RunRequest(settings, options), TRACKED, progress)
+        return await start_run(RunRequest(settings, options), TRACKED, progress)
 
     return await track(options, work)
 
@@ -240,9 +240,9 @@ def _run(options: SyncOptions | BackfillOptions, run: RunArguments) -> Answer:
             async with _watch(progress, on_terminal=err.is_terminal and is_text):
                 if api:
                     return await _attempt_tracked(options, run, progress, take_signals)
-                from flows.scale import run_with_workers
+                from flows.pipeline import start_run
 
-                return await run_with_workers(RunRequest(settings, options), progress=progress)
+                return await start_run(RunRequest(settings, options), progress=progress)
 
         async def announce(report: "RunReport", retry: "Retry | None") -> None:
             # The flow run has replaced the signal handlers.
