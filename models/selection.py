@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from models.feeds import LIFETIMES, SURFACES, Partition, media
+from models.feeds import CATALOGUE, LIFETIMES, SURFACES, Partition, media
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,15 @@ class ChosenAccount:
     def is_expired(self) -> bool:
         """Return whether its access token must be renewed."""
         return self.status == "token_expired"
+
+    @property
+    def feeds(self) -> list[Partition]:
+        """Return its feeds that are scanned; of CATALOGUE_ACCOUNT the catalogue."""
+        return [media(self.account_id, each) if each else CATALOGUE for each in self.surfaces]
+
+
+CATALOGUE_ACCOUNT = ChosenAccount("", surfaces=("",))
+"""The account of the catalogue, which is scanned as a feed is."""
 
 
 class NothingChosen(Exception):  # noqa: N818 - having nothing to do is not an error

@@ -17,7 +17,7 @@ from connectors.state.identity import bind_service, read_forgotten, read_identit
 from connectors.state.inbox import read_cooldowns
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
-from flows.engine.plan import Choice, choose_scans
+from flows.engine.choosing import Choice, choose_scans
 from flows.engine.requests import Requests
 from flows.engine.resources import RunResources, steady_clock
 from flows.engine.run_request import RunRequest
@@ -29,10 +29,10 @@ from flows.reporting.words import count
 from models import release
 from models.checkpoint import Landing
 from models.erasure import Forgotten, without_forgotten
-from models.feeds import CATALOGUE, SURFACES, Partition, media
+from models.feeds import CATALOGUE, SURFACES, Partition
 from models.files import service_refusal
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
-from models.selection import ChosenAccount, keep_due, sort_overdue
+from models.selection import CATALOGUE_ACCOUNT, ChosenAccount, keep_due, sort_overdue
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
 # 530 batches, or 900 if each page has a single account: below the thousand task runs that a Prefect server records
@@ -44,15 +44,6 @@ _FULL_BATCH = 250
 
 # The partitions that settle together.
 _SETTLED_AT_ONCE = 1_000
-
-
-CATALOGUE_ACCOUNT = ChosenAccount("", surfaces=("",))
-"""The account of the catalogue, which is scanned as a feed is."""
-
-
-def feeds_of(account: ChosenAccount) -> list[Partition]:
-    """Return the feeds of an account that are scanned, or the catalogue."""
-    return [media(account.account_id, each) if each else CATALOGUE for each in account.surfaces]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +165,8 @@ class Run:
             detail = f"The limit of the run was reached: {most}, by --max-requests or GRAMHOUSE_REQUESTS_PER_DAY."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
         else:
-            raise AssertionError(f"{feeds_of(rest[0])[0]} has no outcome")
-        await self.settle((feed, about) for account in rest for feed in feeds_of(account))
+            raise AssertionError(f"{rest[0].feeds[0]} has no outcome")
+        await self.settle((feed, about) for account in rest for feed in account.feeds)
 
     def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""

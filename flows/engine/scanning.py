@@ -24,16 +24,16 @@ from connectors.warehouse.queries.progress import (
     read_statuses,
 )
 from connectors.warehouse.storage.errors import WarehouseError
-from flows.engine.plan import read_last, why_skipped
+from flows.engine.choosing import read_last, start_scans, why_skipped
 from flows.engine.requests import RequestsEnded
-from flows.engine.run import CATALOGUE_ACCOUNT, Batch, Run, feeds_of
+from flows.engine.run import Batch, Run
 from flows.engine.scan import Scan
 from models.api import Page
-from models.checkpoint import Checkpoint, FullReason, Landing, ScanState, plan_scan, why_full
+from models.checkpoint import Landing, ScanState
 from models.feeds import CATALOGUE, Partition
 from models.item import read_posts
 from models.runs import Outcome, OutcomeKind
-from models.selection import ChosenAccount
+from models.selection import CATALOGUE_ACCOUNT, ChosenAccount
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ async def list_accounts(run: Run) -> Outcome | None:
     The accounts of a page go into batches at once. Return the outcome, or None if the run may make no more requests.
     """
     outcome = None
-    [[scan]] = await run.warehouse.do(_plan_scans, run, [CATALOGUE_ACCOUNT], run.clock.now())
+    [[scan]] = await run.warehouse.do(_begin_scans, run, [CATALOGUE_ACCOUNT], run.clock.now())
     if scan.checkpoint.pages and not scan.is_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await run.warehouse.do(run.files.query, find_listed_accounts, scan.checkpoint)
@@ -82,7 +82,7 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
         if (about := why_skipped(account, scan_expired=run.request.settings.scan_expired)) is None:
             due.append(account)
         else:
-            skipped += [(feed, about) for feed in feeds_of(account)]
+            skipped += [(feed, about) for feed in account.feeds]
             run.progress.accounts_done += 1
     await run.settle(skipped)
     done = Counter[str](about["kind"] for _, about in skipped)
@@ -91,7 +91,7 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
             if run.requests.are_over:
                 break
             some = due[first : first + _AT_ONCE]
-            for scans in await run.warehouse.do(_plan_scans, run, some, run.clock.now()):
+            for scans in await run.warehouse.do(_begin_scans, run, some, run.clock.now()):
                 # Acquired before the task is created, so that waiting accounts cost no memory.
                 await run.requests.open_accounts.acquire()
                 scanning = group.create_task(_scan_account(run, scans, done))
@@ -99,36 +99,32 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     return done
 
 
-def _plan_scans(run: Run, accounts: Sequence[ChosenAccount], now: datetime) -> list[list[Scan]]:
+def _begin_scans(run: Run, accounts: Sequence[ChosenAccount], now: datetime) -> list[list[Scan]]:
     """Return the scans of each account, or of the catalogue, which depend on what is known of each feed."""
     files, request, ids = run.files, run.request, [account.account_id for account in accounts]
-    last = read_last(files.state, request, ids)
-    closed = files.query(read_closed_scans, ids)
-    feeds = [feed for account in accounts for feed in feeds_of(account)]
-    why = {
-        feed: why_full(closed.get(feed), request.full_refresh_every(feed.surface), at=run.began_at) for feed in feeds
-    }
-    recent = {feed: closed[feed] for feed in feeds if why[feed] is None}
+    last, closed = read_last(files.state, request, ids), files.query(read_closed_scans, ids)
+    starts = start_scans(
+        request, accounts, last, closed,
+        resumed=run.resumed,
+        began_at=run.began_at,
+        now=now,
+        run_id=run.run_id,
+        new_id=run.resources.new_id,
+    )  # fmt: skip
+    recent = {feed: closed[feed] for feed, start in starts.items() if start.why_full is None}
     known = files.query(find_known_items, recent, older_than=run.began_at - request.lookback) if recent else {}
 
     scans = []
     for account in accounts:
         budget = run.budget(account, now)
         of_account = []
-        for feed in feeds_of(account):
-            fresh = Checkpoint(
-                feed, run.resources.new_id(), run.run_id, now, now,
-                run_kind=request.options.kind,
-                known_seq=recent[feed].seq if feed in recent else None,
-                # The next full scan follows after a whole interval.
-                full_share=1.0 if why[feed] is FullReason.DUE else None,
-                had_expired_token=account.is_expired,
-            )  # fmt: skip
-            checkpoint = plan_scan(fresh, last.get(feed), resumed_runs=run.resumed, within=request.within)
+        for feed in account.feeds:
+            start = starts[feed]
+            checkpoint = start.checkpoint
             scan = Scan(
-                account, fresh, checkpoint, Attempts(request.settings.page_size), budget,
+                account, start.fresh, checkpoint, Attempts(request.settings.page_size), budget,
                 known=known.get(feed, frozenset()),
-                had_cursor=feed in last and last[feed].had_cursor,
+                had_cursor=start.last is not None and start.last.had_cursor,
                 is_old=now - checkpoint.started_at > request.within,
                 may_repeat=feed != CATALOGUE,
             )  # fmt: skip

@@ -12,7 +12,8 @@ import pytest
 
 from connectors.warehouse.queries.reader import Record
 from flows.config.settings import Settings
-from flows.engine.plan import Choice, describe_plan, make_plan
+from flows.engine.choosing import Choice
+from flows.engine.plan import describe_plan, make_plan
 from flows.engine.publishing import Published
 from flows.engine.resources import RunResources
 from flows.engine.run import Run

@@ -1,0 +1,141 @@
+"""Who is scanned, why and in which order, and how each scan begins: for a run, and for the plan of one."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from connectors.source.errors import UNKNOWN_STATUS
+from connectors.state.database import State
+from connectors.state.inbox import read_checkpoints
+from connectors.state.runs import count_requests, read_runs
+from connectors.warehouse.queries.progress import read_dues
+from connectors.warehouse.queries.selection import choose_accounts
+from connectors.warehouse.storage.connection import Database
+from flows.engine.run_request import RunRequest
+from flows.engine.warehouse import Files
+from flows.reporting.words import moment
+from models.checkpoint import Checkpoint, ClosedScan, FullReason, plan_scan, why_full
+from models.feeds import CATALOGUE, Partition
+from models.runs import TOKEN_EXPIRED, OutcomeKind
+from models.selection import DAY, ChosenAccount, Dues, NothingChosen, keep_due
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a run scans: known `accounts`, or if it `lists_catalogue` those that it lists.
+
+    `dues` say when each feed is due. `limit` is the most requests that it makes; None without one.
+    """
+
+    accounts: Sequence[ChosenAccount] = ()
+    dues: Dues = field(default_factory=dict)
+    lists_catalogue: bool = True
+    limit: int | None = None
+
+
+def choose(db: Database, request: RunRequest, *, made: int, now: datetime) -> Choice:
+    """Return what a run would scan now, due or not, by the warehouse or a snapshot. Raises SelectionError.
+
+    `made` is the number of requests of the last 24 hours.
+    """
+    dues = read_dues(db, request.settings.goals(), scan_expired=request.settings.scan_expired)
+    lists_catalogue = request.options.kind == "sync" and (not request.options.due or dues[CATALOGUE].is_due(now))
+    return Choice(choose_accounts(db, request.selection), dues, lists_catalogue, request.limit(made))
+
+
+def choose_scans(files: Files, request: RunRequest, *, now: datetime) -> Choice:
+    """Return what a run scans: of a sync of what is due, only that. Raises SelectionError and NothingChosen."""
+    options = request.options
+    if options.kind == "sync" and not options.due and request.limit() is None:
+        # Nothing need be known of the accounts.
+        return Choice()
+    choice = files.query(choose, request, made=files.state.read(count_requests, since=now - DAY), now=now)
+    if options.kind == "backfill":
+        if not choice.accounts:
+            raise NothingChosen(f"Nothing to backfill: no scan matches {request.selection}.")
+        return choice
+    if options.due:
+        due = keep_due(choice.accounts, choice.dues, now=now, scan_expired=request.settings.scan_expired)
+        choice = replace(choice, accounts=tuple(due))
+    if any(row["published_at"] is None for row in files.state.read(read_runs, limit=1)):
+        # The last run was killed, or its snapshot was not published: this one makes up for that.
+        return choice
+    if choice.limit == 0:
+        raise NothingChosen("Nothing is scanned: no request is left of GRAMHOUSE_REQUESTS_PER_DAY.")
+    if not choice.lists_catalogue and not choice.accounts:
+        wanted = (due.at for one, due in choice.dues.items() if one.surface in ("", *request.surfaces))
+        first = moment(min(filter(None, wanted)))
+        raise NothingChosen(f"Nothing is due before {first} UTC. To sync now, run `gramhouse sync`.")
+    return choice
+
+
+def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> dict[str, Any] | None:
+    """Return what the outcomes of an account say that is not scanned; None if it is."""
+    if not account.is_expired and account.status != "active":
+        # Without the status itself: it is data, which may be anything, such as the API key.
+        detail = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."
+        return {"kind": OutcomeKind.FAILED, "error_code": UNKNOWN_STATUS, "detail": detail}
+    if account.is_expired and not scan_expired:
+        detail = "Its access token must be renewed; the next sync after that scans it again."
+        return {"kind": OutcomeKind.SKIPPED, "error_code": TOKEN_EXPIRED, "detail": detail}
+    return None
+
+
+def read_last(state: State, request: RunRequest, account_ids: Collection[str]) -> Map[Partition, Checkpoint]:
+    """Return the last checkpoints of the feeds of accounts, or of the catalogue, whose account is empty."""
+    last = state.read(read_checkpoints, account_ids, request.options.kind)
+    if request.options.accept_removals:
+        # The user confirms the present catalogue, not what an interrupted run listed of it.
+        return {partition: checkpoint for partition, checkpoint in last.items() if partition != CATALOGUE}
+    return last
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStart:
+    """How a scan begins: full, because of `why_full`, or else down to known posts, and at `checkpoint`.
+
+    `fresh` is the checkpoint before the first page. `last` is the one that runs of this kind left, and `closed` are the
+    last closed scans of any kind.
+    """
+
+    why_full: FullReason | None
+    fresh: Checkpoint
+    checkpoint: Checkpoint
+    last: Checkpoint | None
+    closed: ClosedScan | None
+
+
+def start_scans(
+    request: RunRequest,
+    accounts: Iterable[ChosenAccount],
+    last: Map[Partition, Checkpoint],
+    closed: Map[Partition, ClosedScan],
+    *,
+    resumed: Collection[str],
+    began_at: datetime,
+    now: datetime,
+    run_id: str = "",
+    new_id: Callable[[], str] = str,
+) -> Map[Partition, ScanStart]:
+    """Return how the scans of these accounts begin now, by their last checkpoints and their last closed scans.
+
+    The run, which `began_at` a time, resumes other runs. A plan needs no ids.
+    """
+    starts = {}
+    for account in accounts:
+        for feed in account.feeds:
+            before, known = last.get(feed), closed.get(feed)
+            why = why_full(known, request.full_refresh_every(feed.surface), at=began_at)
+            fresh = Checkpoint(
+                feed, new_id(), run_id, now, now,
+                run_kind=request.options.kind,
+                known_seq=known.seq if known is not None and why is None else None,
+                # The next full scan follows after a whole interval.
+                full_share=1.0 if why is FullReason.DUE else None,
+                had_expired_token=account.is_expired,
+            )  # fmt: skip
+            checkpoint = plan_scan(fresh, before, resumed_runs=resumed, within=request.within)
+            starts[feed] = ScanStart(why, fresh, checkpoint, before, known)
+    return starts
