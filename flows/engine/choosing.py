@@ -7,8 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from connectors.source.errors import UNKNOWN_STATUS
-from connectors.state.database import State
-from connectors.state.inbox import read_checkpoints
 from connectors.state.runs import count_requests, read_runs
 from connectors.warehouse.queries.progress import read_dues
 from connectors.warehouse.queries.selection import choose_accounts
@@ -83,15 +81,6 @@ def why_skipped(account: ChosenAccount, *, scan_expired: bool) -> dict[str, Any]
     return None
 
 
-def read_last(state: State, request: RunRequest, account_ids: Collection[str]) -> Map[Partition, Checkpoint]:
-    """Return the last checkpoints of the feeds of accounts, or of the catalogue, whose account is empty."""
-    last = state.read(read_checkpoints, account_ids, request.options.kind)
-    if request.options.accept_removals:
-        # The user confirms the present catalogue, not what an interrupted run listed of it.
-        return {partition: checkpoint for partition, checkpoint in last.items() if partition != CATALOGUE}
-    return last
-
-
 @dataclass(frozen=True, slots=True)
 class ScanStart:
     """How a scan begins: full, because of `why_full`, or else down to known posts, and at `checkpoint`.
@@ -126,7 +115,9 @@ def start_scans(
     starts = {}
     for account in accounts:
         for feed in account.feeds:
-            before, known = last.get(feed), closed.get(feed)
+            # A user who accepts removals confirms the present catalogue, not what an interrupted run listed of it.
+            is_new = feed == CATALOGUE and request.options.accept_removals
+            before, known = None if is_new else last.get(feed), closed.get(feed)
             why = why_full(known, request.full_refresh_every(feed.surface), at=began_at)
             fresh = Checkpoint(
                 feed, new_id(), run_id, now, now,

@@ -9,11 +9,12 @@ from operator import itemgetter
 
 from connectors.state.database import State
 from connectors.state.identity import read_forgotten
+from connectors.state.inbox import read_checkpoints
 from connectors.state.runs import count_requests, find_resumed
 from connectors.warehouse.queries.progress import Cost, find_costs, read_catalogue_pages, read_closed_scans
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
-from flows.engine.choosing import Choice, ScanStart, choose, read_last, start_scans, why_skipped
+from flows.engine.choosing import Choice, ScanStart, choose, start_scans, why_skipped
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_existing_state
 from flows.reporting.words import count, join
@@ -90,9 +91,10 @@ def _find_starts(
     """Return how a run would begin its scans, and that of the catalogue, now."""
     accounts, kind = [CATALOGUE_ACCOUNT, *accounts], request.options.kind
     ids = [account.account_id for account in accounts]
-    last, resumed = dict[Partition, Checkpoint](), ()
+    last: Map[Partition, Checkpoint] = {}
+    resumed: Sequence[str] = ()
     if state is not None:
-        last = read_last(state, request, ids)
+        last = state.read(read_checkpoints, ids, kind)
         same = {"kind": kind, "selection": request.selected, "base_url": request.settings.base_url}
         resumed = state.read(find_resumed, now=now, within=request.within, **same)
     closed = read_closed_scans(snapshot.db, ids)

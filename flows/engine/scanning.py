@@ -16,6 +16,7 @@ from typing import Any
 from connectors.source.errors import ApiError, Deferred, Disposition, rule_of
 from connectors.source.messages import Response
 from connectors.source.waits import Attempts
+from connectors.state.inbox import read_checkpoints
 from connectors.warehouse.queries.progress import (
     find_known_items,
     find_listed_accounts,
@@ -24,7 +25,7 @@ from connectors.warehouse.queries.progress import (
     read_statuses,
 )
 from connectors.warehouse.storage.errors import WarehouseError
-from flows.engine.choosing import read_last, start_scans, why_skipped
+from flows.engine.choosing import start_scans, why_skipped
 from flows.engine.requests import RequestsEnded
 from flows.engine.run import Batch, Run
 from flows.engine.scan import Scan
@@ -102,7 +103,8 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
 def _begin_scans(run: Run, accounts: Sequence[ChosenAccount], now: datetime) -> list[list[Scan]]:
     """Return the scans of each account, or of the catalogue, which depend on what is known of each feed."""
     files, request, ids = run.files, run.request, [account.account_id for account in accounts]
-    last, closed = read_last(files.state, request, ids), files.query(read_closed_scans, ids)
+    last = files.state.read(read_checkpoints, ids, request.options.kind)
+    closed = files.query(read_closed_scans, ids)
     starts = start_scans(
         request, accounts, last, closed,
         resumed=run.resumed,
