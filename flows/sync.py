@@ -27,7 +27,7 @@ async def list_accounts(run: Run) -> State[Any]:
     """List the accounts of the key."""
     outcome = await DIRECT.list_accounts(run)
     if outcome is None:
-        stopped_by = run.requests.stopped_by
+        stopped_by = run.dispatcher.stopped_by
         return Completed(message="No requests are left.") if stopped_by is None else Failed(message=str(stopped_by))
     why = f": {outcome.detail}" if outcome.detail else ""
     text = f"{outcome.kind}: {count(outcome.pages, 'page')}, {count(outcome.items, 'account')}{why}"
@@ -38,7 +38,7 @@ async def list_accounts(run: Run) -> State[Any]:
 async def scan_batch(run: Run, batch: Batch) -> State[Any]:
     """Scan the posts and stories of a batch of accounts."""
     done = await DIRECT.scan_batch(run, batch)
-    if (stopped_by := run.requests.stopped_by) is not None:
+    if (stopped_by := run.dispatcher.stopped_by) is not None:
         return Failed(message=str(stopped_by), data=done)
     lost = done[OutcomeKind.FAILED] and not any(done[kind] for kind in (*DONE, OutcomeKind.DEFERRED))
     return (Failed if lost else Completed)(message=tally(done), data=done)

@@ -145,7 +145,7 @@ def find_warnings(run: Run, outcomes: Counter[OutcomeKind], removals: Removals) 
 
 def _limited(run: Run) -> Iterator[Finding]:
     """Yield a warning if the service limited all requests."""
-    allowed, fixed = run.requests.rate.allowed, run.request.settings.requests_per_second
+    allowed, fixed = run.dispatcher.rate.allowed, run.request.settings.requests_per_second
     if allowed is None:
         return
     severity, kept, fix = Severity.INFORMATION, "; pace kept", ""

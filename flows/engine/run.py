@@ -18,7 +18,7 @@ from connectors.state.inbox import read_cooldowns
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.engine.choosing import Choice, choose_scans
-from flows.engine.requests import Requests
+from flows.engine.dispatcher import Dispatcher
 from flows.engine.resources import RunResources, steady_clock
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import describe_failure
@@ -81,7 +81,7 @@ class Run:
         self.warehouse, self.files = resources.warehouse, resources.warehouse.files
         self.clock, self.progress = resources.clock, resources.progress
         self.began_at, self.choice, self._cooldowns = self.clock.now(), choice, cooldowns
-        self.requests = Requests(request.settings, resources, choice.limit)
+        self.dispatcher = Dispatcher(request.settings, resources, choice.limit)
         self.state = RunState.INTERRUPTED
         self._batches = asyncio.Queue[Batch | None]()
         self._waiting: list[ChosenAccount] = []
@@ -121,13 +121,13 @@ class Run:
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield the accounts while they are being listed, until something ends all scans."""
-        while (batch := await self._batches.get()) is not None and not self.requests.are_over:
+        while (batch := await self._batches.get()) is not None and not self.dispatcher.has_ended:
             yield batch
 
     @property
     def stopped_by(self) -> ApiError | None:
         """Return the error that makes the run a failed one. An outage ends the scans, but what they landed counts."""
-        error = self.requests.stopped_by
+        error = self.dispatcher.stopped_by
         return error if error is not None and error.rule.disposition is Disposition.STOP else None
 
     async def land(self, landing: Landing) -> None:
@@ -158,9 +158,9 @@ class Run:
         rest = [ChosenAccount(account_id, surfaces=left) for account_id, left in self._unsettled.items() if left]
         if not rest:
             return
-        if self.requests.stopped_by is not None:
-            about = describe_failure(self.requests.stopped_by)
-        elif self.requests.are_spent:
+        if self.dispatcher.stopped_by is not None:
+            about = describe_failure(self.dispatcher.stopped_by)
+        elif self.dispatcher.is_spent:
             most = count(self.choice.limit or 0, "request")
             detail = f"The limit of the run was reached: {most}, by --max-requests or GRAMHOUSE_REQUESTS_PER_DAY."
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}

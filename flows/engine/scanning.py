@@ -26,7 +26,7 @@ from connectors.warehouse.queries.progress import (
 )
 from connectors.warehouse.storage.errors import WarehouseError
 from flows.engine.choosing import start_scans, why_skipped
-from flows.engine.requests import RequestsEnded
+from flows.engine.dispatcher import RequestsEnded
 from flows.engine.run import Batch, Run
 from flows.engine.scan import Scan
 from models.api import Page
@@ -89,14 +89,14 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     done = Counter[str](about["kind"] for _, about in skipped)
     async with fail_fast_group() as group:
         for first in range(0, len(due), _AT_ONCE):
-            if run.requests.are_over:
+            if run.dispatcher.has_ended:
                 break
             some = due[first : first + _AT_ONCE]
             for scans in await run.warehouse.do(_begin_scans, run, some, run.clock.now()):
                 # Acquired before the task is created, so that waiting accounts cost no memory.
-                await run.requests.open_accounts.acquire()
+                await run.dispatcher.open_accounts.acquire()
                 scanning = group.create_task(_scan_account(run, scans, done))
-                scanning.add_done_callback(lambda _: run.requests.open_accounts.release())
+                scanning.add_done_callback(lambda _: run.dispatcher.open_accounts.release())
     return done
 
 
@@ -148,7 +148,7 @@ async def _scan_account(run: Run, scans: Iterable[Scan], done: Counter[str]) -> 
         while left:
             scan = left.popleft()
             if not scan.may_repeat:
-                await run.requests.sleep(scan, _PAUSE)
+                await run.dispatcher.sleep(scan, _PAUSE)
             if (outcome := await _scan_partition(run, scan)) is None:
                 left.append(scan)
             else:
@@ -167,7 +167,7 @@ async def _scan_partition(run: Run, scan: Scan) -> Outcome | None:
     while True:
         try:
             while not scan.checkpoint.is_closed:
-                async with run.requests.page(scan) as response:
+                async with run.dispatcher.page(scan) as response:
                     if (closed := await _land_page(run, scan, response)) is not None:
                         return closed
             why = f"An old scan, started {scan.checkpoint.started_at:%Y-%m-%d}, was abandoned"
@@ -233,7 +233,7 @@ async def _land_error(run: Run, scan: Scan, error: ApiError, *, is_over: bool) -
         run.progress.restarted += 1
     await run.land(landing)
     if error.rule.disposition is Disposition.STOP:
-        run.requests.stop(error)
+        run.dispatcher.stop(error)
     return outcome
 
 

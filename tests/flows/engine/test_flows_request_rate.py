@@ -16,7 +16,7 @@ from connectors.source.errors import ApiError
 from connectors.source.messages import ApiRequest, Response, account_scope
 from connectors.source.request_rate import RequestRate
 from connectors.source.waits import Attempts, RateLimitBudget
-from flows.engine.requests import Requests
+from flows.engine.dispatcher import Dispatcher
 from flows.engine.resources import RunResources
 from flows.engine.scan import Scan
 from flows.reporting.findings import list_findings
@@ -99,7 +99,7 @@ def run(
         budget = RateLimitBudget(account_scope(number), math.inf)
         one = Scan(ChosenAccount(number), checkpoint, checkpoint, Attempts(50), budget)
         for _ in range(pages):
-            async with requests.page(one):
+            async with dispatcher.page(one):
                 await landing()
 
     async def scan_all() -> None:
@@ -110,9 +110,9 @@ def run(
     clock: Any = SimpleNamespace(now=lambda: START, monotonic=loop.time, sleep=asyncio.sleep)
     nowhere: Any = SimpleNamespace(land=lambda _: landed())
     resources = RunResources(ask, nowhere, clock, random.random, str, progress)
-    requests = Requests(request(Path(), concurrency=16).settings, resources)
+    dispatcher = Dispatcher(request(Path(), concurrency=16).settings, resources)
     run_process(loop, scan_all())
-    return requests.rate, loop.time(), progress.refused / (accounts * pages)
+    return dispatcher.rate, loop.time(), progress.refused / (accounts * pages)
 
 
 def test_few_requests_are_refused_by_limits_of_the_key() -> None:

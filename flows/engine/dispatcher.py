@@ -35,7 +35,7 @@ class RequestsEnded(Exception):  # noqa: N818 - the scan has no error of its own
     """The run has made as many requests as it may, or no other one can succeed."""
 
 
-class Requests:
+class Dispatcher:
     """Sends the requests of scans: as many at once, and in all, as the run may, at the `rate` of the service.
 
     In an outage one at a time asks; after the longest wait of the settings the run stops. `stopped_by` is the error
@@ -60,19 +60,19 @@ class Requests:
         self.stopped_by: ApiError | None = None
 
     @property
-    def are_spent(self) -> bool:
+    def is_spent(self) -> bool:
         """Whether the run has made as many requests as it may."""
         return self._most is not None and self.progress.requests >= self._most
 
     @property
-    def are_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether no request of media may be sent any more."""
-        return self.stopped_by is not None or self.are_spent
+        return self.stopped_by is not None or self.is_spent
 
     def _check(self, scan: Scan) -> None:
         """Raise RequestsEnded if no request of a scan may be sent any more. The catalogue needs no grant of media."""
         needs_grant = scan.feed is not None or (self.stopped_by and self.stopped_by.code != SCOPE_DENIED)
-        if self.are_spent or (self.are_over and needs_grant):
+        if self.is_spent or (self.has_ended and needs_grant):
             raise RequestsEnded
 
     def stop(self, error: ApiError) -> None:
@@ -129,7 +129,7 @@ class Requests:
             self._check(scan)
             self.progress.requests += 1
             self.progress.retries += bool(scan.attempts.failures)
-            if self.are_spent:
+            if self.is_spent:
                 self._wake()
             try:
                 response = await self._ask(scan.request)
