@@ -21,8 +21,7 @@ A change of these rules needs another CONTENT_RULE, or else every item would get
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
-from collections.abc import Mapping as Map
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, reduce
@@ -33,7 +32,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from models.checkpoint import Post
-from models.mapping import ColumnMapping, FieldType, Mapping, Reading, to_keys, to_pointer
+from models.mapping import ColumnMapping, FieldType, MediaMapping, Reading, to_keys, to_pointer
 from models.values import (
     BIGINT,
     LOST,
@@ -71,7 +70,7 @@ _BOOLEAN, _INTEGER, _LONG, _NUMBER, _TIME, _TEXT, _LIST = FieldType
 _canonical = msgspec.json.Encoder(order="sorted").encode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-Record = Map[str, Any]
+Record = Mapping[str, Any]
 """The members of a decoded record."""
 
 Kinds = dict[tuple[str, str, FieldType, bool], int]
@@ -112,7 +111,7 @@ class Items:
     kinds: Kinds = field(default_factory=dict)
 
 
-def read_items(raws: Iterable[tuple[int, bytes]], mapping: Mapping) -> Items:
+def read_items(raws: Iterable[tuple[int, bytes]], mapping: MediaMapping) -> Items:
     """Return the items that media records are, with their numbers."""
     items = Items()
     for number, raw in raws:
@@ -126,7 +125,7 @@ def read_items(raws: Iterable[tuple[int, bytes]], mapping: Mapping) -> Items:
     return items
 
 
-def content_of(values: Record, mapping: Mapping) -> bytes:
+def content_of(values: Record, mapping: MediaMapping) -> bytes:
     """Return the content of an item with these `values`, in which counts may be among the others."""
     rules, content = _rules(mapping), dict[str, Any]()
     for name, value in values.items():
@@ -143,7 +142,7 @@ def content_of(values: Record, mapping: Mapping) -> bytes:
     return _canonical(content)
 
 
-def read_posts(raws: Iterable[bytes], mapping: Mapping) -> Sequence[Post]:
+def read_posts(raws: Iterable[bytes], mapping: MediaMapping) -> Sequence[Post]:
     """Return media records as posts: their ids and times, as far as they can be read."""
     rules, posts = _rules(mapping), []
     for raw in raws:
@@ -158,7 +157,7 @@ def read_posts(raws: Iterable[bytes], mapping: Mapping) -> Sequence[Post]:
     return posts
 
 
-def has_counts(column: ColumnMapping, mapping: Mapping) -> bool:
+def has_counts(column: ColumnMapping, mapping: MediaMapping) -> bool:
     """Return whether a mapped column has counts; the mapping may ignore all of its paths."""
     return bool(_rules(mapping).columns[column.column][2])
 
@@ -200,7 +199,7 @@ _Column = tuple[Sequence[_Place], Callable[[Any], Any], Collection[_Place], Coll
 class _Rules:
     """A mapping, compiled."""
 
-    def __init__(self, mapping: Mapping) -> None:
+    def __init__(self, mapping: MediaMapping) -> None:
         self.count_key = re.compile(mapping.count_key_pattern)
         self.ignored, self.content = _pattern(mapping.ignore), _pattern(mapping.content)
         self.record = _Place(self)
@@ -266,7 +265,7 @@ def _as_id(value: Any) -> str | None:  # noqa: ANN401 - JSON
     return None
 
 
-def read_item(record: Record, mapping: Mapping, kinds: Kinds, number: int) -> Item:
+def read_item(record: Record, mapping: MediaMapping, kinds: Kinds, number: int) -> Item:
     """Return the item that a decoded record is, and add its types to `kinds`. Raises RejectedItem."""
     rules = _rules(mapping)
     found = _flatten(record, rules.record, {})

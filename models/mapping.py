@@ -8,8 +8,7 @@ case.
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
-from collections.abc import Mapping as Map
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -55,7 +54,7 @@ class Reading(StrEnum):
     TIMESTAMP = "timestamp"
 
 
-READING_TYPES: Map[Reading, str] = {
+READING_TYPES: Mapping[Reading, str] = {
     Reading.TEXT: "VARCHAR",
     Reading.COUNT: "BIGINT",
     Reading.NUMBER: "DOUBLE",
@@ -74,7 +73,7 @@ class ColumnMapping:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class MediaMapping:
     """How media items are read. `count_words` are the last keys of paths to counts, in snake_case.
 
     `ignore` are JSON Pointers to fields that are not content, and `content` those of fields whose addresses are; a key
@@ -98,7 +97,7 @@ class Mapping:
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def from_json(cls, text: str) -> "Mapping":
+    def from_json(cls, text: str) -> "MediaMapping":
         """Return the mapping that `to_json` wrote."""
         return msgspec.json.decode(text, type=cls)
 
@@ -115,7 +114,7 @@ class Mapping:
         return CHILDREN if path in self.children else table_name(MEDIA, to_keys(path))
 
 
-BUILT_IN: Mapping = msgspec.toml.decode(files(__package__).joinpath("built_in.toml").read_bytes(), type=Mapping)
+BUILT_IN = msgspec.toml.decode(files(__package__).joinpath("built_in.toml").read_bytes(), type=MediaMapping)
 
 
 class FieldType(StrEnum):
@@ -239,7 +238,7 @@ class Field:
         return column_type(self.kinds)
 
 
-Registry = Map[tuple[str, str], Field]
+Registry = Mapping[tuple[str, str], Field]
 
 
 def register(known: Registry, seen: Iterable[Field], own: Collection[str]) -> Registry:

@@ -1,14 +1,14 @@
 """The `[mapping]` table of gramhouse.toml: additions to the built-in mapping, or replacements of columns' paths."""
 
 import re
-from collections.abc import Mapping as Map
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from models.api import DEFAULT_PATHS, EmptyCursor, MissingCursor, PagePaths
-from models.mapping import BUILT_IN, KEYWORDS, ColumnMapping, Mapping, Reading, to_keys, to_pointer
+from models.mapping import BUILT_IN, KEYWORDS, ColumnMapping, MediaMapping, Reading, to_keys, to_pointer
 from models.views import own_columns
 
 
@@ -79,7 +79,7 @@ class MappingSettings(BaseModel, extra="forbid", frozen=True):
         """Return the configured paths of a media page's items and cursor, empty if not configured, and its end."""
         return PagePaths(tuple(self.items), tuple(self.next_cursor), self.missing_cursor, self.empty_cursor)
 
-    def mapping(self) -> Mapping:
+    def mapping(self) -> MediaMapping:
         """Return the built-in mapping with these settings applied."""
         lists = ("media_id", "children", "count_words", "ignore", "content")
         return replace(
@@ -94,7 +94,7 @@ def _first(given: list[str], built_in: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*given, *built_in)))
 
 
-def _columns(given: Map[str, ColumnSetting], built_in: tuple[ColumnMapping, ...]) -> tuple[ColumnMapping, ...]:
+def _columns(given: Mapping[str, ColumnSetting], built_in: tuple[ColumnMapping, ...]) -> tuple[ColumnMapping, ...]:
     known = {column.column: column for column in built_in}
     for name, setting in given.items():
         before = known.get(name, ColumnMapping(name, setting.type or Reading.TEXT, ()))

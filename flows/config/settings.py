@@ -1,7 +1,7 @@
 """The settings: read once, from the environment and gramhouse.toml, and passed on as values."""
 
 import os
-from collections.abc import Mapping as Map
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from flows.config.errors import SettingsError, refuse
 from flows.config.mapping import ColumnSetting, MappingSettings
 from models.api import PagePaths
 from models.checkpoint import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
-from models.mapping import Mapping
+from models.mapping import MediaMapping
 from models.runs import nearest, one_line
 from models.selection import DAY, FRESH_WITHIN, Goals, read_goals
 
@@ -131,7 +131,7 @@ class Settings(BaseModel):
         """Return the folder of the raw store."""
         return real(self.warehouse).parent / "raw" if self.raw is None else self.raw
 
-    def media_mapping(self) -> Mapping:
+    def media_mapping(self) -> MediaMapping:
         """Return the mapping with which media items are read."""
         return (self.mapping or MappingSettings()).mapping()
 
@@ -149,11 +149,11 @@ class Settings(BaseModel):
             return timedelta(seconds=self.stale_after)
         return 1.5 * max(DAY, *self.goals().values())
 
-    def schedules(self) -> Map[str, str]:
+    def schedules(self) -> Mapping[str, str]:
         """Return the cron expression of each deployment of `up` that has a schedule."""
         return {name: cron for name in ("nightly", "due") if (cron := getattr(self, name)) != types.OFF}
 
-    def next_runs(self, now: datetime) -> Map[str, datetime]:
+    def next_runs(self, now: datetime) -> Mapping[str, datetime]:
         """Return when each of these deployments runs next, in the time zone of the schedules."""
         return {name: next(types.fires(cron, self.time_zone, now)) for name, cron in self.schedules().items()}
 
@@ -224,7 +224,7 @@ for _field in Settings.model_fields.values():
 _UNSHOWN = {"api_key", "api_key_file", "base_url", "snapshot", "report_url"}
 
 
-def _explain(error: Map[str, Any], chosen: Map[str, object], given: Map[str, tuple[str, Any]]) -> str:
+def _explain(error: Mapping[str, Any], chosen: Mapping[str, object], given: Mapping[str, tuple[str, Any]]) -> str:
     """Return why a value is refused, in one line that does not contain the key."""
     path, value = error["loc"], error["input"]
     name = str(path[0])

@@ -1,7 +1,6 @@
 """Who is scanned, why and in which order, and how each scan begins: for a run, and for the plan of one."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from collections.abc import Mapping as Map
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -99,15 +98,15 @@ class ScanStart:
 def start_scans(
     request: RunRequest,
     accounts: Iterable[ChosenAccount],
-    last: Map[Partition, Checkpoint],
-    closed: Map[Partition, ClosedScan],
+    last: Mapping[Partition, Checkpoint],
+    closed: Mapping[Partition, ClosedScan],
     *,
     resumed: Collection[str],
     began_at: datetime,
     now: datetime,
     run_id: str = "",
     new_id: Callable[[], str] = str,
-) -> Map[Partition, ScanStart]:
+) -> Mapping[Partition, ScanStart]:
     """Return how the scans of these accounts begin now, by their last checkpoints and their last closed scans.
 
     The run, which `began_at` a time, resumes other runs. A plan needs no ids.

@@ -1,7 +1,6 @@
 """What a run would do now, for people: its scans, and about how many requests they take. No request is sent."""
 
-from collections.abc import Iterator, Sequence
-from collections.abc import Mapping as Map
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import ceil, inf
@@ -87,11 +86,11 @@ def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, no
 
 def _find_starts(
     request: RunRequest, state: State | None, snapshot: Snapshot, accounts: Sequence[ChosenAccount], *, now: datetime
-) -> Map[Partition, ScanStart]:
+) -> Mapping[Partition, ScanStart]:
     """Return how a run would begin its scans, and that of the catalogue, now."""
     accounts, kind = [CATALOGUE_ACCOUNT, *accounts], request.options.kind
     ids = [account.account_id for account in accounts]
-    last: Map[Partition, Checkpoint] = {}
+    last: Mapping[Partition, Checkpoint] = {}
     resumed: Sequence[str] = ()
     if state is not None:
         last = state.read(read_checkpoints, ids, kind)
@@ -102,7 +101,7 @@ def _find_starts(
 
 
 def _plan_scans(
-    request: RunRequest, snapshot: Snapshot, choice: Choice, starts: Map[Partition, ScanStart], *, now: datetime
+    request: RunRequest, snapshot: Snapshot, choice: Choice, starts: Mapping[Partition, ScanStart], *, now: datetime
 ) -> Iterator[Record]:
     """Yield the scans of a choice; its limit is that of the requests for media.
 

@@ -2,8 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable
-from collections.abc import Mapping as Map
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -74,7 +73,7 @@ class Run:
         resumed: tuple[str, ...],
         *,
         choice: Choice,
-        cooldowns: Map[str, datetime],
+        cooldowns: Mapping[str, datetime],
     ) -> None:
         """Begin a run, which resumes others; `cooldowns` has the end of each rate-limit scope's cooldown."""
         self.request, self.resources, self.run_id, self.resumed = request, resources, run_id, resumed
@@ -146,7 +145,7 @@ class Run:
             budget.start_cooldown((resume_after - now).total_seconds(), self.clock.monotonic())
         return budget
 
-    async def settle(self, partitions: Iterable[tuple[Partition, Map[str, Any]]]) -> None:
+    async def settle(self, partitions: Iterable[tuple[Partition, Mapping[str, Any]]]) -> None:
         """Give partitions that are not scanned an outcome with these fields."""
         now = self.clock.now()
         outcomes = (Outcome(each, self.run_id, started_at=now, ended_at=now, **about) for each, about in partitions)

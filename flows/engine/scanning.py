@@ -6,8 +6,7 @@ Each page lands with its checkpoint before the next one is requested.
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Sequence
-from collections.abc import Mapping as Map
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -78,7 +77,7 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
     are skipped, unless a setting lets them be scanned.
     """
-    due, skipped = list[ChosenAccount](), list[tuple[Partition, Map[str, Any]]]()
+    due, skipped = list[ChosenAccount](), list[tuple[Partition, Mapping[str, Any]]]()
     for account in batch.accounts:
         if (about := why_skipped(account, scan_expired=run.request.settings.scan_expired)) is None:
             due.append(account)

@@ -32,7 +32,7 @@ from models.checkpoint import BATCH_BYTES, Landing, ScopeCooldown, cut_batch
 from models.erasure import ACTIVITY, UNFINISHED
 from models.files import NEW, Clock, Identity, find_mismatch
 from models.item import CONTENT_RULE
-from models.mapping import Mapping
+from models.mapping import MediaMapping
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class Files:
     db: Database
     path: Path
     raw: Path
-    mapping: Mapping
+    mapping: MediaMapping
 
     def query(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(db, ...)` in a transaction of the warehouse, on what is merged. Raises as `work`."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from models.checkpoint import Post
 from models.item import Item, changed_columns, read_items, read_posts
-from models.mapping import BUILT_IN, ColumnMapping, FieldType, Mapping, Reading
+from models.mapping import BUILT_IN, ColumnMapping, FieldType, MediaMapping, Reading
 from models.values import RejectedItem
 
 ITEM: dict[str, Any] = {
@@ -33,18 +33,18 @@ ITEM: dict[str, Any] = {
 }
 
 
-def read_item(raw: bytes, mapping: Mapping) -> Item:
+def read_item(raw: bytes, mapping: MediaMapping) -> Item:
     items = read_items([(7, raw)], mapping)
     for error in items.rejected.values():
         raise error
     return items.read[7]
 
 
-def read(item: object, mapping: Mapping = BUILT_IN) -> Item:
+def read(item: object, mapping: MediaMapping = BUILT_IN) -> Item:
     return read_item(json.dumps(item).encode(), mapping)
 
 
-def changed(item: object, mapping: Mapping = BUILT_IN) -> tuple[str, ...]:
+def changed(item: object, mapping: MediaMapping = BUILT_IN) -> tuple[str, ...]:
     """Return what differs from ITEM, and check that the hash says the same."""
     before, after = read(ITEM, mapping), read(item, mapping)
     names = changed_columns(before.content, after.content)

@@ -1,8 +1,7 @@
 """Builds landings, merges them, and reads the tables of the store."""
 
 import json
-from collections.abc import Iterator, Sequence
-from collections.abc import Mapping as Map
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,13 +21,13 @@ from flows.config.settings import Settings
 from flows.engine.warehouse import Files, open_files
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown, cut_batch
 from models.feeds import Partition, media
-from models.mapping import BUILT_IN, Mapping
+from models.mapping import BUILT_IN, MediaMapping
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ACCOUNT = "00000000-0000-4000-8000-000000000001"
 POSTS, STORIES = media(ACCOUNT, "posts"), media(ACCOUNT, "stories")
 
-Record = Map[str, Any]
+Record = Mapping[str, Any]
 
 
 def account(number: int, status: str = "active", name: str | None = None) -> Record:
@@ -88,7 +87,7 @@ class Rig:
     now: datetime = START
     run_id: str = "run-1"
     inbox: list[Landing] = field(default_factory=list)
-    mapping: Mapping = BUILT_IN
+    mapping: MediaMapping = BUILT_IN
 
     def scan(self, partition: Partition = POSTS, started_at: datetime | None = None) -> Scan:
         return Scan(self, partition, started_at)
@@ -169,7 +168,7 @@ def opened_with_state(warehouse: Path) -> Iterator[StateRig]:
         yield StateRig(files.db, warehouse.parent, files=files)
 
 
-def contents(db: DuckDBPyConnection) -> Map[str, Sequence[Map[str, Any]]]:
+def contents(db: DuckDBPyConnection) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """Return all rows of all tables, sorted."""
     tables = db.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'").fetchall()
     # The number of the last part of the raw store is the first landing of a batch.

@@ -31,8 +31,7 @@ from connectors.warehouse.storage.sql import quoted, statements
 from models.checkpoint import Landing
 from models.feeds import media
 from models.item import CONTENT_RULE, Items, read_items
-from models.mapping import BUILT_IN, Registry, register, to_keys
-from models.mapping import Mapping as MediaMapping
+from models.mapping import BUILT_IN, MediaMapping, Registry, register, to_keys
 from models.runs import several
 from models.views import MEDIA, own_columns
 

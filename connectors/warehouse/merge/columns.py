@@ -10,8 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from models.item import Item, Items, changed_columns, content_of, has_counts
-from models.mapping import READING_TYPES, Field, FieldType, Reading, Registry
-from models.mapping import Mapping as MediaMapping
+from models.mapping import READING_TYPES, Field, FieldType, MediaMapping, Reading, Registry
 from models.values import READ, as_count, as_text, time_of
 from models.views import MEDIA
 

@@ -25,8 +25,7 @@ from connectors.warehouse.merge.reading import Records, digest_rejected
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.storage.sql import statements
 from models.item import read_items
-from models.mapping import Field, FieldType, Registry, register
-from models.mapping import Mapping as MediaMapping
+from models.mapping import Field, FieldType, MediaMapping, Registry, register
 from models.values import RejectedItem
 from models.views import own_columns
 

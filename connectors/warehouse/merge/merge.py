@@ -19,7 +19,7 @@ from connectors.warehouse.storage.sql import statements
 from models.checkpoint import Checkpoint, Landing
 from models.feeds import CATALOGUE, LIFETIMES
 from models.item import CONTENT_RULE
-from models.mapping import Mapping as MediaMapping
+from models.mapping import MediaMapping
 
 _SQL = statements(__name__)
 

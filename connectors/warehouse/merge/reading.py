@@ -11,8 +11,7 @@ from xxhash import xxh3_64_intdigest
 from models.api import Unreadable, read_account_page, read_media_page
 from models.checkpoint import Landing
 from models.item import read_item
-from models.mapping import Field
-from models.mapping import Mapping as MediaMapping
+from models.mapping import Field, MediaMapping
 from models.values import RejectedItem, decode_record
 
 _OF_PAGE = {

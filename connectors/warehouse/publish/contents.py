@@ -7,8 +7,7 @@ from dataclasses import replace
 from connectors.warehouse.merge.columns import item_columns
 from connectors.warehouse.publish.hide import OF_ACCOUNTS
 from connectors.warehouse.storage.sql import literal, quoted, statements
-from models.mapping import READING_TYPES, Field, FieldType, Registry, to_pointer
-from models.mapping import Mapping as MediaMapping
+from models.mapping import READING_TYPES, Field, FieldType, MediaMapping, Registry, to_pointer
 from models.views import CHILDREN, KIND_PATHS, MEDIA, View, kind_of, macros, views
 
 _SQL = statements(__name__)

@@ -24,8 +24,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.files import discard, logs, sync
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import quoted, statements
-from models.mapping import BUILT_IN, Registry
-from models.mapping import Mapping as MediaMapping
+from models.mapping import BUILT_IN, MediaMapping, Registry
 from models.selection import Goals
 
 _SQL = statements(__name__)

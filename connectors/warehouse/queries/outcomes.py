@@ -9,7 +9,7 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.sql import quoted, statements
-from models.mapping import Mapping as MediaMapping
+from models.mapping import MediaMapping
 from models.runs import (
     LONG_COOLDOWN,
     Finding,

@@ -7,7 +7,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.storage.sql import quoted
 from models.files import Identity
 from models.item import CONTENT_RULE
-from models.mapping import READING_TYPES, Mapping
+from models.mapping import READING_TYPES, MediaMapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class WarehouseRow:
     content_rule: int | None
 
     @property
-    def mapping(self) -> Mapping | None:
+    def mapping(self) -> MediaMapping | None:
         """Return the mapping in force, with which all items were read; None before the first opening."""
-        return None if self.mapping_text is None else Mapping.from_json(self.mapping_text)
+        return None if self.mapping_text is None else MediaMapping.from_json(self.mapping_text)
 
     @property
     def identity(self) -> Identity:
@@ -45,7 +45,7 @@ def write_token(db: DuckDBPyConnection, token: str, *, before: str | None) -> No
     db.execute("UPDATE core.warehouse SET token = ?, token_before = ?", [token, before])
 
 
-def adopt_mapping(db: DuckDBPyConnection, mapping: Mapping) -> bool:
+def adopt_mapping(db: DuckDBPyConnection, mapping: MediaMapping) -> bool:
     """Put the mapping in force if no items were read with another one; return whether it changed.
 
     Views name each mapped column, so core.media has them before the first item.

@@ -17,7 +17,7 @@ from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Landing
 from models.item import CONTENT_RULE
-from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
+from models.mapping import BUILT_IN, ColumnMapping, MediaMapping, Reading
 from tests.warehouse.rig import STORIES, Record, Rig, contents, item, opened, opened_with_state
 from tests.warehouse.test_store_kills import VALUES
 
@@ -27,7 +27,9 @@ QUARANTINE = ("imported", "outdated", "quarantined")
 WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
 
 
-def again(rig: Rig, mapping: Mapping = BUILT_IN, *, force: bool = False, is_killed: bool = False) -> dict[str, Any]:
+def again(
+    rig: Rig, mapping: MediaMapping = BUILT_IN, *, force: bool = False, is_killed: bool = False
+) -> dict[str, Any]:
     """Rebuild, and merge what landed; if it `is_killed`, that happens before the commit."""
 
     def land(landings: Sequence[Landing]) -> None:
@@ -132,7 +134,7 @@ WITHOUT_BYTES = "UPDATE core.media SET raw_landed = 9 WHERE media_id = '1'"
         (WITHOUT_BYTES, BUILT_IN, r"lacks 1 payloads that the warehouse refers to\. Fix: restore it"),
     ],
 )
-def test_what_cannot_be_read_is_refused(rig: Rig, statement: str, mapping: Mapping, message: str) -> None:
+def test_what_cannot_be_read_is_refused(rig: Rig, statement: str, mapping: MediaMapping, message: str) -> None:
     rig.full_scan(item("1"), item("2"))
     rig.db.execute(statement)
     before = contents(rig.db)
@@ -230,7 +232,7 @@ NAMES = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("integer_tex
 
 
 @pytest.mark.parametrize("mapping", [BUILT_IN, NAMES], ids=["the same", "another"])
-def test_the_file_reopens_after_a_kill_following_a_rebuild(tmp_path: Path, mapping: Mapping) -> None:
+def test_the_file_reopens_after_a_kill_following_a_rebuild(tmp_path: Path, mapping: MediaMapping) -> None:
     """The registry forgets half of the types of each field before, so that columns change their types."""
     pairs = {f"{one}_{other}": (VALUES[one], VALUES[other]) for one, other in permutations(VALUES, 2)}
     with opened(tmp_path) as rig:
