@@ -45,7 +45,7 @@ def is_cloud(url: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class StoredSnapshot:
     """The snapshot in the bucket: its version, its size in bytes, when it was published, and its warehouse."""
 
     e_tag: str | None
@@ -70,7 +70,7 @@ class SnapshotBucket:
         # obstore's threads still use Python for a moment after a request. If Python ends meanwhile, they abort it.
         atexit.register(time.sleep, 0.05)
 
-    async def newest(self) -> Published | None:
+    async def newest(self) -> StoredSnapshot | None:
         """Return what is published; None if nothing is."""
         with self._explained():
             try:
@@ -80,7 +80,7 @@ class SnapshotBucket:
         told = found.attributes
         try:
             at = datetime.fromisoformat(told["published"])
-            return Published(found.meta["e_tag"], found.meta["size"], at, told["warehouse"])
+            return StoredSnapshot(found.meta["e_tag"], found.meta["size"], at, told["warehouse"])
         except (KeyError, ValueError):
             raise BucketError(f"{self.url} is not a snapshot. Fix: choose another GRAMHOUSE_SNAPSHOT.") from None
 

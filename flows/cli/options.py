@@ -102,7 +102,7 @@ class RunArguments(Output):
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class Reading(Output):
+class SnapshotOptions(Output):
     """The options of commands that read the snapshot."""
 
     # Not a Path, which would turn s3://bucket into s3:/bucket.
@@ -119,7 +119,7 @@ class Reading(Output):
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
-class Files(Reading):
+class WarehouseOptions(SnapshotOptions):
     """The options of commands that read or write the warehouse or the state, too."""
 
     warehouse: Annotated[str | None, of_setting("warehouse")] = None

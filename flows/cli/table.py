@@ -56,7 +56,7 @@ _CUT = re.compile(r"\s|\A[\[{]")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Heading:
     """The title of a column, and how its values are shown: prose may be cut, numbers are on the right."""
 
     title: str
@@ -65,7 +65,7 @@ class Column:
 
 
 def table(
-    columns: Sequence[Column], rows: Sequence[Sequence[Text]], *, box: Box | None = None, others: str = "`--json`"
+    columns: Sequence[Heading], rows: Sequence[Sequence[Text]], *, box: Box | None = None, others: str = "`--json`"
 ) -> Iterator[RenderableType]:
     """Yield a table of the columns that fit, and the names of those that do not; `others` is what shows them.
 
@@ -111,7 +111,7 @@ def listing(
     """
     filled = [name for name in names.split() if any(row.get(name) not in (None, "") for row in rows)]
     columns = [
-        Column(name, name in prose.split(), any(isinstance(row.get(name), int | timedelta) for row in rows))
+        Heading(name, name in prose.split(), any(isinstance(row.get(name), int | timedelta) for row in rows))
         for name in filled
     ]
     texts = [[_text(row.get(name)) for name in filled] for row in rows]
@@ -176,7 +176,7 @@ def _to_table(stream: Stream, rows: Iterator[Row]) -> Iterator[RenderableType]:
     """Yield the first rows as a table that fits the terminal."""
     cells = _first(rows)
     columns = [
-        Column(
+        Heading(
             name,
             is_prose=bool(_PROSE.fullmatch(kind)) and any(_CUT.search(values[at].plain) for values in cells),
             is_number=_NUMERIC.fullmatch(kind) is not None,

@@ -8,7 +8,7 @@ import obstore
 import pytest
 from obstore.store import from_url
 
-from connectors.buckets import BucketError, Published, SnapshotBucket, check_url
+from connectors.buckets import BucketError, SnapshotBucket, StoredSnapshot, check_url
 from tests.buckets.s3 import s3_server
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ class Replaced(SnapshotBucket):
 
     folder: Path
 
-    async def newest(self) -> Published | None:
+    async def newest(self) -> StoredSnapshot | None:
         """Return what was published."""
         found = await super().newest()
         await _publish(SnapshotBucket(self.url), self.folder, b"three", AT + timedelta(hours=2))

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import NAMES, as_name, find_accounts
 from connectors.warehouse.storage.sql import statements
-from flows.cli.options import AccountNames, Reading, current_snapshot, number, since_time
+from flows.cli.options import AccountNames, SnapshotOptions, current_snapshot, number, since_time
 from flows.cli.table import fields, listing
 from flows.cli.terminal import Answer, clean, row
 from flows.clock import SystemClock
@@ -79,7 +79,7 @@ def changes(
     account: AccountNames = None,
     values: bool = False,
     limit: Annotated[int | None, number()] = None,
-    reading: Reading = Reading(),
+    options: SnapshotOptions = SnapshotOptions(),
 ) -> Answer:
     """List what the last run, or the runs since then, found.
 
@@ -98,10 +98,10 @@ def changes(
     if since is not None:
         at = since_time("--since", since, SystemClock().now())
         first = _SQL["since"].format(at=at)
-    with reading.open() as opened:
+    with options.open() as opened:
         reader = Reader(opened, account or ())
         reader.records(f"SET VARIABLE first_run = ({first})")
-        reader.set(with_values=values, most=limit or (None if reading.as_json else _SHOWN))
+        reader.set(with_values=values, most=limit or (None if options.as_json else _SHOWN))
         found = {name: reader.records(_SQL[name]) for name in ("runs", "changes", "account_changes")}
         if since_run is not None and not found["runs"]:
             raise SettingsError(f"There is no run {since_run} or later. Fix: `gramhouse runs` lists the last ones.")
@@ -178,7 +178,11 @@ def _describe(explained: Record) -> Iterator[RenderableType]:
 
 
 def explain(
-    what: Annotated[str, Parameter(metavar="ITEM|ACCOUNT")], /, *, raw: bool = False, reading: Reading = Reading()
+    what: Annotated[str, Parameter(metavar="ITEM|ACCOUNT")],
+    /,
+    *,
+    raw: bool = False,
+    options: SnapshotOptions = SnapshotOptions(),
 ) -> Answer:
     """Show what is known of an item or account, in order of time.
 
@@ -188,7 +192,7 @@ def explain(
         what: Id or permalink of an item; or id, name or public id of an account.
         raw: Also each version of an item as it was received, with its correlation id.
     """
-    settings = reading.settings()
+    settings = options.settings()
     with open_snapshot(current_snapshot(settings), with_raw=raw) as opened:
         if not (named := _read(opened, "found", what.strip(), as_name(what))):
             # Raises SelectionError, with a name that is like it.

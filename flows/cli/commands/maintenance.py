@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from flows.cli.options import Files, of_setting
+from flows.cli.options import WarehouseOptions, of_setting
 from flows.cli.table import fields
 from flows.cli.terminal import DONE, Answer, clean
 from flows.config.errors import ExitCode, SettingsError
@@ -17,7 +17,7 @@ def publish(
     *,
     busy_wait: Annotated[float | None, of_setting("busy_wait")] = None,
     show_hidden: bool = False,
-    files: Files = Files(),
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> Answer:
     """Merge landed pages and publish a snapshot, without requests.
 
@@ -26,13 +26,13 @@ def publish(
     """
     from flows.engine.upkeep import publish_now
 
-    settings = files.settings(busy_wait=busy_wait)
+    settings = options.settings(busy_wait=busy_wait)
     size = publish_now(settings, may_show=show_hidden)
     document = {"snapshot": settings.snapshot, "snapshot_bytes": size}
     return Answer(document, fields(document))
 
 
-def compact(*, files: Files = Files()) -> Answer:
+def compact(*, options: WarehouseOptions = WarehouseOptions()) -> Answer:
     """Rewrite the warehouse file, compacted and sorted.
 
     Small parts of the raw store are combined, without rows older than GRAMHOUSE_KEEP_RAW. The old parts are deleted a
@@ -44,11 +44,11 @@ def compact(*, files: Files = Files()) -> Answer:
     """
     from flows.engine.upkeep import compact_now
 
-    document = compact_now(files.settings())
+    document = compact_now(options.settings())
     return Answer(document, fields(document))
 
 
-def rebuild(*, dry_run: bool = False, force: bool = False, files: Files = Files()) -> Answer:
+def rebuild(*, dry_run: bool = False, force: bool = False, options: WarehouseOptions = WarehouseOptions()) -> Answer:
     """Read raw store and quarantine again with the current mapping.
 
     The raw store contains every item as received. Media items in quarantine become rows if they have an id now; an
@@ -58,7 +58,7 @@ def rebuild(*, dry_run: bool = False, force: bool = False, files: Files = Files(
         dry_run: Only print how many items have each path of the mapping.
         force: Rebuild even if a mapped column that has values becomes empty.
     """
-    settings = files.settings()
+    settings = options.settings()
     from flows.engine.upkeep import count_paths_now, rebuild_now
 
     if dry_run:
@@ -81,7 +81,7 @@ def forget(
     *,
     yes: bool = False,
     undo: bool = False,
-    files: Files = Files(),
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> Answer:
     """Erase an account everywhere; syncs do not import it again.
 
@@ -97,7 +97,7 @@ def forget(
         yes: Erase it; without this, only say what would be erased.
         undo: Let syncs import a forgotten account (its id) again; restores no data.
     """
-    settings = files.settings()
+    settings = options.settings()
     from flows.engine.upkeep import find_now, forget_now, undo_now
 
     if undo:

@@ -14,9 +14,9 @@ from connectors.warehouse.storage.files import local
 from connectors.warehouse.storage.sql import statements
 from flows.cli.options import (
     AccountNames,
-    Files,
-    Reading,
+    SnapshotOptions,
     SurfaceNames,
+    WarehouseOptions,
     current,
     current_snapshot,
     number,
@@ -55,13 +55,13 @@ _MOST_WEEKS = 57
 _FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown"}
 
 
-def accounts(*, expired: bool = False, reading: Reading = Reading()) -> Answer:
+def accounts(*, expired: bool = False, options: SnapshotOptions = SnapshotOptions()) -> Answer:
     """List accounts: status, token expiry and age of their media.
 
     Args:
         expired: Only accounts whose access token must be renewed.
     """
-    with reading.open() as opened:
+    with options.open() as opened:
         rows = opened.query(_SQL["accounts"].format(counts=_COUNTS), [expired])
     none = "No token is expired." if expired else "No accounts yet."
     return Answer({"accounts": rows}, _list_accounts(rows) if rows else [none])
@@ -81,13 +81,13 @@ def _list_accounts(rows: Sequence[Record]) -> Iterator[RenderableType]:
             yield row(f"[bold]{name}[/]:", text=f"{what}{f' since {moment(since)} UTC' if since else ''}")
 
 
-def runs(*, last: Annotated[int, number()] = 20, files: Files = Files()) -> Answer:
+def runs(*, last: Annotated[int, number()] = 20, options: WarehouseOptions = WarehouseOptions()) -> Answer:
     """List recent runs: what they landed and how they ended.
 
     Args:
         last: Number of runs.
     """
-    settings = files.settings()
+    settings = options.settings()
     state = current(settings, last)
     with open_snapshot(current_snapshot(settings)) as opened:
         rows = state.of(opened, settings.snapshot, last, is_chosen=True).runs
@@ -109,14 +109,16 @@ def _list_runs(rows: Sequence[Record]) -> Iterator[RenderableType]:
             yield row(f"[bold]{each['seq']}[/]", text=why)
 
 
-def quarantine(*, limit: Annotated[int | None, number()] = None, reading: Reading = Reading()) -> Answer:
+def quarantine(
+    *, limit: Annotated[int | None, number()] = None, options: SnapshotOptions = SnapshotOptions()
+) -> Answer:
     """List records in quarantine, newest first.
 
     Args:
         limit: Number of records to list. Default: 20, or all with --json.
     """
-    with reading.open() as opened:
-        rows = opened.query(_SQL["quarantined"], [limit or (None if reading.as_json else _LISTED)])
+    with options.open() as opened:
+        rows = opened.query(_SQL["quarantined"], [limit or (None if options.as_json else _LISTED)])
         reasons = opened.query(_SQL["reasons"])
     empty = f"{DONE} Quarantine is empty: every received record is in the tables."
     return Answer({"records": rows}, _list_quarantine(rows, reasons) if rows else [empty])
@@ -142,7 +144,7 @@ def query(
         Literal["table", "box", "line", "csv", "json", "jsonl", "markdown"] | None, Parameter(("--format", "-f"))
     ] = None,
     output: Annotated[str | None, Parameter(("--output", "-o"), metavar="FILE")] = None,
-    reading: Reading = Reading(),
+    options: SnapshotOptions = SnapshotOptions(),
 ) -> None:
     """Run a SQL query on the snapshot, even during a sync.
 
@@ -156,12 +158,12 @@ def query(
     """
     target = None if output is None else to_path("--output", output, file_of_results)
     named = _FORMATS.get(target.suffix) if target else None
-    chosen = "json" if reading.as_json else style or named or "table"
+    chosen = "json" if options.as_json else style or named or "table"
     try:
         text = sys.stdin.buffer.read().decode() if sql == "-" else sql
     except UnicodeDecodeError as error:
         raise SettingsError("The query on standard input is not UTF-8. Fix: write it in UTF-8.") from error
-    with reading.open(with_raw=mentions_raw_media(text)) as opened:
+    with options.open(with_raw=mentions_raw_media(text)) as opened:
         stream = opened.user_query(text, for_json=chosen in ("json", "jsonl"))
         with into_file(target):
             rows = print_stream(stream, chosen)
@@ -182,7 +184,7 @@ def describe(
     /,
     *,
     form: Annotated[Literal["text", "dbt"], Parameter("--format")] = "text",
-    reading: Reading = Reading(),
+    options: SnapshotOptions = SnapshotOptions(),
 ) -> Answer | None:
     """List the snapshot's tables, views and macros, or the columns of one.
 
@@ -192,9 +194,9 @@ def describe(
         table: Table, view or macro. Default: list all.
         form: text, or dbt for a sources.yml with all tables and views.
     """
-    if form == "dbt" and (table is not None or reading.as_json):
+    if form == "dbt" and (table is not None or options.as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
-    with reading.open() as opened:
+    with options.open() as opened:
         if form == "dbt":
             from flows.cli.dbt import sources
 
@@ -217,7 +219,11 @@ def describe(
 
 
 def export(
-    folder: Annotated[str, Parameter(metavar="DIR")], /, *, raw: bool = False, reading: Reading = Reading()
+    folder: Annotated[str, Parameter(metavar="DIR")],
+    /,
+    *,
+    raw: bool = False,
+    options: SnapshotOptions = SnapshotOptions(),
 ) -> Answer:
     """Export the snapshot as Parquet files.
 
@@ -227,7 +233,7 @@ def export(
     """
     from connectors.warehouse.queries.export import export as write_export
 
-    at, tables = write_export(current_snapshot(reading.settings()), to_path("DIR", folder), with_raw=raw)
+    at, tables = write_export(current_snapshot(options.settings()), to_path("DIR", folder), with_raw=raw)
     document = {"folder": folder, "published_at": at, "tables": tables}
     numbers = {"tables": len(tables), "bytes": sum(table["bytes"] for table in tables)}
     return Answer(document, fields(document | numbers))
@@ -241,7 +247,7 @@ def report(
     surface: SurfaceNames = None,
     weeks: Annotated[int, number(1, _MOST_WEEKS)] = WEEKS,
     show: Annotated[bool, Parameter("--open")] = False,
-    reading: Reading = Reading(),
+    options: SnapshotOptions = SnapshotOptions(),
 ) -> Answer:
     """Create a self-contained HTML report with charts and tables.
 
@@ -257,7 +263,7 @@ def report(
     """
     from flows.reporting.page import write_page
 
-    settings = reading.settings()
+    settings = options.settings()
     path = settings.report_file() if file is None else to_path("FILE", file)
     surfaces = in_order(surface or [])
     written = write_page(current_snapshot(settings), path, account or (), surfaces=surfaces, weeks=weeks)
@@ -279,7 +285,7 @@ def mcp(*, snapshot: Annotated[str | None, of_setting("snapshot")] = None) -> No
     Its tools are describe, query, changes, explain and status. They only read the snapshot, and what it hides stays
     hidden. An answer has at most 50,000 bytes, and takes at most a minute.
     """
-    path = current_snapshot(Reading(snapshot=snapshot).settings())
+    path = current_snapshot(SnapshotOptions(snapshot=snapshot).settings())
     try:
         from flows.cli.agent_tools import build_server
     except ImportError as error:

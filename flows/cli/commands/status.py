@@ -20,7 +20,7 @@ from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseError
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import statements
-from flows.cli.options import Files, current, current_snapshot
+from flows.cli.options import WarehouseOptions, current, current_snapshot
 from flows.cli.terminal import DONE, Answer, finding_line, without_control_characters
 from flows.clock import SystemClock
 from flows.config.errors import ExitCode, SettingsError
@@ -232,7 +232,7 @@ def metrics(found: Record | None) -> str:
 def status(
     *,
     form: Annotated[Literal["text", "openmetrics"], Parameter("--format")] = "text",
-    files: Files = Files(),
+    options: WarehouseOptions = WarehouseOptions(),
 ) -> Answer:
     """Show what is fresh, stale, expired, failed or interrupted, and why.
 
@@ -243,10 +243,10 @@ def status(
     Args:
         form: text, or openmetrics for Prometheus's textfile collector.
     """
-    if form == "openmetrics" and files.as_json:
+    if form == "openmetrics" and options.as_json:
         raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
     try:
-        found = read_status(files.settings(), SystemClock().now(), is_chosen=files.snapshot is not None)
+        found = read_status(options.settings(), SystemClock().now(), is_chosen=options.snapshot is not None)
     except Exception:
         if form == "openmetrics":
             sys.stdout.write(f"{metrics(None)}\n")

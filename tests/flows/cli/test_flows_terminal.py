@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from connectors.warehouse.queries.reader import Stream
-from flows.cli.table import Column, print_stream, table
+from flows.cli.table import Heading, print_stream, table
 from flows.cli.terminal import clean, out, show
 from tests.operator import Cli
 
@@ -31,7 +31,7 @@ def test_output_in_a_pipe_is_text_neither_truncated_nor_padded(run_cli: Cli) -> 
     assert "x:b:y.duckdb" in run_cli("query", "SELECT 1", "--snapshot", "x:b:y.duckdb").stderr
 
 
-ID, CAPTION = Column("id"), Column("caption", is_prose=True)
+ID, CAPTION = Heading("id"), Heading("caption", is_prose=True)
 NUMBER, LETTERS = "17841401234567890", "a caption of 23 letters"
 
 
