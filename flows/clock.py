@@ -4,7 +4,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
-from models.files import Clock
+from models.clock import Clock
 
 
 class SystemClock:

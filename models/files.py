@@ -1,21 +1,10 @@
-"""The files that gramhouse keeps: which of them belong together, whose clock they have, and errors of theirs.
+"""The files that gramhouse keeps: which of them belong together, and with which service.
 
 The state and the warehouse share a token. It is random, and new with each opening. With a file that was restored or
 copied alone, pages would be fetched twice, or landing numbers be taken that rows have already.
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Protocol
-
-
-class WarehouseError(Exception):
-    """A problem of the warehouse, or of the files that belong to it, that a person can fix."""
-
-
-class WarehouseUnusable(WarehouseError):  # noqa: N818 - a state of the file, not a bug
-    """The warehouse, its state or its raw store cannot be opened, read or written, or does not belong here."""
-
 
 NEW = ""
 """The token of a file that was never opened for writing."""
@@ -69,31 +58,3 @@ def service_refusal(bound: str | None, base_url: str) -> str | None:
         f"This warehouse was filled from {bound}, but the configured address is {base_url}. Fix: set"
         " GRAMHOUSE_BASE_URL back, use another warehouse, or accept the new address with `gramhouse sync --rebind`."
     )
-
-
-CLOCK_STEP = timedelta(minutes=15)
-"""A smaller difference does not make a clock wrong: NTP may step it, and a run's times continue after the step."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """Stored times that are in the future: how many, and the last."""
-
-    count: int
-    last: datetime
-
-
-class Clock(Protocol):
-    """The one source of time and sleep; tests pass a virtual one."""
-
-    def now(self) -> datetime:
-        """Return the wall time, timezone-aware and in UTC, for everything that is stored or shown."""
-        ...
-
-    def monotonic(self) -> float:
-        """Return monotonic seconds, for measuring waits within one process."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Suspend the calling coroutine for this many seconds."""
-        ...

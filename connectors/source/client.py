@@ -22,7 +22,7 @@ from connectors.source.messages import ApiRequest, Memory, Response, read_correl
 from connectors.source.network import Network, check_api_key, check_base_url
 from models import release
 from models.api import DEFAULT_PATHS, PagePaths
-from models.files import Clock
+from models.clock import Clock
 
 # After decompression. An error envelope (API 2) is far smaller; none of a larger one is read, or searched for the key.
 MAX_BODY_BYTES = 64 * 1024 * 1024

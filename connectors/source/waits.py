@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from connectors.source.errors import RETRY, WAIT, ApiError, Deferred, Disposition
 from connectors.source.messages import ApiRequest, Response
-from models.files import Clock
+from models.clock import Clock
 
 Sleep = Callable[[float], Awaitable[None]]
 Send = Callable[[ApiRequest], Awaitable[Response]]

@@ -7,8 +7,9 @@ from sqlalchemy import Connection, delete, func, insert, select, union_all, upda
 
 from connectors.state.inbox import reserve_seqs
 from models.checkpoint import ScanState
+from models.clock import Ahead
 from models.erasure import OPERATION, Erasure, Forgotten, mark_of
-from models.files import Ahead, Identity
+from models.files import Identity
 from models.tables import STATE, Instant, checkpoints, cooldowns, forgotten, identity, operations, runs
 
 

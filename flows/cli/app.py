@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from connectors.buckets import BucketError
-from connectors.warehouse.storage.errors import (
+from flows.cli.command_table import COMMANDS, GROUPS
+from flows.cli.signals import Stopped
+from flows.cli.terminal import Answer, begin_log, failure
+from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line
+from flows.reporting.progress import notices
+from models.errors import (
     OtherService,
     QueryError,
     SnapshotHides,
     WarehouseBusy,
     WarehouseError,
 )
-from flows.cli.command_table import COMMANDS, GROUPS
-from flows.cli.signals import Stopped
-from flows.cli.terminal import Answer, begin_log, failure
-from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line
-from flows.reporting.progress import notices
 from models.selection import SelectionError
 
 EXITS: Mapping[ExitCode, tuple[type[Exception], ...]] = {

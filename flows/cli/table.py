@@ -21,7 +21,6 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.warehouse.queries.reader import Stream
-from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from flows.cli.terminal import (
     UNLIMITED,
     clean,
@@ -35,6 +34,7 @@ from flows.cli.terminal import (
 from flows.config.errors import ExitCode
 from flows.reporting.progress import notices
 from flows.reporting.words import count, moment, span
+from models.errors import QueryError, WarehouseUnusable
 from models.runs import one_line
 
 Row = tuple[Any, ...]

@@ -11,11 +11,11 @@ from connectors.state.published import read_published
 from connectors.state.runs import mark_published
 from connectors.warehouse.publish.publish import Publication, publish
 from connectors.warehouse.publish.replaceable import another_warehouse
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from flows.config.settings import Settings
 from flows.engine.warehouse import Files
 from models import release
+from models.errors import WarehouseUnusable
 
 
 @dataclass(frozen=True, slots=True)

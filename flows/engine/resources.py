@@ -14,7 +14,6 @@ from connectors.buckets import SnapshotBucket
 from connectors.source.waits import Send
 from connectors.state.database import SqlConnection
 from connectors.state.identity import newest_time
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.files import real
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.environment import PREFIX
@@ -22,7 +21,8 @@ from flows.config.errors import SettingsError
 from flows.config.settings import Settings
 from flows.engine.warehouse import Files, Warehouse, open_warehouse
 from flows.reporting.progress import Progress
-from models.files import CLOCK_STEP, Clock
+from models.clock import CLOCK_STEP, Clock
+from models.errors import WarehouseUnusable
 
 if TYPE_CHECKING:
     from connectors.source.client import ApiClient

@@ -15,7 +15,6 @@ from connectors.source.waits import RateLimitBudget, Send
 from connectors.state.identity import bind_service, read_forgotten, read_identity
 from connectors.state.inbox import read_cooldowns
 from connectors.state.runs import begin_run, end_run
-from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.engine.choosing import Choice, choose_scans
 from flows.engine.dispatcher import Dispatcher
 from flows.engine.resources import RunResources, steady_clock
@@ -28,6 +27,7 @@ from flows.reporting.words import count
 from models import release
 from models.checkpoint import Landing
 from models.erasure import Forgotten, without_forgotten
+from models.errors import OtherService, WarehouseUnusable
 from models.feeds import CATALOGUE, SURFACES, Partition
 from models.files import service_refusal
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState

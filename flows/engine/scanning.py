@@ -23,13 +23,13 @@ from connectors.warehouse.queries.progress import (
     read_closed_scans,
     read_statuses,
 )
-from connectors.warehouse.storage.errors import WarehouseError
 from flows.engine.choosing import start_scans, why_skipped
 from flows.engine.dispatcher import RequestsEnded
 from flows.engine.run import Batch, Run
 from flows.engine.scan import Scan
 from models.api import Page
 from models.checkpoint import Landing, ScanState
+from models.errors import WarehouseError
 from models.feeds import CATALOGUE, Partition
 from models.item import read_posts
 from models.runs import Outcome, OutcomeKind

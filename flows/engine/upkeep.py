@@ -29,7 +29,6 @@ from connectors.warehouse.maintenance.retention import find_agreed_time
 from connectors.warehouse.merge.columns import item_columns
 from connectors.warehouse.merge.items import read_registry
 from connectors.warehouse.storage.connection import explained
-from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings
@@ -39,8 +38,10 @@ from flows.engine.warehouse import Files, open_files, open_when_free
 from flows.reporting.page import is_report
 from flows.reporting.recording import STOPPED, record_failed_start, short
 from models.checkpoint import ScopeCooldown
+from models.clock import Ahead, Clock
 from models.erasure import ACTIVITY, Account, Erasure
-from models.files import Ahead, Clock, service_refusal
+from models.errors import WarehouseError, WarehouseUnusable
+from models.files import service_refusal
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
 

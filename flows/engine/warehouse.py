@@ -22,15 +22,16 @@ from connectors.warehouse.maintenance.compact_file import remove_left_over, rewr
 from connectors.warehouse.storage import identity as of_warehouse
 from connectors.warehouse.storage.connection import Database, explained, release_memory, transaction
 from connectors.warehouse.storage.connection import open_warehouse as open_file
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.files import real
 from connectors.warehouse.storage.holder import hold
 from flows.config.settings import Settings
 from flows.reporting.progress import notices
 from flows.reporting.words import span
 from models.checkpoint import BATCH_BYTES, Landing, ScopeCooldown, cut_batch
+from models.clock import Clock
 from models.erasure import ACTIVITY, UNFINISHED
-from models.files import NEW, Clock, Identity, find_mismatch
+from models.errors import WarehouseBusy, WarehouseUnusable
+from models.files import NEW, Identity, find_mismatch
 from models.item import CONTENT_RULE
 from models.mapping import MediaMapping
 

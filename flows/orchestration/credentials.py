@@ -7,9 +7,9 @@ from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
 from connectors.source.network import check_api_key
-from connectors.warehouse.storage.errors import first_line
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
+from models.errors import first_line
 
 
 class ApiCredentials(Block):

@@ -17,7 +17,6 @@ from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from connectors.buckets import BucketError
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, first_line
 from flows.clock import SystemClock
 from flows.config.environment import prefect_api_url
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
@@ -34,6 +33,7 @@ from flows.reporting.progress import notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import join
+from models.errors import WarehouseBusy, WarehouseError, first_line
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
 

@@ -16,7 +16,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.files import replace_file
 from connectors.warehouse.storage.sql import statements
 from flows.config.errors import SettingsError, error_line
@@ -26,6 +25,7 @@ from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, WEEKS, Reader, last_report
 from flows.reporting.words import count, span
 from models import release
+from models.errors import first_line
 from models.feeds import SURFACES
 from models.runs import Severity, one_line, several
 

@@ -10,10 +10,10 @@ from connectors.source.errors import ApiError
 from connectors.warehouse.queries.outcomes import FailureGroup, read_failures, read_report, read_warnings
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import find_accounts
-from connectors.warehouse.storage.errors import SnapshotUnreadable
 from connectors.warehouse.storage.sql import statements
 from flows.config.errors import ExitCode
 from models.checkpoint import RunKind
+from models.errors import SnapshotUnreadable
 from models.feeds import SURFACES
 from models.runs import Finding, OutcomeKind, RunState
 

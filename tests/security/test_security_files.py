@@ -10,10 +10,10 @@ import pytest
 from connectors.warehouse.maintenance.compact_file import rewrite_file
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.connection import open_warehouse
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands import doctor as checks
 from flows.config.settings import Settings
+from models.errors import WarehouseUnusable
 from tests.warehouse.days import POSTS, opened_days
 
 

@@ -15,8 +15,8 @@ from mcp_types import TextContent
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from flows.cli.agent_tools import BYTES, Tools
+from models.errors import QueryError, WarehouseUnusable
 from tests.operator import Cli
 from tests.warehouse.days import POSTS, account, opened_days
 

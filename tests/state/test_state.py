@@ -23,8 +23,10 @@ from connectors.state.inbox import (
 )
 from connectors.state.runs import add_failed_start, begin_command, begin_run, end_run, last_command, read_runs
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown
+from models.clock import Ahead
+from models.errors import WarehouseUnusable
 from models.feeds import CATALOGUE, Partition, media
-from models.files import Ahead, Identity, WarehouseUnusable, find_mismatch
+from models.files import Identity, find_mismatch
 from models.runs import Outcome, OutcomeKind, RunState
 from models.tables import STATE
 from tests.api.listed import ListedApi, Records

@@ -15,8 +15,8 @@ from sqlalchemy import create_engine
 from connectors.state.published import read_published
 from connectors.warehouse.publish.publish import Publication, publish
 from connectors.warehouse.queries.reader import open_snapshot
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Landing
+from models.errors import WarehouseUnusable
 from models.feeds import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import read_goals

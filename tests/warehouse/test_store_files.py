@@ -10,9 +10,9 @@ import duckdb
 import pytest
 
 from connectors.warehouse.storage.connection import open_warehouse
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, explain
-from connectors.warehouse.storage.files import database, local
+from connectors.warehouse.storage.files import database, explain, local
 from connectors.warehouse.storage.holder import UNKNOWN, hold, holder, lock_path
+from models.errors import WarehouseBusy, WarehouseUnusable
 from models.views import MEDIA, own_columns
 from tests.warehouse.rig import Rig
 

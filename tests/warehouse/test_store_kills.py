@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.warehouse.raw.parts import find_unmerged_parts, list_parts, part_path, read_parts
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Landing
+from models.errors import WarehouseUnusable
 from tests.operator import ROOT
 from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, item, opened
 

@@ -12,7 +12,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.compact_parts import rewrite_parts
 from connectors.warehouse.raw.parts import SCHEMA
-from models.files import Ahead
+from models.clock import Ahead
 
 # Times of the service, and the ends of waits, which move with their beginnings. Columns of fields have no comment.
 _COLUMNS = """

@@ -25,10 +25,10 @@ from connectors.warehouse.merge.columns import (
 )
 from connectors.warehouse.merge.items import read_registry, write_fields
 from connectors.warehouse.raw.parts import read_parts
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import quoted, statements
 from models.checkpoint import Landing
+from models.errors import WarehouseUnusable
 from models.feeds import media
 from models.item import CONTENT_RULE, Items, read_items
 from models.mapping import BUILT_IN, MediaMapping, Registry, register, to_keys

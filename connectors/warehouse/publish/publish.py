@@ -20,10 +20,10 @@ from connectors.warehouse.publish.hide import Hiding, find_hidden, write_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
 from connectors.warehouse.queries.progress import query_dues
 from connectors.warehouse.storage.connection import transaction
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.files import discard, logs, sync
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import quoted, statements
+from models.errors import WarehouseUnusable
 from models.mapping import BUILT_IN, MediaMapping, Registry
 from models.selection import Goals
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import duckdb
 
-from connectors.warehouse.storage.errors import SnapshotHides, WarehouseUnusable, first_line
 from connectors.warehouse.storage.files import is_duckdb
+from models.errors import SnapshotHides, WarehouseUnusable, first_line
 
 HASH = ":hash"
 """Follows a name in GRAMHOUSE_HIDE if a hash replaces the values."""

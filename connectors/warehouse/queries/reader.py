@@ -13,15 +13,15 @@ import msgspec
 from duckdb import DuckDBPyConnection, DuckDBPyRelation, StatementType, token_type, tokenize
 from duckdb.sqltypes import DuckDBPyType
 
-from connectors.warehouse.storage.errors import (
+from connectors.warehouse.storage.files import logs
+from connectors.warehouse.storage.sql import quoted, statements
+from models.errors import (
     QueryError,
     SnapshotMissing,
     SnapshotUnreadable,
     WarehouseUnusable,
     first_line,
 )
-from connectors.warehouse.storage.files import logs
-from connectors.warehouse.storage.sql import quoted, statements
 from models.views import macros
 
 Record = dict[str, Any]

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.files import sync
+from models.errors import WarehouseUnusable, first_line
 
 SCHEMA = pa.schema(
     {

@@ -8,8 +8,7 @@ from typing import TypeAlias
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.errors import explain
-from connectors.warehouse.storage.files import private_files, real
+from connectors.warehouse.storage.files import explain, private_files, real
 from connectors.warehouse.storage.schema import prepare_tables
 
 # Every DuckDB since 1.2 can read this storage version, the first with zstd compression.

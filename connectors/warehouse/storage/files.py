@@ -1,10 +1,12 @@
-"""Files: which paths can be used, durable writes, and what DuckDB leaves next to its files."""
+"""Files: which paths can be used, durable writes, what DuckDB leaves next to its files, and what its errors mean."""
 
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from models.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line
 
 # `Path` turns s3:// into s3:/. DuckDB interprets other words before a colon as extensions, and downloads them.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]+:|:")
@@ -17,6 +19,17 @@ _TAKEN = {
 
 # Logs that DuckDB 1.5 and 2.0 replay when they open a file. Not `.tmp`, the folder to which queries of readers spill.
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
+
+# What DuckDB or the system says, and what a person can do about it. The first that occurs in the text counts.
+_FIXES = {
+    "Could not set lock": "close that program, or read the snapshot instead",
+    "Resource temporarily unavailable": "allow this user more processes (ulimit -u) and retry",
+    "can't start new thread": "allow this user more processes (ulimit -u) and retry",
+    "Permission denied": "make the file and its folder writable for this user",
+    "not a valid DuckDB database": "set the path to another file, or restore a backup",
+    "Corrupt": "restore a backup of the warehouse, the state and the raw store together",
+    "": "check the path, free space or memory, then retry; landed pages are kept",
+}
 
 
 def local(path: Path) -> Path:
@@ -94,3 +107,12 @@ def discard(file: Path) -> None:
 def logs(file: Path) -> list[Path]:
     """Return the logs next to a DuckDB file, whether or not that file exists."""
     return [path for suffix in _LOGS if os.path.lexists(path := file.with_name(file.name + suffix))]
+
+
+def explain(path: Path, error: Exception) -> WarehouseError:
+    """Convert an error of DuckDB or of the system about a file into one whose message is a line with the fix."""
+    sign = next(sign for sign in _FIXES if sign in str(error))
+    kind = WarehouseBusy if sign == "Could not set lock" else WarehouseUnusable
+    # Without the number of a system error.
+    what = getattr(error, "strerror", None) or first_line(error)
+    return kind(f"{path} cannot be used: {what}. Fix: {_FIXES[sign]}.")

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from connectors.warehouse.storage.errors import WarehouseBusy, explain, first_line
-from connectors.warehouse.storage.files import real
+from connectors.warehouse.storage.files import explain, real
+from models.errors import WarehouseBusy, first_line
 
 _TRIES = 5
 _PAUSE = 0.05

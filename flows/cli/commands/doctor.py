@@ -15,7 +15,6 @@ from connectors.warehouse.publish.publish import prepare
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.queries.reader import Record, open_snapshot
 from connectors.warehouse.storage.connection import explained
-from connectors.warehouse.storage.errors import WarehouseBusy
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.identity import read_warehouse
 from flows.cli.app import EXITS
@@ -31,6 +30,7 @@ from flows.engine.warehouse import open_existing_state, open_files
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.words import count, moment, span
 from models.erasure import UNFINISHED
+from models.errors import WarehouseBusy
 from models.feeds import FEEDS
 from models.files import service_refusal
 from models.runs import LONG_COOLDOWN, OutcomeKind

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated
 
-from connectors.warehouse.storage.errors import WarehouseBusy
 from connectors.warehouse.storage.holder import hold, holder
 from flows.cli.options import LogFormat, number
 from flows.cli.signals import Stopped, run_until_signalled
@@ -19,6 +18,7 @@ from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_prefect, local_prefect
 from flows.reporting.progress import notices
+from models.errors import WarehouseBusy
 
 # Seconds that runs wait while another one has the warehouse, unless the setting is set.
 _BUSY_WAIT = 6 * 3600

@@ -17,7 +17,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseError
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import statements
 from flows.cli.options import WarehouseOptions, current, current_snapshot
@@ -29,6 +28,7 @@ from flows.reporting.findings import LOST, list_findings
 from flows.reporting.run_report import NO_DATA, Data, Reader, RunReport, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
+from models.errors import SnapshotMissing, WarehouseError
 from models.feeds import FEEDS
 from models.runs import Finding, RunState, Severity
 

@@ -15,12 +15,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
 from connectors.state.database import state_path
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import answer, metrics, read_status
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.reporting.words import json_value
+from models.errors import WarehouseUnusable
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, daily

@@ -9,8 +9,8 @@ import pytest
 
 from connectors.source.errors import ApiError
 from connectors.state.identity import mark_forgotten, unmark_forgotten
-from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport
+from models.errors import OtherService
 from models.runs import RunState
 from models.selection import Selection
 from tests.api.asked import Asked

@@ -10,13 +10,13 @@ import duckdb
 import pytest
 
 from connectors.warehouse.storage import holder
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.clock import SteadyClock
 from flows.config.settings import load
 from flows.engine.upkeep import repair_times
 from flows.engine.warehouse import open_warehouse
 from flows.reporting.run_report import RunReport
+from models.errors import WarehouseBusy, WarehouseUnusable
 from models.runs import RunState
 from tests.api.asked import Asked
 from tests.api.listed import ListedApi

@@ -27,7 +27,6 @@ from pydantic import SecretStr
 from starlette.responses import Response
 
 from connectors.sandbox.http.serve import in_thread
-from connectors.warehouse.storage.errors import OtherService, WarehouseBusy
 from connectors.warehouse.storage.holder import hold
 from flows.backfill import backfill
 from flows.cli.commands.serving import describe_environment
@@ -43,6 +42,7 @@ from flows.orchestration.processes import local_prefect
 from flows.orchestration.serving import WATCH_BEGAN, create_alerts, deployments, read_described
 from flows.publish import PublishOptions, publish
 from flows.reporting.message import failure_event, list_events
+from models.errors import OtherService, WarehouseBusy
 from models.runs import RunState
 from models.selection import NothingChosen
 from tests.api.listed import ListedApi

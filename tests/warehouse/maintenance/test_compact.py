@@ -16,7 +16,7 @@ from connectors.warehouse.maintenance.compact_file import rewrite_file
 from connectors.warehouse.maintenance.compact_parts import group_parts
 from connectors.warehouse.raw.parts import find_parts, find_unmerged_parts, list_parts, read_parts, write_part
 from connectors.warehouse.storage.connection import open_warehouse
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.errors import WarehouseUnusable
 from tests.warehouse.rig import Rig, contents, item
 
 OPENS = """

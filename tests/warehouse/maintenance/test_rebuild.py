@@ -14,8 +14,8 @@ import pytest
 from connectors.warehouse.maintenance.rebuild import count_paths, explain_paths, rebuild
 from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Landing
+from models.errors import WarehouseUnusable
 from models.item import CONTENT_RULE
 from models.mapping import BUILT_IN, ColumnMapping, MediaMapping, Reading
 from tests.warehouse.rig import STORIES, Record, Rig, contents, item, opened, opened_with_state

@@ -17,7 +17,7 @@ from sqlalchemy import MetaData, Table, create_engine, inspect, make_url
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.raw.parts import read_parts
-from connectors.warehouse.storage.errors import QueryError
+from models.errors import QueryError
 from models.views import views
 from tests.warehouse.compat import Rows, make, rows_of, snapshot_rows
 from tests.warehouse.days import POSTS, Days, Row, ask, at, minute, refusal

@@ -7,8 +7,8 @@ import pytest
 
 from connectors.warehouse.publish.hide import hash_expression, hash_text
 from connectors.warehouse.queries.export import export
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page import write_page
+from models.errors import WarehouseUnusable
 from models.feeds import media
 from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.runs import Outcome, OutcomeKind, RunState

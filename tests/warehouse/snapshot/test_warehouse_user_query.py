@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from connectors.warehouse.storage.sql import literal
+from models.errors import QueryError, WarehouseUnusable
 
 
 @pytest.fixture(scope="module")
