@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from connectors.source.errors import UNKNOWN_STATUS
-from connectors.state.runs import count_requests, read_runs
+from connectors.state.runs import count_requests, find_last_within, read_runs
 from connectors.warehouse.queries.progress import read_dues
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.connection import Database
@@ -60,7 +60,9 @@ def choose_scans(files: Files, request: RunRequest, *, now: datetime) -> Choice:
         # The last run was killed, or its snapshot was not published: this one makes up for that.
         return choice
     if choice.limit == 0:
-        raise NothingChosen("Nothing is scanned: no request is left of GRAMHOUSE_REQUESTS_PER_DAY.")
+        most = request.settings.requests_per_day or 0
+        until = moment(files.state.read(find_last_within, most, since=now - DAY) + DAY)
+        raise NothingChosen(f"Nothing is scanned: no request is left of GRAMHOUSE_REQUESTS_PER_DAY until {until} UTC.")
     if not choice.lists_catalogue and not choice.accounts:
         wanted = (due.at for one, due in choice.dues.items() if one.surface in ("", *request.surfaces))
         first = moment(min(filter(None, wanted)))

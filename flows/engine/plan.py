@@ -9,16 +9,18 @@ from operator import itemgetter
 from connectors.state.database import State
 from connectors.state.identity import read_forgotten
 from connectors.state.inbox import read_checkpoints
-from connectors.state.runs import count_requests, find_resumed
+from connectors.state.runs import count_requests, find_resumed, read_runs
 from connectors.warehouse.queries.progress import Cost, find_costs, read_catalogue_pages, read_closed_scans
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
+from connectors.warehouse.storage.holder import holder
 from flows.engine.choosing import Choice, ScanStart, choose, start_scans, why_skipped
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_existing_state
 from flows.reporting.words import count, join
 from models.checkpoint import KNOWN_RUN, PINS, Checkpoint
 from models.feeds import CATALOGUE, Partition
+from models.runs import RunState
 from models.selection import CATALOGUE_ACCOUNT, DAY, ChosenAccount, Due, sort_overdue
 
 
@@ -92,12 +94,19 @@ def _find_starts(
     ids = [account.account_id for account in accounts]
     last: Mapping[Partition, Checkpoint] = {}
     resumed: Sequence[str] = ()
-    if state is not None:
+    if state is not None and not _is_running(state, request):
         last = state.read(read_checkpoints, ids, kind)
         same = {"kind": kind, "selection": request.selected, "base_url": request.settings.base_url}
         resumed = state.read(find_resumed, now=now, within=request.within, **same)
     closed = read_closed_scans(snapshot.db, ids)
     return start_scans(request, accounts, last, closed, resumed=resumed, began_at=now, now=now)
+
+
+def _is_running(state: State, request: RunRequest) -> bool:
+    """Return whether a run of this kind is in progress: the next one begins after it, without what it saves."""
+    states = {run["state"] for run in state.read(read_runs, limit=1) if run["kind"] == request.options.kind}
+    # A run whose process is gone is running, too, until the next command.
+    return RunState.RUNNING in states and holder(request.settings.warehouse) is not None
 
 
 def _plan_scans(

@@ -22,6 +22,7 @@ from flows.pipeline import DIRECT, run_sync
 from models.feeds import SURFACES
 from models.runs import OutcomeKind, RunState
 from models.selection import HOUR, ChosenAccount, NothingChosen, Selection
+from tests.api.asked import Asked
 from tests.api.faults import refuse
 from tests.api.listed import Feed, ListedApi, daily
 from tests.clocks import START, VirtualClock
@@ -99,6 +100,19 @@ async def test_a_plan_leaves_out_what_an_interrupted_run_has_saved(tmp_path: Pat
     assert (report.state, len(service.requests)) == (RunState.COMPLETE, left["requests"])
     assert left["requests"] < whole["requests"]
     assert ("stories", "none", "saved") in reasons(left)
+
+
+async def test_a_plan_leaves_out_nothing_that_a_run_in_progress_has_saved(tmp_path: Path) -> None:
+    service = ListedApi(accounts=3, posts=8)
+    await synced(tmp_path, service)
+    before, plans = make_plan(request(tmp_path), now=service.clock.now()), list[Record]()
+
+    def plan(_: Asked) -> None:
+        plans.append(make_plan(request(tmp_path), now=service.clock.now()))
+
+    service.fault = plan
+    await synced(tmp_path, service)
+    assert plans == [before] * before["requests"]
 
 
 WEEK: dict[str, Any] = {"due": True, "fresh_within": "posts=7d,stories=6h"}
@@ -195,7 +209,9 @@ async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Pa
     [group] = report.failure_groups
     assert group.error_code == "request_budget"
     for due in (True, False):
-        with pytest.raises(NothingChosen, match="no request is left of GRAMHOUSE_REQUESTS_PER_DAY"):
+        with pytest.raises(
+            NothingChosen, match=r"no request is left of GRAMHOUSE_REQUESTS_PER_DAY until 2026-03-05 02:15 UTC\."
+        ):
             await runs.sync(**spent | {"due": due})
     assert make_plan(runs.request(**spent | {"due": False}), now=runs.now)["requests"] == 0
     runs.clock.days(1)
