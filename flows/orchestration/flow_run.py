@@ -32,7 +32,6 @@ from flows.reporting.message import failure_event, list_events, title, to_markdo
 from flows.reporting.progress import notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import join
 from models.errors import WarehouseBusy, WarehouseError, first_line
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
@@ -147,9 +146,11 @@ async def end_in_state(work: Awaitable[State[Any]]) -> State[Any]:
 
 
 async def announce(report: RunReport, retry: Retry | None = None) -> None:
-    """Log the end of a run in its flow run, and send Prefect its events, and its page if it is not retried."""
+    """Send Prefect the events of a run that ended, and its page if it is not retried; log the retry."""
     why = str(retry) if retry else None
-    get_run_logger().info("%s", join(". ", (why, to_message(report))))
+    if why:
+        # Without one, the flow run ends in a state with this message, which Prefect logs.
+        get_run_logger().info("%s. %s", why, to_message(report))
     async with _tolerated("the run's page"):
         # The events first: they are only queued, and cause the notifications.
         for event in list_events(report, why):
