@@ -52,9 +52,10 @@ def rebuild(
     """Read everything again with this mapping, in the open transaction. All that landed must be merged before.
 
     Returns what `count_paths` does, and how many records of the quarantine can be read now, so that `land` makes them
-    durable again for the next merge (`imported`), were deleted because their item was seen later (`outdated`), and
-    remain (`quarantined`). Raises WarehouseUnusable if a part of the raw store is damaged or lacks an item, if an item
-    has no id now, or, unless `force`, if a mapped column would become empty. Then the caller rolls back.
+    durable again for the next merge, which deletes them there (`imported`), were deleted because their item was seen
+    later (`outdated`), and remain (`quarantined`). Raises WarehouseUnusable if a part of the raw store is damaged or
+    lacks an item, if an item has no id now, or, unless `force`, if a mapped column would become empty. Then the caller
+    rolls back.
     """
     before = read_warehouse(db).mapping or mapping
     counts = read_again(db, raw, mapping, force=force)
@@ -62,7 +63,7 @@ def rebuild(
         db.execute(_SQL["order"])
     released = _release_quarantined(db, mapping, land)
     [(left,)] = db.execute("SELECT count(*) FROM core.quarantine").fetchall()
-    return {**counts, **released, "quarantined": left}
+    return {**counts, **released, "quarantined": left - released["imported"]}
 
 
 def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> dict[str, Any]:
@@ -220,8 +221,8 @@ def _release_quarantined(
 ) -> dict[str, int]:
     """Land the records of the quarantine that can be read now, as if received now, in their order; return how many.
 
-    An item whose record was received again later was last seen then. Until the transaction is committed the records are
-    in quarantine too: what a kill leaves in the inbox then is rejected again, which changes nothing.
+    An item whose record was received again later was last seen then. The merge that reads a record deletes it from
+    quarantine: after a kill it is in both until the inbox is merged, whether the new mapping is in force or not.
     """
     rows = db.execute(_SQL["quarantined"]).fetchall()
     items = read_items(((n, payload) for n, (_, payload) in enumerate(rows)), mapping)
@@ -231,10 +232,10 @@ def _release_quarantined(
     db.register("readable", pa.Table.from_pylist(readable))
     [(outdated,)] = db.execute(_SQL["outdated"]).fetchall()
     # Pages with only one record, which no scan asked for.
-    landings = [
-        Landing(media(account_id, surface), run_id, "", *page)
-        for account_id, surface, run_id, *page in db.execute(_SQL["released"]).fetchall()
-    ]
-    [(imported,)] = db.execute("DELETE FROM core.quarantine WHERE rowid IN (SELECT row FROM readable)").fetchall()
-    land(landings)
-    return {"imported": imported, "outdated": outdated}
+    land(
+        [
+            Landing(media(account_id, surface), run_id, "", *page)
+            for account_id, surface, run_id, *page in db.execute(_SQL["released"]).fetchall()
+        ]
+    )
+    return {"imported": len(readable) - outdated, "outdated": outdated}

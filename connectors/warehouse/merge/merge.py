@@ -48,6 +48,12 @@ def merge_batch(db: DuckDBPyConnection, batch: Sequence[Landing], mapping: Media
         db.register("listed_accounts", pa.Table.from_pylist(rows, _LISTED_ACCOUNTS))
         for name in ("account_listings", "accounts", "periods", "listed_twice"):
             db.execute(_SQL[name])
+    rejected = {row["seq"] for row in records.rejected}
+    # Pages that no scan asked for have one record each, which was in quarantine.
+    read = [page for page in records.pages if page.scan_id == "" and page.seq not in rejected]
+    if released := [{"body": page.body, **asdict(page.partition)} for page in read]:
+        db.register("released", pa.Table.from_pylist(released))
+        db.execute(_SQL["released"])
     if records.rejected:
         db.register("rejected", pa.Table.from_pylist(records.rejected))
         written = db.execute(_SQL["quarantine"]).fetchall()

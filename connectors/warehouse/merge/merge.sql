@@ -60,6 +60,13 @@ SELECT
 FROM account_listings
 WHERE is_repeated AND (said.ig_username <> before.ig_username OR said.status <> before.status)
 
+-- name: released
+-- Deletes the records that a rebuild landed again (rebuild.sql), and that have been read now. Writes core.quarantine.
+DELETE FROM core.quarantine AS q
+USING released AS r
+WHERE q.account_id = r.account_id AND q.surface = r.surface
+  AND encode('{"items":[' || q.payload || '],"next_cursor":null}') = r.body
+
 -- name: quarantine
 -- Writes core.quarantine: a record that is there already gets a later time, whatever its place on the page. Of equal
 -- ones in the batch the first counts.

@@ -196,6 +196,21 @@ def test_what_landed_again_before_a_kill_changes_nothing(rig: Rig) -> None:
     assert [again(rig, WITH_UUID)[name] for name in QUARANTINE] == [3, 0, 1]
 
 
+def test_a_record_that_the_next_opening_reads_after_a_kill_leaves_quarantine(rig: Rig) -> None:
+    for _ in range(2):
+        rig.full_scan(post("a"), post("b"), {"caption": "no id"})
+        rig.wait(24)
+    with pytest.raises(KeyboardInterrupt):
+        again(rig, WITH_UUID, is_killed=True)
+    # A warehouse without items takes the mapping of the settings when it is opened.
+    rig.mapping = WITH_UUID
+    rig.merge()
+    assert (rig.values("media_id"), len(rig.rows("*", "quarantine"))) == (["a", "b"], 1)
+    before = everything(rig)
+    assert [again(rig, WITH_UUID)[name] for name in QUARANTINE] == [0, 0, 1]
+    assert everything(rig) == before
+
+
 def test_an_item_seen_later_is_not_overwritten(rig: Rig) -> None:
     rig.full_scan(post("a", "old"), post("c"))
     rig.wait(24)
