@@ -1,11 +1,12 @@
 """Who is scanned, why and in which order, and how each scan begins: for a run, and for the plan of one."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from connectors.source.errors import UNKNOWN_STATUS
+from connectors.state.database import State
 from connectors.state.runs import count_requests, find_last_within, read_runs
 from connectors.warehouse.queries.progress import read_dues
 from connectors.warehouse.queries.selection import choose_accounts
@@ -23,7 +24,7 @@ from models.selection import DAY, ChosenAccount, Dues, NothingChosen, keep_due
 class Choice:
     """What a run scans: known `accounts`, or if it `lists_catalogue` those that it lists.
 
-    `dues` say when each feed is due. `limit` is the most requests that it makes; None without one.
+    `dues` say when each feed is due: with --due only those are. `limit` is the most requests that it makes, if any.
     """
 
     accounts: Sequence[ChosenAccount] = ()
@@ -32,38 +33,34 @@ class Choice:
     limit: int | None = None
 
 
-def choose(db: Database, request: RunRequest, *, made: int, now: datetime) -> Choice:
-    """Return what a run would scan now, due or not, by the warehouse or a snapshot. Raises SelectionError.
-
-    `made` is the number of requests of the last 24 hours.
-    """
+def choose(db: Database, state: State | None, request: RunRequest, *, now: datetime) -> Choice:
+    """Return what a run would scan now, due or not, by the warehouse or a snapshot. Raises SelectionError."""
+    made = 0 if state is None else state.read(count_requests, since=now - DAY)
     dues = read_dues(db, request.settings.goals(), scan_expired=request.settings.scan_expired)
     lists_catalogue = request.options.kind == "sync" and (not request.options.due or dues[CATALOGUE].is_due(now))
     return Choice(choose_accounts(db, request.selection), dues, lists_catalogue, request.limit(made))
 
 
 def choose_scans(files: Files, request: RunRequest, *, now: datetime) -> Choice:
-    """Return what a run scans: of a sync of what is due, only that. Raises SelectionError and NothingChosen."""
-    options = request.options
+    """Return what a run scans, due or not. Raises SelectionError, and NothingChosen if it has nothing to do."""
+    options, settings = request.options, request.settings
     if options.kind == "sync" and not options.due and request.limit() is None:
         # Nothing need be known of the accounts.
         return Choice()
-    choice = files.query(choose, request, made=files.state.read(count_requests, since=now - DAY), now=now)
+    choice = files.query(choose, files.state, request, now=now)
     if options.kind == "backfill":
         if not choice.accounts:
             raise NothingChosen(f"Nothing to backfill: no scan matches {request.selection}.")
         return choice
-    if options.due:
-        due = keep_due(choice.accounts, choice.dues, now=now, scan_expired=request.settings.scan_expired)
-        choice = replace(choice, accounts=tuple(due))
     if any(row["published_at"] is None for row in files.state.read(read_runs, limit=1)):
         # The last run was killed, or its snapshot was not published: this one makes up for that.
         return choice
     if choice.limit == 0:
-        most = request.settings.requests_per_day or 0
-        until = moment(files.state.read(find_last_within, most, since=now - DAY) + DAY)
+        found = files.state.read(find_last_within, settings.requests_per_day or 0, since=now - DAY)
+        until = moment(found + DAY)
         raise NothingChosen(f"Nothing is scanned: no request is left of GRAMHOUSE_REQUESTS_PER_DAY until {until} UTC.")
-    if not choice.lists_catalogue and not choice.accounts:
+    is_due = any(keep_due(choice.accounts, choice.dues, now=now, scan_expired=settings.scan_expired))
+    if not choice.lists_catalogue and not is_due:
         wanted = (due.at for one, due in choice.dues.items() if one.surface in ("", *request.surfaces))
         first = moment(min(filter(None, wanted)))
         raise NothingChosen(f"Nothing is due before {first} UTC. To sync now, run `gramhouse sync`.")

@@ -9,7 +9,7 @@ from operator import itemgetter
 from connectors.state.database import State
 from connectors.state.identity import read_forgotten
 from connectors.state.inbox import read_checkpoints
-from connectors.state.runs import count_requests, find_resumed, read_runs
+from connectors.state.runs import find_resumed, read_runs
 from connectors.warehouse.queries.progress import Cost, find_costs, read_catalogue_pages, read_closed_scans
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
@@ -21,7 +21,7 @@ from flows.reporting.words import count, join
 from models.checkpoint import KNOWN_RUN, PINS, Checkpoint
 from models.feeds import CATALOGUE, Partition
 from models.runs import RunState
-from models.selection import CATALOGUE_ACCOUNT, DAY, ChosenAccount, Due, sort_overdue
+from models.selection import CATALOGUE_ACCOUNT, ChosenAccount, Due, sort_overdue
 
 
 def make_plan(request: RunRequest, *, now: datetime) -> Record:
@@ -30,15 +30,14 @@ def make_plan(request: RunRequest, *, now: datetime) -> Record:
     It has the `scans` of the run, in their order, and in `groups` their number by depth and reason, those with most
     requests first. Forgotten accounts are only counted.
     """
-    forgotten = made = 0
+    forgotten = 0
     with (
         open_existing_state(request.settings.warehouse) as state,
         open_snapshot(request.settings.snapshot_file()) as snapshot,
     ):
         if state is not None and request.options.kind == "sync":
             forgotten = len(state.read(read_forgotten).marks)
-            made = state.read(count_requests, since=now - DAY)
-        choice = choose(snapshot.db, request, made=made, now=now)
+        choice = choose(snapshot.db, state, request, now=now)
         starts, catalogue = _find_starts(request, state, snapshot, choice.accounts, now=now), 0
         if choice.lists_catalogue and choice.limit != 0 and not (listed := starts[CATALOGUE].checkpoint).is_closed:
             catalogue = max(1, read_catalogue_pages(snapshot.db) - listed.pages)
