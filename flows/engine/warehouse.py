@@ -20,7 +20,13 @@ from connectors.state.inbox import delete_landings, forget_order, land, read_lan
 from connectors.state.runs import mark_interrupted
 from connectors.warehouse.maintenance.compact_file import remove_left_over, rewrite_file
 from connectors.warehouse.storage import identity as of_warehouse
-from connectors.warehouse.storage.connection import Database, explained, release_memory, transaction
+from connectors.warehouse.storage.connection import (
+    Database,
+    checkpoint_midway,
+    explained,
+    release_memory,
+    transaction,
+)
 from connectors.warehouse.storage.connection import open_warehouse as open_file
 from connectors.warehouse.storage.files import real
 from connectors.warehouse.storage.holder import hold
@@ -40,10 +46,6 @@ T = TypeVar("T")
 
 # The size of DuckDB's WAL, in bytes, that triggers a checkpoint: until then DuckDB keeps its contents in memory too.
 _LOG_BYTES = 32 * 1024 * 1024
-
-# Without this, a checkpoint combines the rows of the last ones: of a large sync, again and again, which takes 200 MB.
-# The next command's checkpoints do it.
-_CHECKPOINT = "SET max_vacuum_tasks = 0; CHECKPOINT"
 
 # Seconds between two attempts to open files that another process holds.
 _LOOK_EVERY = 1.0
@@ -220,7 +222,7 @@ class Warehouse:
         log = self.files.path.with_name(f"{self.files.path.name}.wal")
         if log.exists() and log.stat().st_size >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
-            await self.do(self.files.db.execute, _CHECKPOINT)
+            await self.do(checkpoint_midway, self.files.db)
 
     async def merge(self) -> None:
         """Merge everything that has landed. If the caller is cancelled, the merge is not."""
