@@ -121,7 +121,7 @@ class FeedSettings:
 
     `pins` are listed first, change every third day and, with `pins_twice`, are listed at their normal position too. Of
     `archived` posts, one is hidden for two of five days; of `misdated` ones, every other one has a time 40 days too
-    early, the others too late; 0: none.
+    early, the others too late; 0: none. `weekly`: all posts of a week have the same time.
     """
 
     order: str = "newest_first"
@@ -129,6 +129,7 @@ class FeedSettings:
     pins_twice: bool = False
     archived: int = 0
     misdated: int = 0
+    weekly: bool = False
 
 
 PLAIN_FEED = FeedSettings()
@@ -167,7 +168,8 @@ class OddCatalogue(Catalogue):
             is_archived = _is_one(archive, feed.archived) and (day + archive // feed.archived) % _ARCHIVE_DAYS < 2
             error = (1 if date // feed.misdated % 2 else -1) if _is_one(date, feed.misdated) else 0
             if is_shown and not is_archived:
-                shown[number] = item._replace(published=item.published + error * _CLAIMED * DAY)
+                published = item.published + error * _CLAIMED * DAY
+                shown[number] = item._replace(published=published - published % (7 * DAY if feed.weekly else 1))
         ranked = sorted(shown, key=lambda number: self._rank(position, shown[number], day))
         among = sorted(shown)
         draws = [self.draw.one(_PIN, position, n, day // _PINNED_FOR) for n in range(min(feed.pins, len(shown)))]

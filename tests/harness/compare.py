@@ -69,6 +69,13 @@ def compare(promises: Promises, ask: Ask, of_runs: dict[str, int]) -> None:
         for key, row in warehouse.media.items()
     ]
     check("media", (*_KEY, *_MEDIA, *columns), rows)
+    # What later runs decide by.
+    marks = ("missed_at", "confirmed_by IS NOT NULL")
+    check(
+        "core.media", (*_KEY, *marks), [(*key, row.missed_at, row.is_confirmed) for key, row in warehouse.media.items()]
+    )
+    rows = [(one, row.missed_at, row.is_confirmed) for one, row in warehouse.accounts.items()]
+    check("core.accounts", ("account_id", *marks), rows)
     rows = [(*key, *times, *(canonical(item, name) for name in _COLUMNS)) for key, *times, item in warehouse.superseded]
     check("media_superseded", (*_KEY, "valid_from", "valid_to", *_COLUMNS), rows)
     fields = ask("SELECT path, column_name, type FROM fields WHERE resource = 'media' AND column_name IS NOT NULL")
@@ -84,9 +91,9 @@ def compare(promises: Promises, ask: Ask, of_runs: dict[str, int]) -> None:
     compare_rows("runs", *([row for row in each if any(row[1:])] for each in (rows, found)))
     # Which rejected records are of an account that was forgotten, the search of all files finds.
     if not warehouse.forgotten:
-        rows = [(*where, _canonical(text)) for (where, _), text in warehouse.quarantine.items()]
-        found = ask("SELECT account_id, surface, payload FROM quarantine")
-        compare_rows("quarantine", rows, [(*row[:2], _canonical(row[2])) for row in found])
+        rows = [(*where, _canonical(text), *times) for (where, _), (text, *times) in warehouse.quarantine.items()]
+        found = ask("SELECT account_id, surface, payload, seen_at, last_seen_at FROM quarantine")
+        compare_rows("quarantine", rows, [(*row[:2], _canonical(row[2]), *row[3:]) for row in found])
 
 
 def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ class Machine:
 
     operator: Operator
     now: float = 3600.0
-    points: Points = field(default_factory=lambda: Points(None, lambda: None))
+    points: Points = field(default_factory=lambda: Points(None, lambda: None, Path()))
     _loop: VirtualLoop | None = None
 
     def time(self) -> float:
@@ -60,7 +61,7 @@ class Machine:
                 self._loop.stop()
             shutil.copytree(folder, frozen)
 
-        self.points = points = Points(crash, freeze)
+        self.points = points = Points(crash, freeze, self.operator.snapshot)
         # Errors end a command; what else it logs is of no interest.
         logging.disable(logging.WARNING)
         try:

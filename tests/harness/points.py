@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -64,18 +65,22 @@ def _full(name: str, arguments: Sequence[Any]) -> Exception | None:
 class Points:
     """Counts the points that a process reaches, and carries out `crash`; `on_death` is called before it dies.
 
+    At each of them there is a file at `watched`, if there was one when the process began: the snapshot of the analysts.
+
     `lock` is held during each statement, so that no other thread writes while `on_death` copies the files: files copied
     during a checkpoint of DuckDB would not be those that a killed process leaves.
     """
 
-    def __init__(self, crash: Crash | None, on_death: Callable[[], None]) -> None:
+    def __init__(self, crash: Crash | None, on_death: Callable[[], None], watched: Path) -> None:
         self._crash, self._on_death = crash, on_death
+        self._watched = watched if watched.exists() else None
         self.lock = threading.RLock()
         self.reached, self.dead = 0, False
 
     def reach(self, name: str = "", full: Exception | None = None) -> None:
         """Kill the process if this is the point; raise `full` if the disk is full here, and this would write."""
         crash = self._crash
+        assert self._watched is None or self._watched.stat().st_size
         if crash is None or self.dead or not (crash.dies or full) or crash.name not in ("", name):
             return
         self.reached += 1

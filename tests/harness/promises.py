@@ -11,11 +11,14 @@ from typing import Any
 
 from tests.api.asked import Asked
 from tests.harness.machine import instant
-from tests.harness.oracle.reading import is_account, parsed, shown
+from tests.harness.oracle.reading import is_account, parsed, published, shown
 from tests.harness.oracle.warehouse import CATALOGUE, Partition, Scan, Warehouse
 from tests.harness.watching import Exchange
 
 WITHIN = timedelta(hours=12)
+LOOKBACK, FULL_EVERY = timedelta(days=2), timedelta(days=5)
+# A recent scan ends with so many posts that were known and older.
+_KNOWN = 20
 _JUST = 1e-5
 _KINDS = {403: "denied", 404: "not_found", 429: "deferred"}
 _STATUSES = ("active", "token_expired")
@@ -39,7 +42,8 @@ def require(condition: object, message: str) -> None:
 
 @dataclass
 class Session:
-    """One run in one process; `chain` are the processes of the runs it resumes.
+    """One run in one process; `chain` are the processes of the runs it resumes. If it `is_full`, no scan may be recent.
+    If it `scans_expired`, accounts with an expired token are scanned, and these scans decide nothing.
 
     `listed` are its accounts with their status, `begun_again` the partitions that it asked for from the first page,
     `stuck` those whose last page after a cursor was requested and has not landed, `in_flight` the scopes that it waits
@@ -49,6 +53,8 @@ class Session:
     number: int
     kind: str
     begun: datetime
+    is_full: bool = False
+    scans_expired: bool = False
     max_requests: int | None = None
     accepts_removals: bool = False
     chain: Sequence[int] = ()
@@ -110,7 +116,8 @@ class Promises:
         require(early <= _JUST, f"{scope} was requested {early:.3f} s before its cooldown was over")
         if where != CATALOGUE:
             status = run.listed.get(where[0])
-            require(status == "active", f"{where} was requested, whose account is {status}")
+            is_right = status == "active" or (status == "token_expired" and run.scans_expired)
+            require(is_right, f"{where} was requested, whose account is {status}")
             require(where[0] not in self.warehouse.forgotten, f"{where} was requested though it is forgotten")
         if asked.cursor is None:
             may_begin = scan is None or self._may_begin(where, scan, instant(at))
@@ -162,7 +169,7 @@ class Promises:
             require(where in self.run.last, f"a page of {where} landed that was never received")
             answer = self.run.last[where]
             if page == "unreadable":
-                self.warehouse.quarantine.setdefault((where, shown(answer.body)), shown(answer.body))
+                self.warehouse.keep_rejected(where, shown(answer.body), shown(answer.body), instant(answer.received_at))
             else:
                 require(answer.status == 200 and answer.whole, f"an answer that is not a page landed: {answer}")
                 self._page(where, state, answer)
@@ -183,15 +190,26 @@ class Promises:
             if scan is not None and cursor is not None:
                 scan.decides &= failed.decides
             return
+        if "next_cursor" not in page:
+            require(cursor is None, f"the last page of {where} has no cursor, unlike those before")
         if cursor is None:
             scan = self.scans[where, run.kind] = Scan(started=started, process=run.number)
         require(scan is not None and scan.following == cursor and not scan.closed, f"{where}: {cursor} is not the next")
         assert scan is not None
         run.stuck.discard(where)
         scan.process, scan.recent = run.number, state == "recent"
+        scan.had_expired_token |= run.listed.get(where[0]) == "token_expired"
         scan.following = page.get("next_cursor")
         scan.cursors.add(str(scan.following))
+        closed = self.warehouse.ended.get(where, 0)
         self.warehouse.land(run.number, scan, where, answer.body, at)
+        if scan.recent:
+            rows = [self.warehouse.rows[key] for key in scan.found]
+            dates = [published(row.shown) for row in rows if row.present <= closed]
+            known = sum(date is not None and date < scan.started - LOOKBACK for date in dates)
+            require(known >= _KNOWN, f"a recent scan of {where} ended with {known} known posts")
+            is_due = run.begun - self.warehouse.closed[where][0] >= FULL_EVERY
+            require(not is_due, f"a scan of {where} is recent, and a full one was due")
 
     def _list_accounts(self, items: Iterable[object]) -> None:
         for item in items:
@@ -220,13 +238,16 @@ class Promises:
     def _outcomes(self, partition: Partition) -> set[str]:
         """Return the outcomes that a partition may have."""
         run, scan = self.run, self._scan(partition)
-        if partition != CATALOGUE and (status := run.listed[partition[0]]) != "active":
+        status = run.listed.get(partition[0], "active")
+        if status != "active" and not (status == "token_expired" and run.scans_expired):
             return {"skipped"} if status == "token_expired" else _UNFINISHED
         if scan is None or not scan.closed or scan.ended_in not in {run.number, *run.chain}:
             return _UNFINISHED
+        if run.begun - scan.started > WITHIN or (run.is_full and scan.recent):
+            return _UNFINISHED
         kind = "recent" if scan.recent else "complete"
         if scan.ended_in == run.number:
-            return _UNFINISHED if run.begun - scan.started > WITHIN else {kind}
+            return {kind}
         # A run that it resumes closed the scan, which may not have been enough.
         return {kind, *_UNFINISHED} if partition in run.begun_again else {kind}
 

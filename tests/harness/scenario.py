@@ -27,7 +27,7 @@ _WAITS: tuple[int | str | Literal[False], ...] = (False, 1, 1, 5, 30, 30, 400, 4
 _HOURS = (0.01, 0.5, 3.0, 13.0, 24.0, 24.0, 24.0, 24.0, 60.0)
 Record = dict[str, Any]
 Command = Literal["compact", "rebuild", "publish", "forget"]
-Restored = Literal["together", "warehouse", "state", "raw"]
+Restored = Literal["together", "warehouse", "state", "raw", "all but raw"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class Day:
     upkeep: tuple[Upkeep, ...] = ()
     restores: Restored | None = None
     accepts_removals: bool = False
+    scans_expired: bool = False
 
     def specials(self) -> dict[str, Any]:
         """Return what differs from a day without faults."""
@@ -142,6 +143,21 @@ _ODD = (
     b'{"id":1.5e3,"n":1}',
     b'"text",null,{"id":""}',
 )
+# Records that share an id, and differ in what is content or only in what is none.
+_PAIRS = b",".join(
+    b'{"id":"pair %d",%s},{"id":"pair %d",%s}' % (number, one, number, other)
+    for number, pair in enumerate(
+        (
+            (b'"a":["x",null,"y"]', b'"a":["x","y"]'),
+            (b'"a":[1,2]', b'"a":[2,1]'),
+            (b'"n":1,"o":{"a":2,"b":[{"c":3}]}', b'"o":{"b":[{"c":3.0}],"a":2e0},"n":1.0'),
+            (b'"t":"\\u00e9","\\u00e9":1', b'"t":"e\\u0301","e\\u0301":1'),
+            (b'"seen_count":1,"u":"https://a/1"', b'"seen_count":"2","u":"https://a/2"'),
+            (b'"v":"1.2k","e":null', b'"v":"1.3k","e":[{}]'),
+        )
+    )
+    for one, other in (pair,)
+)
 _PAGES = (
     # JSON that ends early, one sign that is wrong, a byte order mark, bytes that are not UTF-8, half an emoji.
     *(Action("page", change=methodcaller("replace", *pair, 1)) for pair in (
@@ -179,6 +195,7 @@ FAULTS: tuple[tuple[int, Sequence[Action]], ...] = (
     (1, [Action("delay", seconds=seconds) for seconds in (0.5, 20.0, 110.0, 130.0)]),
     (8, [Action("cut"), Action("reset"), Action("refuse_cursor"), Action("forget_cursors")]),
     (2, [Action("empty_page"), Action("repeat_cursor")]),
+    (2, [Action("page", change=partial(_add, _PAIRS))]),
 )
 
 
@@ -218,13 +235,16 @@ def _limit(random: Random, share: float, most: int) -> RateLimit | None:
     return chosen if random.random() < share else None
 
 
-def _day(random: Random, number: int, *, recent: bool, limited: bool) -> Day:
-    """Return a day; `recent`: an incremental one of a long feed, `limited`: with a limit of the whole key."""
+def _day(random: Random, number: int, *, recent: bool, limited: bool, again: bool) -> Day:
+    """Return a day; `recent`: an incremental one of a long feed, `limited`: with a limit of the whole key.
+
+    `again`: a person runs the command again soon, because the one before was killed.
+    """
     # Only finished scans make others recent.
     calm, usual = random.random() < (0.7 if recent else 0.25), recent and random.random() < 0.75
     return Day(
         number,
-        hours=24.0 if usual else random.choice(_HOURS),
+        hours=0.5 if again else 24.0 if usual else random.choice(_HOURS),
         advance=1 if usual else random.choice((0, 1, 1, 1, 2)),
         faults=() if calm else tuple(_rule(random) for _ in range(random.choice((1, 1, 2, 3, 5)))),
         day_changes=() if calm else tuple(random.randint(2, 20) for _ in range(random.choice((0, 0, 0, 1, 2)))),
@@ -239,11 +259,12 @@ def _day(random: Random, number: int, *, recent: bool, limited: bool) -> Day:
         max_wait=random.choice((0.0, 20.0, 3600.0, 3600.0, 200_000.0)),
         latency=random.choice((0.0, 0.05, 1.0, 20.0)),
         backfill=random.random() < 0.12,
-        mode="incremental" if recent and random.random() < 0.9 else "full_refresh",
+        mode="incremental" if recent and random.random() < (0.6 if again else 0.9) else "full_refresh",
         max_requests=random.randint(2, 30) if recent and random.random() < 0.1 else None,
         upkeep=_upkeep(random),
         restores=random.choice(get_args(Restored)) if random.random() < 0.15 else None,
         accepts_removals=random.random() < 0.1,
+        scans_expired=random.random() < 0.2,
     )
 
 
@@ -266,8 +287,12 @@ def generate(seed: int, days: int = 8) -> Scenario:
             "newest_first" if random.random() < 0.8 else random.choice(ORDERS),
             random.choice((0, 0, 0, 1, 2, 3, 3, 3, 4, 5)),
             pins_twice=random.random() < 0.3,
-            archived=random.choice((0, 0, 5)),
+            archived=random.choice((0, 0, 1, 5)),
             misdated=random.choice((0, 0, 7)),
+            weekly=random.random() < 0.3,
         )
-    each_day = (_day(random, number, recent=recent, limited=seed % 5 == 4) for number in range(days))
-    return Scenario(seed, settings, shape, feed, tuple(each_day))
+    found: list[Day] = []
+    for number in range(days):
+        again = bool(found and found[-1].crash) and random.random() < 0.5
+        found.append(_day(random, number, recent=recent, limited=seed % 5 == 4, again=again))
+    return Scenario(seed, settings, shape, feed, tuple(found))

@@ -19,7 +19,7 @@ from tests.harness.against_api import differences
 from tests.harness.compare import compare, compare_raw
 from tests.harness.machine import Machine, instant
 from tests.harness.points import Crash
-from tests.harness.promises import WITHIN, Event, Promises, Session, Violation, require
+from tests.harness.promises import FULL_EVERY, LOOKBACK, WITHIN, Event, Promises, Session, Violation, require
 from tests.harness.scenario import Day, Scenario, Upkeep, generate, leave_out, list_parts
 from tests.harness.watching import Transport, read_runs, watched_landings
 from tests.operator import KEY, Done, Operator
@@ -30,8 +30,13 @@ _CODES = {"complete": 0, "failed": 1, "partial": 3}
 _OUTCOMES = (
     "SELECT account_id, surface, outcome, error_code, correlation_id, http_status FROM run_outcomes WHERE run_id = '{}'"
 )
-# The files that a restore of one thing alone replaces.
-_FILES = {"warehouse": "warehouse.duckdb", "state": "*.state.sqlite*", "raw": "raw-*.parquet"}
+# The files that a restore replaces, unless it is of all together.
+_FILES = {
+    "warehouse": "warehouse.duckdb",
+    "state": "*.state.sqlite*",
+    "raw": "raw-*.parquet",
+    "all but raw": "warehouse.duckdb*",
+}
 
 
 @dataclass
@@ -111,8 +116,9 @@ class Simulation:
             "concurrency": day.concurrency,
             "max_wait": day.max_wait,
             "resume_within": WITHIN.total_seconds(),
-            "lookback_window": 2,
-            "full_refresh_every": 8,
+            "lookback_window": LOOKBACK.days,
+            "full_refresh_every": FULL_EVERY.days,
+            "scan_expired": day.scans_expired,
         }
         self.operator.env = {f"GRAMHOUSE_{name.upper()}": str(value) for name, value in settings.items()}
         transport = Transport(self.api, random, self._note, day, self.machine.time)
@@ -134,7 +140,8 @@ class Simulation:
 
     def _sync(self, day: Day, random: Random) -> str | None:
         """Run a sync or backfill, and check it; return its state, or None if it was killed or could not end."""
-        session = Session(day.number, "backfill" if day.backfill else "sync", instant(self.machine.now))
+        kind, is_full = "backfill" if day.backfill else "sync", day.backfill or day.mode == "full_refresh"
+        session = Session(day.number, kind, instant(self.machine.now), is_full, day.scans_expired)
         options = ["backfill", "--all"] if day.backfill else ["sync"]
         if not day.backfill:
             session.max_requests, session.accepts_removals = day.max_requests, day.accepts_removals
@@ -161,13 +168,15 @@ class Simulation:
         """Raise Violation if a command failed without a kill or a full disk, or has damaged the snapshot."""
         require(done is None or (crash is not None and not crash.dies), f"a command ended {done}")
         if self.snapshot.exists():
-            self.operator.ask("SELECT 1")
+            shown = {run_id for (run_id,) in self.operator.ask("SELECT run_id FROM runs")}
+            published = {run["run_id"] for run in read_runs(self.warehouse) if run["published_at"]}
+            require(published <= shown, f"the snapshot lacks the published runs {published - shown}")
         else:
             require(not self.counts["ended"], "the snapshot is gone")
 
     def _check_report(self, session: Session, report: Any, code: int) -> None:  # noqa: ANN401 - any JSON
         rows = self.operator.ask(_OUTCOMES.format(report["run_id"]))
-        self._compare()
+        self._compare(self.promises, self.of_runs)
         outcomes = {(row[0], row[1]): row[2:] for row in rows}
         require(len(rows) == len(outcomes), "a partition has two outcomes")
         require(sum(report["outcomes"].values()) == len(rows), f"{len(rows)} outcomes, and {report['outcomes']}")
@@ -179,9 +188,9 @@ class Simulation:
         self.counts["recent"] += sum(kind == "recent" for kind, *_ in outcomes.values())
         self._trace(report["state"], sorted(rows, key=repr))
 
-    def _compare(self) -> None:
-        compare(self.promises, self.operator.ask, self.of_runs)
-        compare_raw(self.promises, self.folder / "raw")
+    def _compare(self, promises: Promises, of_runs: dict[str, int]) -> None:
+        compare(promises, self.operator.ask, of_runs)
+        compare_raw(promises, self.folder / "raw")
 
     def _chain(self, session: Session) -> list[int]:
         """Return the processes of the runs that this run resumes, newest first."""
@@ -219,7 +228,7 @@ class Simulation:
             found = {path.name for path in files if account.encode() in path.read_bytes()}
             require(found <= {"warehouse.duckdb", "analytics.duckdb"}, f"{account} is forgotten, and found in {found}")
         if upkeep.command != "compact":
-            self._compare()
+            self._compare(self.promises, self.of_runs)
 
     def _restore(self, day: Day, random: Random) -> None:
         """Restore the backup; or some of its files alone, which is refused or changes nothing, and is then undone."""
@@ -235,7 +244,9 @@ class Simulation:
             shutil.copy2(path, self.folder / path.relative_to(self._backup))
         done = self._command(day, random, "publish")
         if done is not None and done.code == 0:
-            self._compare()
+            # Nothing else belongs together if the raw store has not changed since.
+            promises, of_runs = self._remembered if day.restores == "all but raw" else (self.promises, self.of_runs)
+            self._compare(promises, of_runs)
         else:
             refused = done is not None and done.code == 1 and "Fix: " in done.stderr
             require(refused, f"{day.restores} was restored alone: {done}")

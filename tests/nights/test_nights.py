@@ -110,6 +110,16 @@ def test_what_two_nights_do_not_list_waits_for_a_person(operator: Operator) -> N
     assert operator.count("media", REMOVED) == 3 * 12
 
 
+def test_what_is_listed_again_before_a_person_releases_it_stays(operator: Operator) -> None:
+    service = operator.connect(accounts=3, posts=12)
+    operator.night("--surface", "posts")
+    for service.change_posts, code in ((lambda _: [], 3), (lambda _: [], 3), (list, 0)):
+        operator.night("--surface", "posts", code=code)
+    operator.night("--surface", "posts", "--accept-removals")
+    assert operator.count("media", "removal IS NOT NULL") == 0
+    assert operator.count("item_events", "event <> 'new'") == 0
+
+
 def test_an_account_whose_id_is_missing_from_two_lists_is_not_removed(operator: Operator) -> None:
     service = operator.connect(posts=1)
     operator.night()

@@ -2,22 +2,23 @@
 
 import json
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
-
-from models.mapping import BUILT_IN
 
 Item = dict[str, Any]
 
 # The paths of each column, the first with a value counts: the mapping is data, and docs/mapping.md lists it.
-PATHS = {one.column: one.paths for one in BUILT_IN.columns} | {"media_id": BUILT_IN.media_id}
+_MAPPING = tomllib.loads(Path(__file__).parents[3].joinpath("models/built_in.toml").read_text(encoding="utf-8"))
+PATHS = {one["column"]: one["paths"] for one in _MAPPING["columns"]} | {"media_id": _MAPPING["media_id"]}
 TEXTS = ("media_type", "caption", "permalink")
 COUNTS = ("like_count", "comments_count")
-_COUNT_WORDS = {*BUILT_IN.count_words, *(path.rpartition("/")[2] for name in COUNTS for path in PATHS[name])}
+_COUNT_WORDS = {*_MAPPING["count_words"], *(path.rpartition("/")[2] for name in COUNTS for path in PATHS[name])}
 # Objects at this depth are stored as JSON text.
 DEEPEST = 8
 # An item that is nested deeper cannot be read.

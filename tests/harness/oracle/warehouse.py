@@ -38,9 +38,9 @@ _TIMES = ("first_seen_at", "last_seen_at", "changed_at", "content_changed_at")
 class Scan:
     """A scan, whose first page was the `began`th of all to land; `following` is the cursor of the next page.
 
-    Process `process` landed its last page so far, and `ended_in` closed it. It `decides` unless it has a record without
-    a readable id, or items of one id that differ in time or permalink. `read_to`: it has read posts down to this time,
-    apart from the first three, which may be pinned.
+    Process `process` landed its last page so far, and `ended_in` closed it. It has `found` these items, and `decides`
+    unless it has a record without a readable id, or items of one id that differ in time or permalink. `read_to`: it has
+    read posts down to this time, apart from the first three, which may be pinned.
     """
 
     started: datetime
@@ -48,7 +48,9 @@ class Scan:
     began: int = 0
     items: int = 0
     rejected: int = 0
+    found: set[Key] = field(default_factory=set)
     decides: bool = True
+    had_expired_token: bool = False
     read_to: datetime | None = None
     following: str | None = None
     cursors: set[str] = field(default_factory=set)
@@ -63,12 +65,14 @@ class Scan:
 class Row:
     """An item or account, as `payload` says when it last changed, and `shown` when it was last listed.
 
-    The `seen`th page of all listed it last. `missed_at` is the end of the first scan that missed it since; another one,
-    late enough, `is_confirmed` to have missed it too. The content of an account is its status.
+    The `present`th page of all listed it first, or again after its removal, and the `seen`th last. `missed_at` is the
+    end of the first scan that missed it since; another one, late enough, `is_confirmed` to have missed it too. The
+    content of an account is its status.
     """
 
     payload: Item
     shown: Item
+    present: int
     seen: int
     first_seen_at: datetime
     last_seen_at: datetime
@@ -106,7 +110,7 @@ class Warehouse:
     listed: int = 0
     landed: int = 0
     lacks_many: bool = False
-    quarantine: dict[tuple[Partition, str], str] = field(default_factory=dict)
+    quarantine: dict[tuple[Partition, str], tuple[str, datetime, datetime]] = field(default_factory=dict)
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     pages: dict[datetime, list[bytes]] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
@@ -152,7 +156,7 @@ class Warehouse:
     def _list_account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
         """List a record of the catalogue; of several records of an account the first counts."""
         if not is_account(item):
-            self._reject(scan, CATALOGUE, item)
+            self._reject(scan, CATALOGUE, item, at)
             account_id = item.get("id") if isinstance(item, dict) else None
             if not (isinstance(account_id, str) and ACCOUNT["id"].fullmatch(account_id)):
                 scan.decides = False
@@ -177,7 +181,7 @@ class Warehouse:
         media_id = id_of(item)
         if media_id is None or not is_item(item):
             scan.decides = False
-            self._reject(scan, partition, item)
+            self._reject(scan, partition, item, at)
             return []
         if scan.items > _PINS and (when := published(item)):
             scan.read_to = min(when, scan.read_to or when)
@@ -187,6 +191,7 @@ class Warehouse:
             scan.decides = False
             self.contradictions.append((partition, self.landed))
         row, is_gone = self._see(key, item, at)
+        scan.found.add(key)
         is_content = content(row.payload) != content(item)
         is_changed = is_content or counts(row.payload) != counts(item)
         if is_content:
@@ -201,8 +206,9 @@ class Warehouse:
     def _see(self, key: Key, shown: Item, at: datetime) -> tuple[Row, bool]:
         """Return the row that a page lists, and whether it was removed. Any sighting clears what scans missed."""
         times: dict[str, Any] = dict.fromkeys(_TIMES, at)
-        row = self.rows.setdefault(key, Row(payload=shown, shown=shown, seen=self.landed, **times))
+        row = self.rows.setdefault(key, Row(payload=shown, shown=shown, present=self.landed, seen=self.landed, **times))
         is_gone = row.removed_at is not None
+        row.present = self.landed if is_gone else row.present
         row.shown, row.seen, row.last_seen_at = shown, self.landed, at
         row.missed_at, row.is_confirmed, row.removed_at, row.removal = None, False, None, None
         return row, is_gone
@@ -213,12 +219,17 @@ class Warehouse:
         self.periods = [(*each[:3], at) if (each[0], each[3]) == last else each for each in self.periods]
         self.periods.append((account_id, status, at, None))
 
-    def _reject(self, scan: Scan, partition: Partition, item: Any) -> None:  # noqa: ANN401 - any JSON
+    def _reject(self, scan: Scan, partition: Partition, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
         """Put a record into quarantine, unless it is there already: an item by its content, if that can be read."""
         scan.rejected += 1
         is_known_by_content = partition != CATALOGUE and is_item(item)
         text = json.dumps(item, sort_keys=True)
-        self.quarantine.setdefault((partition, content(item) if is_known_by_content else text), text)
+        self.keep_rejected(partition, content(item) if is_known_by_content else text, text, at)
+
+    def keep_rejected(self, partition: Partition, key: str, text: str, at: datetime) -> None:
+        """Put a text into quarantine, unless one with this key is there; it was last received at a time."""
+        text, first, _ = self.quarantine.get((partition, key), (text, at, at))
+        self.quarantine[partition, key] = text, first, at
 
     def _close(self, partition: Partition, scan: Scan, at: datetime) -> int:
         """Close a scan: what it covered and did not list is missed. Return the number of stories that expired."""
@@ -233,7 +244,8 @@ class Warehouse:
         # An empty catalogue decides nothing.
         is_empty = partition == CATALOGUE and not any(row.seen >= scan.began for row in rows)
         expired = 0
-        for row in missed if scan.decides and not is_empty else ():
+        decides = scan.decides and not scan.had_expired_token and not is_empty
+        for row in missed if decides else ():
             # A story that was a day old when it was first missed has ended.
             is_old = at - (published(row.shown) or row.first_seen_at) >= _DAY
             if partition[1] == "stories" and row.missed_at is None and is_old:
@@ -243,7 +255,7 @@ class Warehouse:
                 _miss(row, scan, at, _CONFIRM_ACCOUNT if partition == CATALOGUE else _CONFIRM)
         if not scan.decides and (missed or partition == CATALOGUE):
             self.undecided.setdefault(partition, at)
-        elif not scan.recent:
+        elif not (scan.recent or scan.had_expired_token):
             self.undecided.pop(partition, None)
         self.closed[partition] = (self.closed[partition][0], at) if scan.recent else (at, None)
         self.began[partition], self.ended[partition] = scan.began, self.landed
