@@ -129,7 +129,7 @@ _HOSTILE = tuple(
             '"Caption":"x","CAPTION":"y","\u0130":1,"i\u0307":2,"\u00df":1,"ss":2',
             '"\'; DROP TABLE core.media; --":1,"x\\" VARCHAR, \\"y":2,"select":true,"order":"by"',
             '"account_id":"x","media_id":[1],"payload":{"a":1},"_seq":"x","rowid":5,"removed_at":"no"',
-            '"i":"0000-01-01T00:00:00Z","j":"2026-12-31T23:59:60Z","l":"9999-12-31T23:59:59Z","timestamp":"never"',
+            '"i":"0000-01-01T00:00:00Z","j":"2026-12-31T23:59:60Z","l":"9999-12-31T23:59:59Z","timestamp":"never","taken_at":1700000000',
             '"g":' + "[" * 150 + "]" * 150 + ',"h":' + '{"a":' * 150 + "1" + "}" * 150,
             '"m":"\u202egpj.exe","n":"<script>","p":"%s{}","q":"NaN","r":"","s":[],"t":{},"u":[null]',
             '"like_count":"99999999999999999999","comments_count":true,"view_count":"007","shares":-1',
@@ -149,7 +149,7 @@ _PAIRS = b",".join(
     for number, pair in enumerate(
         (
             (b'"a":["x",null,"y"]', b'"a":["x","y"]'),
-            (b'"a":[1,2]', b'"a":[2,1]'),
+            (b'"a":[{"b":{"c":1}}]', b'"a":[{"b":{"c":2}}]'),
             (b'"n":1,"o":{"a":2,"b":[{"c":3}]}', b'"o":{"b":[{"c":3.0}],"a":2e0},"n":1.0'),
             (b'"t":"\\u00e9","\\u00e9":1', b'"t":"e\\u0301","e\\u0301":1'),
             (b'"seen_count":1,"u":"https://a/1"', b'"seen_count":"2","u":"https://a/2"'),
