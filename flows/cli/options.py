@@ -14,7 +14,7 @@ from cyclopts.validators import Number
 from connectors.warehouse.publish.replaceable import another_warehouse, check_snapshot
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.storage.files import local, real
-from connectors.warehouse.storage.holder import UNKNOWN, holder
+from connectors.warehouse.storage.holder import holder
 from flows.config.errors import SettingsError, refuse
 from flows.config.options import ADVANCED, ExpertOptions, Surface, describe_setting, to_time
 from flows.config.settings import Settings, load
@@ -207,7 +207,7 @@ def current(settings: Settings, limit: int = _LEAST) -> Current:
     except WarehouseUnusable as error:
         return Current(writing=writing, problem=str(error))
     for row in (*runs, *filter(None, [command])):
-        is_writing = writing == UNKNOWN or f"(process {row['pid']}," in (writing or "")
-        if row["state"] == RunState.RUNNING and not is_writing:
+        # Each command that takes the lock marks what was killed.
+        if row["state"] == RunState.RUNNING and writing is None:
             row |= {"state": RunState.INTERRUPTED.value, "detail": KILLED}
     return Current(runs, command, writing, problem, bool(runs) and runs[0]["published_at"] is None, is_erasing)
