@@ -4,7 +4,7 @@
 
 The baseline (`floor`) decodes the same pages with msgspec and writes their items to one Parquet file. The syncs are a
 first one, one that finds nothing new, one with every URL signed anew, and one with every count changed. Their pages are
-in memory before; each merge has about 16 MB of them, as in a run.
+in memory before; each merge has about 8 MB of them, as in a run.
 """
 
 import gc
