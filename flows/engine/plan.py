@@ -6,9 +6,10 @@ from datetime import datetime
 from math import ceil, inf
 from operator import itemgetter
 
+from connectors.source.messages import account_scope
 from connectors.state.database import State
 from connectors.state.identity import read_forgotten
-from connectors.state.inbox import read_checkpoints
+from connectors.state.inbox import read_checkpoints, read_cooldowns
 from connectors.state.runs import find_resumed, read_runs
 from connectors.warehouse.queries.progress import Cost, find_costs, read_catalogue_pages, read_closed_scans
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
@@ -44,7 +45,7 @@ def make_plan(request: RunRequest, *, now: datetime) -> Record:
         if choice.limit is not None:
             ordered = sort_overdue(choice.accounts, choice.dues)
             choice = replace(choice, accounts=ordered, limit=choice.limit - catalogue)
-        scans = [*_plan_scans(request, snapshot, choice, starts, now=now)]
+        scans = [*_plan_scans(request, state, snapshot, choice, starts, now=now)]
     of_catalogue = {"surface": "catalogue", "scan": "full", "reason": "always", "requests": catalogue}
     groups = dict[object, Record]()
     for each in [*scans, of_catalogue] if catalogue else scans:
@@ -82,7 +83,7 @@ def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, no
     choice = Choice([account for account in listed if account.account_id == account_id])
     with open_existing_state(request.settings.warehouse) as state:
         starts = _find_starts(request, state, snapshot, choice.accounts, now=now)
-    return [*_plan_scans(request, snapshot, choice, starts, now=now)]
+        return [*_plan_scans(request, state, snapshot, choice, starts, now=now)]
 
 
 def _find_starts(
@@ -109,7 +110,13 @@ def _is_running(state: State, request: RunRequest) -> bool:
 
 
 def _plan_scans(
-    request: RunRequest, snapshot: Snapshot, choice: Choice, starts: Mapping[Partition, ScanStart], *, now: datetime
+    request: RunRequest,
+    state: State | None,
+    snapshot: Snapshot,
+    choice: Choice,
+    starts: Mapping[Partition, ScanStart],
+    *,
+    now: datetime,
 ) -> Iterator[Record]:
     """Yield the scans of a choice; its limit is that of the requests for media.
 
@@ -119,11 +126,12 @@ def _plan_scans(
     """
     settings, ids = request.settings, [account.account_id for account in choice.accounts]
     costs = find_costs(snapshot.db, ids, older_than=now - request.lookback)
+    cooldowns = {} if state is None else state.read(read_cooldowns, now=now)
     left = inf if choice.limit is None else choice.limit
     feeds = ((account, feed) for account in choice.accounts for feed in account.feeds)
     for account, feed in feeds:
         start, cost, due = starts[feed], costs.get(feed, Cost()), choice.dues.get(feed, Due(None, "first"))
-        until = cost.resume_after if cost.resume_after and cost.resume_after > now else None
+        until = cooldowns.get(account_scope(account.account_id))
         wait, depth, takes = (until - now).total_seconds() if until else 0.0, "none", 0
         if (skipped := why_skipped(account, scan_expired=settings.scan_expired)) is not None:
             reason = skipped["error_code"]

@@ -50,13 +50,12 @@ class Cost:
     """What is known of a feed that says how many requests its next scan takes.
 
     `items` are those that are listed, `young` those within the lookback window. `recent_pages` is the number of pages
-    of the last recent scan, 0 without one. `resume_after` ends its cooldown.
+    of the last recent scan, 0 without one.
     """
 
     items: int = 0
     young: int = 0
     recent_pages: int = 0
-    resume_after: datetime | None = None
 
 
 def find_costs(

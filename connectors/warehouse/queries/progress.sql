@@ -15,23 +15,17 @@ FROM core.closed_scans
 WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
 
 -- name: costs
--- What says how many requests the next scans of some accounts take. A cooldown is that of the
--- last outcome of any feed of the account.
+-- What says how many requests the next scans of some accounts take.
 WITH chosen AS (SELECT unnest($1::VARCHAR[]) AS account_id),
 item AS (
     SELECT account_id, surface, count(*) AS items, count(*) FILTER (published_at >= $2) AS young
     FROM core.media SEMI JOIN chosen USING (account_id) WHERE removed_at IS NULL GROUP BY ALL
 ),
 outcome AS (
-    SELECT
-        account_id, surface,
-        arg_max(pages, run_seq) FILTER (outcome = 'recent') AS recent_pages,
-        arg_max_null(if(outcome = 'deferred', resume_after, NULL), run_seq) AS resume_after
-    FROM core.run_outcomes SEMI JOIN chosen USING (account_id) GROUP BY ALL
+    SELECT account_id, surface, arg_max(pages, run_seq) AS recent_pages
+    FROM core.run_outcomes SEMI JOIN chosen USING (account_id) WHERE outcome = 'recent' GROUP BY ALL
 )
-SELECT
-    account_id, surface, coalesce(items, 0), coalesce(young, 0), coalesce(recent_pages, 0),
-    max(resume_after) OVER (PARTITION BY account_id)
+SELECT account_id, surface, coalesce(items, 0), coalesce(young, 0), coalesce(recent_pages, 0)
 FROM item FULL JOIN outcome USING (account_id, surface)
 
 -- name: known_items
