@@ -94,6 +94,10 @@ class ScanStart:
     closed: ClosedScan | None
 
 
+Starts = Mapping[Partition, ScanStart]
+"""How the scan of each feed begins, and that of the catalogue."""
+
+
 def start_scans(
     request: RunRequest,
     accounts: Iterable[ChosenAccount],
@@ -105,7 +109,7 @@ def start_scans(
     now: datetime,
     run_id: str = "",
     new_id: Callable[[], str] = str,
-) -> Mapping[Partition, ScanStart]:
+) -> Starts:
     """Return how the scans of these accounts begin now, by their last checkpoints and their last closed scans.
 
     The run, which `began_at` a time, resumes other runs. A plan needs no ids.

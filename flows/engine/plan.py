@@ -15,7 +15,7 @@ from connectors.warehouse.queries.progress import Cost, find_costs, read_catalog
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.holder import holder
-from flows.engine.choosing import Choice, ScanStart, choose, start_scans, why_skipped
+from flows.engine.choosing import Choice, ScanStart, Starts, choose, start_scans, why_skipped
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_existing_state
 from flows.reporting.words import count, join
@@ -88,7 +88,7 @@ def plan_account(request: RunRequest, snapshot: Snapshot, account_id: str, *, no
 
 def _find_starts(
     request: RunRequest, state: State | None, snapshot: Snapshot, accounts: Sequence[ChosenAccount], *, now: datetime
-) -> Mapping[Partition, ScanStart]:
+) -> Starts:
     """Return how a run would begin its scans, and that of the catalogue, now."""
     accounts, kind = [CATALOGUE_ACCOUNT, *accounts], request.options.kind
     ids = [account.account_id for account in accounts]
@@ -110,13 +110,7 @@ def _is_running(state: State, request: RunRequest) -> bool:
 
 
 def _plan_scans(
-    request: RunRequest,
-    state: State | None,
-    snapshot: Snapshot,
-    choice: Choice,
-    starts: Mapping[Partition, ScanStart],
-    *,
-    now: datetime,
+    request: RunRequest, state: State | None, snapshot: Snapshot, choice: Choice, starts: Starts, *, now: datetime
 ) -> Iterator[Record]:
     """Yield the scans of a choice; its limit is that of the requests for media.
 

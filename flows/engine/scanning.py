@@ -105,12 +105,8 @@ def _begin_scans(run: Run, accounts: Sequence[ChosenAccount], now: datetime) -> 
     last = files.state.read(read_checkpoints, ids, request.options.kind)
     closed = files.query(read_closed_scans, ids)
     starts = start_scans(
-        request, accounts, last, closed,
-        resumed=run.resumed,
-        began_at=run.began_at,
-        now=now,
-        run_id=run.run_id,
-        new_id=run.resources.new_id,
+        request, accounts, last, closed, resumed=run.resumed, began_at=run.began_at, now=now,
+        run_id=run.run_id, new_id=run.resources.new_id,
     )  # fmt: skip
     recent = {feed: closed[feed] for feed, start in starts.items() if start.why_full is None}
     known = files.query(find_known_items, recent, older_than=run.began_at - request.lookback) if recent else {}
