@@ -217,7 +217,8 @@ def _rule(random: Random) -> Rule:
 def _crash(random: Random, most: int) -> Crash:
     """Return a kill, in a fifth of all cases where files are exchanged, or a full disk."""
     if random.random() < 0.8:
-        nth = random.randint(1, most)
+        # A third of the kills are while a command begins.
+        nth = random.randint(1, random.choice((40, most, most)))
         return Crash(nth) if nth % 5 else Crash(nth // 5 % 3 + 1, name=("replace", "rename", "unlink")[nth // 15 % 3])
     return Crash(random.randint(1, most // 3), dies=False, lasts=random.choice((1, 1, 1000)))
 

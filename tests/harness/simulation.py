@@ -242,7 +242,10 @@ class Simulation:
             path.unlink()
         for path in self._backup.rglob(pattern):
             shutil.copy2(path, self.folder / path.relative_to(self._backup))
+        parts = {path.name for path in self.folder.rglob("raw-*")}
         done = self._command(day, random, "publish")
+        lost = parts - {path.name for path in self.folder.rglob("raw-*")}
+        require(not lost, f"{day.restores} was restored, and of the raw store this was deleted: {lost}")
         if done is not None and done.code == 0:
             # Nothing else belongs together if the raw store has not changed since.
             promises, of_runs = self._remembered if day.restores == "all but raw" else (self.promises, self.of_runs)

@@ -298,6 +298,37 @@ def test_a_file_that_is_missing_or_was_restored_alone_is_refused_and_nothing_is_
     assert Operator(folder).inside(query) == Operator(both).inside(query)
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(["raw"], "which the warehouse needs, is missing"), ([FILE, WAREHOUSE], "is newer than the warehouse")],
+)
+def test_a_raw_store_of_another_day_is_refused_and_kept(
+    days: tuple[Path, Path], tmp_path: Path, names: list[str], told: str
+) -> None:
+    first, both = days
+    folder = shutil.copytree(both, tmp_path / "data")
+    for name in names:
+        replace_file(folder, name, first)
+    parts = {*folder.rglob("*.parquet")}
+    with pytest.raises(WarehouseUnusable, match=rf"{told}.*Fix: restore"):
+        sync(folder, 2)
+    assert {*folder.rglob("*.parquet")} == parts
+
+
+def test_a_state_that_was_copied_during_a_run_is_refused_after_it(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+
+    def copy(_: object) -> None:
+        if not (tmp_path / FILE).exists():
+            Operator(folder).in_state(f"VACUUM INTO '{tmp_path / FILE}'")
+
+    asyncio.run(synced(folder, ListedApi(fault=copy)))
+    replace_file(folder, FILE, tmp_path)
+    with pytest.raises(WarehouseUnusable, match="one of them was restored or copied alone"):
+        sync(folder, 1)
+
+
 def test_which_files_belong_together() -> None:
     for of_state, of_warehouse, wrong in (
         (Identity("", 0), Identity("", 0), ""),

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.warehouse.raw.parts import find_unmerged_parts, list_parts, part_path, read_parts
+from connectors.warehouse.raw.parts import read_parts
 from models.checkpoint import Landing
-from models.errors import WarehouseUnusable
 from tests.operator import ROOT
 from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, contents, item, opened
 
@@ -64,18 +63,6 @@ def test_a_kill_after_columns_of_each_pair_of_types_were_widened(tmp_path: Path,
         rig.seq = 3
         rig.full_scan(item("1", boolean_list=[2]))
         assert rig.values("boolean_list", "media", "media_id") == ["[1]", "[2]", "[1]"]
-
-
-def test_a_part_that_is_newer_than_the_warehouse_is_refused_and_kept(rig: Rig) -> None:
-    rig.full_scan(item("a"))
-    rig.full_scan(item("b"))
-    raw = rig.folder / "raw"
-    with pytest.raises(WarehouseUnusable, match=r"is newer than the warehouse\. Fix: restore"):
-        find_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox=set())
-    part_path(raw, 1).unlink()
-    with pytest.raises(WarehouseUnusable, match="which the warehouse needs, is missing"):
-        find_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox={2})
-    assert [*list_parts(raw)] == [2]
 
 
 ANYTHING = st.one_of(
