@@ -84,15 +84,16 @@ class Checkpoint:
         return self.known_seq is not None and self.order_broken_by is None and self.known_run >= KNOWN_RUN
 
     def read_feed(
-        self, posts: Iterable[tuple[Post, bool]], *, known: Collection[str], lookback: timedelta, received_at: datetime
+        self, posts: Iterable[tuple[Post, bool]], *, known: Collection[str], received_at: datetime
     ) -> "Checkpoint":
         """Return the checkpoint with what one more page shows of the order and depth of a feed, before it advances.
 
         Of each post the page says whether the scan lists it for the first time. Others are skipped, because a feed may
-        shift between two requests, and so are the pins. `known` are ids of posts that a closed scan has seen.
+        shift between two requests, and so are the pins. `known` are ids of posts that a closed scan has seen, and that
+        are older than the lookback window.
         """
         run, read_to, broken_by = self.known_run, self.read_to, self.order_broken_by
-        older_than, latest = self.started_at - lookback, received_at + FUTURE
+        latest = received_at + FUTURE
         for position, ((media_id, at), is_new) in enumerate(posts, self.items + 1):
             if position <= PINS or (media_id is not None and not is_new):
                 continue
@@ -101,7 +102,7 @@ class Checkpoint:
                 run = 0
                 continue
             read_to = at
-            run = run + 1 if at < older_than and media_id in known else 0
+            run = run + 1 if media_id in known else 0
         return replace(self, known_run=run, read_to=read_to, order_broken_by=broken_by)
 
     def advance(

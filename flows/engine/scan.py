@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from xxhash import xxh3_128_digest
@@ -85,7 +85,7 @@ class Scan:
         for media_id in seen:
             self.seen.remember(media_id)
 
-    def follow(self, response: Response, posts: Sequence[Post], *, lookback: timedelta, at: datetime) -> None:
+    def follow(self, response: Response, posts: Sequence[Post], *, at: datetime) -> None:
         """Continue behind a page that was received at a time.
 
         Raises ApiError if the page does not show how the scan continues, or what the service has now. Such a page must
@@ -108,7 +108,7 @@ class Scan:
         are_new = [self.seen.remember(record) for record in records]
         if self.feed is not None and self.feed.may_be_ordered:
             listed = zip(posts, are_new, strict=True)
-            checkpoint = checkpoint.read_feed(listed, known=self.known, lookback=lookback, received_at=at)
+            checkpoint = checkpoint.read_feed(listed, known=self.known, received_at=at)
         checkpoint = checkpoint.advance(
             page.next_cursor, items=len(page.records), rejected=rejected, has_new=any(are_new), at=at
         )

@@ -244,7 +244,7 @@ async def _land_page(run: Run, scan: Scan, response: Response) -> Outcome | None
     scan.pages += 1
     scan.items += len(page.records)
     try:
-        scan.follow(response, posts, lookback=run.request.lookback, at=landing.received_at)
+        scan.follow(response, posts, at=landing.received_at)
     except ApiError as fault:
         error = fault
     else:

@@ -1,8 +1,9 @@
 """Where a scan continues, what a page makes of its checkpoint, how deep it reads, and when a full one is due."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -116,17 +117,17 @@ def posts(*days: float, first: int = 0) -> list[Post]:
 FEED = Checkpoint(POSTS, "scan", "run", NOW, NOW, known_seq=1)
 
 
-def read(*pages: Sequence[Post], known: frozenset[str] | None = None, after: Checkpoint = FEED) -> Checkpoint:
-    """Read pages with a window of 28 days; all posts are known unless said."""
-    everything = frozenset(post.media_id for page in pages for post in page if post.media_id is not None)
+def read(*pages: Sequence[Post], unknown: Collection[str] = (), after: Checkpoint = FEED) -> Checkpoint:
+    """Read pages with a window of 28 days; all older posts are known unless said."""
+    since = NOW - 28 * DAY
+    known = {media_id for media_id, at in chain(*pages) if media_id is not None and at is not None and at < since}
     seen = set[str | None]()
     for page in pages:
         listed = []
         for post in page:
             listed.append((post, post.media_id not in seen))
             seen.add(post.media_id)
-        of_old = everything if known is None else known
-        after = after.read_feed(listed, known=of_old, lookback=timedelta(days=28), received_at=NOW)
+        after = after.read_feed(listed, known=known - {*unknown}, received_at=NOW)
         after = replace(after, items=after.items + len(page))
     return after
 
@@ -161,8 +162,7 @@ FEEDS: dict[str, Case] = {
 @pytest.mark.parametrize("case", FEEDS)
 def test_where_a_feed_is_known_and_what_breaks_its_order(case: str) -> None:
     pages, unknown, known_run, broken_by, days = FEEDS[case]
-    known = frozenset(post.media_id for page in pages for post in page if post.media_id is not None) - unknown
-    feed = read(*pages, known=known)
+    feed = read(*pages, unknown=unknown)
     assert (feed.known_run, feed.order_broken_by, feed.read_to) == (known_run, broken_by, NOW - days * DAY)
     assert feed.reaches_known == (known_run >= KNOWN_RUN and broken_by is None)
 
@@ -178,8 +178,7 @@ def test_the_page_size_does_not_change_the_feed(days: list[int], size: int) -> N
     listed = posts(*days)
     whole = read(listed)
     pages = [listed[begin : begin + size] for begin in range(0, len(listed), size)]
-    paged = read(*pages, known=frozenset(map(str, range(60))))
-    assert paged == whole
+    assert read(*pages) == whole
 
 
 def test_a_scan_is_recent_unless_a_reason_requires_a_full_one() -> None:

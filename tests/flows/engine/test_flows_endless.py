@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from itertools import chain, repeat
 from typing import Any
 
@@ -35,7 +34,7 @@ def follow(scan: Scan, pages: Iterable[Listed]) -> tuple[int, str]:
         try:
             page = Page([each.encode() for each in ids], cursor, frozenset())
             posts = [Post(each, None) for each in ids]
-            scan.follow(Response(ACCOUNTS, page, "C"), posts, lookback=timedelta(), at=START)
+            scan.follow(Response(ACCOUNTS, page, "C"), posts, at=START)
         except ApiError as error:
             about, rule = (error.operation, error.correlation_id), error.rule
             assert (about, rule.disposition, rule.outcome) == ((ACCOUNTS, "C"), SKIP, "failed")
