@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors.warehouse.queries.reader import open_snapshot
 from models.views import Join, Relation, View, macros, views
-from tests.warehouse.days import opened_days
+from tests.warehouse.rig import opened
 
 _HEAD = """# Data dictionary
 
@@ -93,14 +93,14 @@ def _section(view: View, columns: Columns) -> Iterator[str]:
 def page() -> str:
     """Return docs/data-dictionary.md."""
     with TemporaryDirectory() as folder:
-        with opened_days(Path(folder)) as days:
-            snapshot = days.publish()
-        with open_snapshot(snapshot) as opened:
-            columns = {name: opened.columns(name) for name in (*views(), *macros())}
+        with opened(Path(folder)) as rig:
+            snapshot = rig.publish()
+        with open_snapshot(snapshot) as found:
+            columns = {name: found.columns(name) for name in (*views(), *macros())}
             # As `gramhouse describe` says it.
-            tables = {each["name"] for each in opened.relations() if each["kind"] == "table"}
-    found = sorted([*views().values(), *macros().values()], key=lambda view: view.name)
-    lines = [_HEAD.format("\n".join(_diagram([view for view in found if is_stored(view) and not view.is_macro])))]
+            tables = {each["name"] for each in found.relations() if each["kind"] == "table"}
+    shown = sorted([*views().values(), *macros().values()], key=lambda view: view.name)
+    lines = [_HEAD.format("\n".join(_diagram([view for view in shown if is_stored(view) and not view.is_macro])))]
     parts = (
         ("Tables", tables - _OF_RUNS),
         ("Tables of runs", tables & _OF_RUNS),
@@ -109,7 +109,7 @@ def page() -> str:
     )
     for title, names in parts:
         lines.append(f"## {title}\n")
-        lines += (line for view in found if view.name in names for line in _section(view, columns))
+        lines += (line for view in shown if view.name in names for line in _section(view, columns))
     return "\n".join(lines)
 
 

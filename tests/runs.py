@@ -19,12 +19,11 @@ from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.selection import Selection
 from tests.api.listed import Feed, ListedApi
-from tests.api.server import ApiTransport
+from tests.api.server import Api, ApiTransport
 from tests.clocks import VirtualClock
 from tests.operator import KEY, Operator
 
 PAGE = 10
-# Runs at the same instant of a virtual clock have different ids.
 _IDS = count(1)
 
 
@@ -35,36 +34,18 @@ def request(folder: Path, *, selection: Selection | None = None, **changes: Any)
     kind: type[SyncOptions | BackfillOptions] = SyncOptions if selection is None else BackfillOptions
     options = {name: getattr(selection, name) for name in kind.model_fields if hasattr(selection, name)}
     options |= {name: changes.pop(name) for name in list(changes) if name in kind.model_fields}
-    if "mode" in changes:
-        settings["sync_mode"] = changes.pop("mode")
     return RunRequest(Settings(**(settings | changes)), kind(**options))
 
 
 @asynccontextmanager
-async def open_run_resources(
-    folder: Path,
-    api: ListedApi,
-    settings: Settings | None = None,
-    **changes: Any,  # noqa: ANN401 - fields of RunResources
-) -> AsyncIterator[RunResources]:
+async def open_run_resources(folder: Path, api: Api, settings: Settings | None = None) -> AsyncIterator[RunResources]:
     """Open a real warehouse in a folder; yield the resources of a run on it."""
     client = ApiClient("http://127.0.0.1", SecretStr(KEY), clock=api.clock, transport=ApiTransport(api))
     async with open_warehouse(settings or request(folder).settings, "a test", api.clock) as warehouse:
-        resources: dict[str, Any] = {
-            "send": client.send,
-            "warehouse": warehouse,
-            "clock": api.clock,
-            "random": lambda: 0.5,
-            "new_id": lambda: f"{api.clock.passed:.0f}-{next(_IDS)}-{id(api)}",
-        }
-        yield RunResources(**(resources | changes))
+        yield RunResources(client.send, warehouse, api.clock, lambda: 0.5, lambda: f"id-{next(_IDS)}")
 
 
-async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
-    return await resources.warehouse.do(lambda: resources.warehouse.files.db.execute(sql).fetchall())
-
-
-async def synced(folder: Path, api: ListedApi, **changes: Any) -> RunReport:  # noqa: ANN401 - as `request`
+async def synced(folder: Path, api: Api, **changes: Any) -> RunReport:  # noqa: ANN401 - as `request`
     """Run a sync on the warehouse in a folder."""
     asked = request(folder, **changes)
     async with open_run_resources(folder, api, asked.settings) as resources:
@@ -84,7 +65,7 @@ class DailyRuns:
         return self.clock.now()
 
     def request(self, **changes: Any) -> RunRequest:  # noqa: ANN401 - as `request`
-        return request(self.folder, **{"mode": "incremental", "page_size": PAGE, "concurrency": 1, **changes})
+        return request(self.folder, **{"sync_mode": "incremental", "page_size": PAGE, "concurrency": 1, **changes})
 
     async def sync(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - as `request`
         """Run a sync, then let `days` pass; `cursors` are those of the posts' pages of account 1 that it requested."""

@@ -4,26 +4,22 @@
 """
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.faults import Fault
-from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.config.settings import load
-from flows.engine.resources import open_resources
-from flows.engine.run_request import RunRequest
-from flows.pipeline import run_sync
 from models.views import views
+from tests.api.faults import Rule, refuse
+from tests.api.server import Api
 from tests.clocks import VirtualClock
 from tests.dictionary import is_stored
+from tests.runs import synced
 
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 
@@ -33,24 +29,15 @@ def snapshot_of(
     kind: SandboxSettings,
     days: Iterable[int],
     *,
-    before: Callable[[Sandbox], None] = lambda _: None,
+    before: Callable[[Api], None] = lambda _: None,
     **settings: object,
 ) -> Path:
     """Sync a quarter of an hour after each day of a sandbox began, after `before`; return the last snapshot."""
-    clock, sandbox = VirtualClock(), Sandbox(kind)
-
-    async def sync(url: str) -> None:
-        files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
-        chosen = load(base_url=url, api_key="sandbox-demo-key", **files, **settings)
-        async with open_resources(chosen, "test") as resources:
-            await run_sync(RunRequest(chosen), replace(resources, clock=clock))
-
-    first = datetime.fromtimestamp(kind.first_day, UTC)
-    with in_thread(sandbox) as url:
-        for day in days:
-            sandbox.day, clock.since = day, first + timedelta(days=day, minutes=15)
-            before(sandbox)
-            asyncio.run(sync(url))
+    api = Api(kind, clock=VirtualClock(datetime.fromtimestamp(kind.first_day, UTC) + timedelta(minutes=15)))
+    for api.day in days:
+        api.clock.passed = timedelta(days=api.day).total_seconds()
+        before(api)
+        asyncio.run(synced(folder, api, **{"page_size": 50, **settings}))
     return folder / "analytics.duckdb"
 
 
@@ -59,31 +46,31 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """12 accounts on three days, the last with two denied scans."""
     kind = SandboxSettings(accounts=12, posts=60, change_every=7, first_day=int(FIRST.timestamp()))
 
-    def deny_two(sandbox: Sandbox) -> None:
-        active = [account.id for account in sandbox.catalogue.accounts(sandbox.day) if account.status == "active"]
-        denied = active[:2] if sandbox.day == 2 else ()
-        sandbox.faults += [Fault(account_id=one, surface="posts", code="api_forbidden") for one in denied]
+    def deny_two(api: Api) -> None:
+        denied = api.ids("active")[:2] if api.day == 2 else []
+        api.script.replace(Rule(refuse("api_forbidden"), account_id=one, surface="posts") for one in denied)
 
     return snapshot_of(tmp_path_factory.mktemp("three-days"), kind, range(3), before=deny_two)
 
 
+def as_tables(db: duckdb.DuckDBPyConnection) -> None:
+    """Replace the tables of a snapshot, and the views of their rows, by public tables, to which a test can write."""
+    for (name,) in db.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall():
+        if name not in views() or is_stored(views()[name]):
+            db.execute(f'CREATE TABLE made AS FROM "{name}"; DROP VIEW "{name}"; ALTER TABLE made RENAME TO "{name}"')
+    db.execute("DROP SCHEMA core CASCADE")
+
+
 def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyConnection], object]) -> Path:
-    """Copy the public tables and views of a snapshot to another file, with changes."""
-    stored = [view.name for view in views().values() if is_stored(view)]
+    """Copy a snapshot to another file, with changes of its public tables."""
+    shutil.copy(snapshot, target)
+    target.chmod(0o644)
     with duckdb.connect(target) as db:
-        db.execute(f"SET TimeZone = 'UTC'; ATTACH '{snapshot}' AS old (READ_ONLY)")
-        here = "FROM duckdb_columns() WHERE database_name = 'old' AND schema_name = 'main'"
-        for (name,) in db.execute(f"SELECT DISTINCT table_name {here}").fetchall():
-            if name in stored or name not in views():
-                db.execute(f'CREATE TABLE "{name}" AS FROM old.main."{name}"')
-        db.execute("DETACH old")
+        as_tables(db)
         change(db)
         db.execute("CREATE SCHEMA core; CREATE VIEW core.run_counts AS FROM main.runs")
         for name in ("accounts", "media", "runs", "run_outcomes", "run_warnings"):
             db.execute(f"CREATE VIEW core.{name} AS FROM main.{name}")
-        for view in views().values():
-            if view.name not in stored:
-                db.execute(f"CREATE VIEW {view.name} AS {view.select}")
     return target
 
 

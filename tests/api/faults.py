@@ -20,9 +20,7 @@ JSON = {"Content-Type": "application/json"}
 Headers = Mapping[str, str]
 Page = dict[str, Any]
 
-Kind = Literal[
-    "error", "raw", "page", "cut", "reset", "delay", "refuse_cursor", "forget_cursors", "repeat_cursor", "empty_page"
-]
+Kind = Literal["error", "raw", "page", "cut", "reset", "delay", "forget_cursors", "repeat_cursor", "empty_page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,11 @@ class Action:
 def refuse(code: str, retry_after: int | str | Literal[False] | None = None, **more: Any) -> Action:  # noqa: ANN401 - fields of Action
     """Return an error with this code (API 7)."""
     return Action("error", code=code, retry_after=retry_after, **more)
+
+
+def from_gateway(status: int, body: bytes = b"<html>Access denied by policy.</html>") -> Action:
+    """Return an answer that the service has not written: it has neither its envelope nor its correlation id."""
+    return Action("raw", status=status, body=body, headers={"Content-Type": "text/html"}, correlated=False)
 
 
 def change_page(change: Callable[[Page], object]) -> Action:
@@ -88,8 +91,8 @@ class Rule:
             and self.account_id in (None, asked.account_id)
             and self.surface in (None, asked.surface)
             and self.nth in (None, number)
-            # Without a cursor these have no effect, so they do not fire and do not count.
-            and (asked.cursor is not None or self.action.kind not in ("refuse_cursor", "repeat_cursor"))
+            # Without a cursor it has no effect, so it does not fire and does not count.
+            and (asked.cursor is not None or self.action.kind != "repeat_cursor")
         )
 
 

@@ -85,8 +85,7 @@ class ListedApi(Api):
         change_posts: Callable[[Records], Records] = list,
         clock: VirtualClock | None = None,
     ) -> None:
-        self.clock = clock or VirtualClock()
-        super().__init__(clock=self.clock.monotonic, sleep=self.clock.sleep)
+        super().__init__(clock=clock or VirtualClock())
         self.accounts, self.posts, self.stories = accounts, posts, stories
         self.expired, self.feeds, self.fault = expired, feeds or {}, fault
         self.change_accounts, self.change_posts = change_accounts, change_posts

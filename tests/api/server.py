@@ -7,10 +7,8 @@
 `tests.api.listed.ListedApi` lists records as a test writes them.
 """
 
-import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, Self
@@ -26,6 +24,7 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.requests import Cursors, PageRequest, Refused, Resource
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
+from flows.clock import SystemClock
 from tests.api.asked import Asked
 from tests.api.faults import JSON, Action, OddError, OddReply, Rule, Script
 from tests.api.odd import PLAIN_FEED, FeedSettings, OddCatalogue
@@ -45,6 +44,7 @@ class Api(Sandbox):
     `script` has the rules of faults. `fault` returns one for a valid request that no rule expresses, or an exception,
     which is raised where the request was sent if that is in this process. `requests` are those received, the oldest
     first, and `early` is how many came before the Retry-After of a 429 to the same key and account, or list, was over.
+    The time of its limits and delays is that of `clock`.
     """
 
     url = ""
@@ -56,16 +56,16 @@ class Api(Sandbox):
         *,
         shape: str = "graph",
         feed: FeedSettings = PLAIN_FEED,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        clock: Any = None,  # noqa: ANN401 - a subclass knows what it is
     ) -> None:
         settings = settings or SandboxSettings()
-        super().__init__(settings, catalogue=OddCatalogue(settings, shape, feed), clock=clock, sleep=sleep)
+        catalogue = OddCatalogue(settings, shape, feed)
+        self.clock: Any = clock or SystemClock()
+        super().__init__(settings, catalogue=catalogue, clock=self.clock.monotonic, sleep=self.clock.sleep)
         self.script = Script(settings.seed, rules)
         self.fault: Callable[[Asked], Action | BaseException | None] = lambda _: None
         self.requests: list[Asked] = []
         self.early = 0
-        self._clock = clock
         self._until: dict[tuple[object, str | None], float] = {}
         self._seeds, self._again = count(settings.seed), count()
         self.forget_cursors()
@@ -79,6 +79,11 @@ class Api(Sandbox):
     def forget_cursors(self) -> None:
         """Invalidate all cursors issued so far."""
         self.cursors = OddCursors(Draw(next(self._seeds)))
+
+    def take_requests(self) -> list[Asked]:
+        """Return the requests since the last call."""
+        taken, self.requests = self.requests, []
+        return taken
 
     def list_accounts(self) -> list[Any]:
         """Return the accounts of today, as they are listed."""
@@ -104,7 +109,7 @@ class Api(Sandbox):
             return
         asked = Asked.read(scope["path"], scope["query_string"])
         tenant = dict(scope["headers"]).get(b"authorization"), asked.account_id
-        self.early += self._clock() < self._until.get(tenant, 0.0)
+        self.early += self.clock.monotonic() < self._until.get(tenant, 0.0)
         self.requests.append(asked)
 
         async def note(message: Message) -> None:
@@ -113,7 +118,7 @@ class Api(Sandbox):
                 asked.status, asked.correlation_id = message["status"], headers.get(b"x-correlation-id", b"").decode()
                 wait = headers.get(b"retry-after", b"")
                 if asked.status == 429 and wait.isdigit():
-                    self._until[tenant] = max(self._clock() + int(wait), self._until.get(tenant, 0.0))
+                    self._until[tenant] = max(self.clock.monotonic() + int(wait), self._until.get(tenant, 0.0))
             await send(message)
 
         await super().__call__(scope, receive, note)
@@ -135,8 +140,8 @@ class Api(Sandbox):
         kinds = {action.kind for action in actions}
         if "forget_cursors" in kinds:
             self.forget_cursors()
-        if "refuse_cursor" in kinds or ("forget_cursors" in kinds and request.cursor is not None):
-            raise Refused("api_invalid_cursor")
+            if request.cursor is not None:
+                raise Refused("api_invalid_cursor")
         page = self.render(request)
         if "empty_page" in kinds:
             again = f"{self.cursors.issue(request.resource, request.anchor)}~{next(self._again)}"
@@ -165,13 +170,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 async def call(
-    app: ASGIApp,
-    path: bytes,
-    query: bytes,
-    headers: Sequence[Header],
-    *,
-    body: bytes = b"",
-    method: str = "GET",
+    app: ASGIApp, path: bytes, query: bytes, headers: Sequence[Header], *, body: bytes = b"", method: str = "GET"
 ) -> Answer:
     """Send a request; return the response."""
     incoming: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]

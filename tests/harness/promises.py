@@ -1,6 +1,5 @@
 """The promises about requests and outcomes, checked event by event whatever faults occur."""
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,14 +19,11 @@ LOOKBACK, FULL_EVERY = timedelta(days=2), timedelta(days=5)
 # A recent scan ends with so many posts that were known and older.
 _KNOWN = 20
 _JUST = 1e-5
-_KINDS = {403: "denied", 404: "not_found", 429: "deferred"}
 _STATUSES = ("active", "token_expired")
 _UNFINISHED = {"deferred", "denied", "not_found", "failed"}
 
 # The name of a method of `Promises`, and what it is called with. A seed must always produce the same events.
 Event = tuple[Any, ...]
-# Kind, error code, correlation id and status.
-Outcome = tuple[str, str | None, str | None, int | None]
 
 
 class Violation(AssertionError):  # noqa: N818 - named after its meaning
@@ -55,7 +51,6 @@ class Session:
     begun: datetime
     is_full: bool = False
     scans_expired: bool = False
-    max_requests: int | None = None
     accepts_removals: bool = False
     chain: Sequence[int] = ()
     requests: int = 0
@@ -65,7 +60,6 @@ class Session:
     first_sent: dict[Partition, float] = field(default_factory=dict)
     begun_again: set[Partition] = field(default_factory=set)
     stuck: set[Partition] = field(default_factory=set)
-    received: list[Exchange] = field(default_factory=list)
     last: dict[Partition, Exchange] = field(default_factory=dict)
 
 
@@ -109,7 +103,6 @@ class Promises:
         run, where, scan = self.run, asked.partition, self._scan(asked.partition)
         scope = _scope_of(where)
         run.requests += 1
-        require(run.requests <= (run.max_requests or run.requests), f"more requests than {run.max_requests}")
         require(scope not in run.in_flight, f"two concurrent requests of {scope}")
         run.in_flight.add(scope)
         early = max(run.cooldowns[scope], self.cooldowns[scope]) - at
@@ -118,7 +111,6 @@ class Promises:
             status = run.listed.get(where[0])
             is_right = status == "active" or (status == "token_expired" and run.scans_expired)
             require(is_right, f"{where} was requested, whose account is {status}")
-            require(where[0] not in self.warehouse.forgotten, f"{where} was requested though it is forgotten")
         if asked.cursor is None:
             may_begin = scan is None or self._may_begin(where, scan, instant(at))
             require(may_begin, f"{where} is scanned again without need")
@@ -147,7 +139,6 @@ class Promises:
         run.in_flight.discard(scope)
         if answer.status is None:
             return
-        run.received.append(answer)
         run.last[where] = answer
         if answer.status == 429 and (seconds := _retry_after(answer)) is not None:
             run.cooldowns[scope] = max(run.cooldowns[scope], answer.received_at + seconds)
@@ -251,8 +242,8 @@ class Promises:
         # A run that it resumes closed the scan, which may not have been enough.
         return {kind, *_UNFINISHED} if partition in run.begun_again else {kind}
 
-    def check_outcomes(self, outcomes: Mapping[Partition, Outcome], state: str) -> None:
-        """Check the run's outcomes and its state."""
+    def check_outcomes(self, outcomes: Mapping[Partition, tuple[str, str | None]]) -> None:
+        """Check the kind and error code of the run's outcomes."""
         run = self.run
         # A cooldown lasts longer than the run that was asked for it.
         for scope, until in run.cooldowns.items():
@@ -260,46 +251,15 @@ class Promises:
         partitions = {(one, surface) for one in run.listed for surface in ("stories", "posts")}
         partitions |= {CATALOGUE} if run.kind == "sync" else set()
         require(outcomes.keys() == partitions, f"outcomes missing or too many: {outcomes.keys() ^ partitions}")
-        traced = {answer.headers.get("x-correlation-id"): answer for answer in run.received}
-        for where, outcome in outcomes.items():
-            kind, code, trace, _ = outcome
+        for where, (kind, code) in outcomes.items():
             expected = self._outcomes(where)
             require(kind in expected, f"{where} is {kind}, and should be one of {sorted(expected)}")
-            if kind in _UNFINISHED:
-                require(code, f"{where} is {kind} without an error code")
-                require(trace is None or trace in traced, f"{where} is {kind} by an answer that never came: {trace}")
-                right = None if trace is None else _blames(traced[trace], kind)
-                require(right in (None, (kind, code, outcome[3])), f"{where} is {outcome}, and should be {right}")
-        right_state = self._state(outcomes.values())
-        require(state == right_state, f"the run is {state}, and should be {right_state}: {outcomes}")
-
-    def _state(self, outcomes: Collection[Outcome]) -> str:
-        """Return the state of a run with these outcomes."""
-        kinds, codes = {kind for kind, *_ in outcomes}, {code or "" for _, code, *_ in outcomes}
-        if any(map(_stops, self.run.received)):
-            return "failed"
-        if not kinds & _UNFINISHED:
-            # A backfill that skipped all that it was to scan has done nothing.
-            return "partial" if self.warehouse.lacks_many or kinds == {"skipped"} else "complete"
-        # The records of a scan that rejected most of them are kept.
-        has_landed = kinds & {"complete", "recent", "deferred"} or any(code.endswith("_rejected") for code in codes)
-        return "partial" if has_landed else "failed"
+            require(kind not in _UNFINISHED or code, f"{where} is {kind} without an error code")
 
 
 def _scope_of(partition: Partition) -> str:
     """Return the rate-limit scope of a partition (API 4)."""
     return "account_catalog" if partition == CATALOGUE else f"selected_account:{partition[0]}"
-
-
-def _blames(answer: Exchange, kind: str) -> tuple[str, str, int] | None:
-    """Return kind, error code and status of the outcome that an answer causes; None if it does not determine them."""
-    status = answer.status or 0
-    if status < 400 or b'"error"' not in answer.body:
-        return None
-    # Also another error may ask to wait for longer than the run does, and a 503 be a limit of the whole key.
-    is_deferred = kind == "deferred" and (status == 503 or _retry_after(answer))
-    code = json.loads(answer.body)["error"]["code"]
-    return "deferred" if is_deferred else _KINDS.get(status, "failed"), code, status
 
 
 def _following(answer: Exchange) -> str | None:
@@ -315,9 +275,3 @@ def _retry_after(answer: Exchange) -> float | None:
         at = instant(answer.received_at)
         return float(text) if text.isdigit() else max(0.0, (parsedate_to_datetime(text) - at).total_seconds())
     return None
-
-
-def _stops(answer: Exchange) -> bool:
-    """THE RULE OF WHAT STOPS A RUN."""
-    is_ours = answer.status in (400, 413, 415) and b'"error"' in answer.body
-    return answer.status == 401 or is_ours or b"api_scope_denied" in answer.body

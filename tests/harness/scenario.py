@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.settings import RateLimit, SandboxSettings
-from tests.api.faults import Action, Rule, change_page, refuse
+from tests.api.faults import Action, Rule, change_page, from_gateway, refuse
 from tests.api.odd import ORDERS, PLAIN_FEED, SHAPES, FeedSettings
 from tests.harness.points import Crash
 
@@ -175,11 +175,6 @@ _PAGES = (
 )  # fmt: skip
 
 
-def _from_proxy(status: int, body: bytes) -> Action:
-    """Return an answer that the service has not written."""
-    return Action("raw", status=status, body=body, headers={"Content-Type": "text/html"}, correlated=False)
-
-
 # How often each kind of fault is chosen, and those of the kind.
 FAULTS: tuple[tuple[int, Sequence[Action]], ...] = (
     (5, [refuse("rate_limited", wait) for wait in _WAITS]),
@@ -187,13 +182,13 @@ FAULTS: tuple[tuple[int, Sequence[Action]], ...] = (
     (1, [refuse(code, wait, correlated=False) for code in ERRORS if code not in _STOPS for wait in _WAITS]),
     (1, [refuse(code) for code in _STOPS]),
     (3, [refuse("api_new_thing", wait, status=status) for status in _STATUSES for wait in (False, False, 2)]),
-    (2, [_from_proxy(status, body) for status in _STATUSES for body in (b"<h1>Not now</h1>", b"")]),
+    (2, [from_gateway(status, body) for status in _STATUSES for body in (b"<h1>Not now</h1>", b"")]),
     (9, _PAGES),
     (3, [Action("page", change=partial(_add, record)) for record in (*_HOSTILE, *_ODD)]),
     # Past the limit of a body, and so large that the run merges before its end.
     (1, [Action("page", change=methodcaller("ljust", size << 20)) for size in (70, 6, 6)]),
     (1, [Action("delay", seconds=seconds) for seconds in (0.5, 20.0, 110.0, 130.0)]),
-    (8, [Action("cut"), Action("reset"), Action("refuse_cursor"), Action("forget_cursors")]),
+    (8, [Action("cut"), Action("reset"), refuse("api_invalid_cursor"), Action("forget_cursors")]),
     (2, [Action("empty_page"), Action("repeat_cursor")]),
     (2, [Action("page", change=partial(_add, _PAIRS))]),
 )

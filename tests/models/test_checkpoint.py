@@ -10,17 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.checkpoint import (
-    KNOWN_RUN,
-    PINS,
-    Checkpoint,
-    ClosedScan,
-    FullReason,
-    Post,
-    ScanState,
-    plan_scan,
-    why_full,
-)
+from models.checkpoint import KNOWN_RUN, PINS, Checkpoint, ClosedScan, FullReason, Post, ScanState, plan_scan, why_full
 from models.feeds import media
 
 T0, T1 = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 1, 12, tzinfo=UTC)

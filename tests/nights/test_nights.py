@@ -5,24 +5,76 @@ The service goes by the virtual clock, which only the waits of the run advance.
 
 import asyncio
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
 import pytest
 from distributed.comm.core import connect
 
+from flows.clock import SystemClock
+from tests import operator as everywhere
 from tests.api.asked import Asked
-from tests.api.faults import JSON, Action, Rule, change_page, refuse
-from tests.api.listed import account, daily, uuid
-from tests.nights.conftest import Operator, gateway
-from tests.operator import killed_on_exit, wait_until
+from tests.api.faults import JSON, Action, Rule, change_page, from_gateway, refuse
+from tests.api.listed import ListedApi, account, daily, uuid
+from tests.clocks import VirtualClock
+from tests.operator import KEY, Done, killed_on_exit, use_empty_folder, wait_until
 from tests.prefect_api import free_port
+
+# After every real time, so that nothing in a snapshot is stale by the reader's clock.
+NIGHT = datetime(2126, 3, 1, 2, 15, tzinfo=UTC)
+
+
+@dataclass(kw_only=True)
+class Operator(everywhere.Operator):
+    """An operator whose commands run in this process, on a virtual clock, against an API on a socket."""
+
+    clock: VirtualClock
+    servers: ExitStack
+
+    def set(self, **settings: str) -> None:
+        self.env |= {f"GRAMHOUSE_{name.upper()}": value for name, value in settings.items()}
+
+    def connect(self, **given: Any) -> ListedApi:  # noqa: ANN401 - as ListedApi
+        """Serve an API, and set its address."""
+        service = self.servers.enter_context(ListedApi(clock=self.clock, **given).serve())
+        self.set(base_url=service.url, api_key=KEY)
+        return service
+
+    def night(self, *arguments: str, code: int | None = 0) -> Done:
+        """Sync, and let the clock advance to the next night."""
+        done = self.run("sync", *arguments, code=code)
+        self.clock.days(1)
+        return done
+
+    def count(self, table: str, condition: str = "true") -> int:
+        return int(self.ask(f"SELECT count(*) FROM {table} WHERE {condition}")[0][0])
+
+    def shown(self) -> str:
+        """Return every value of the snapshot, as text."""
+        tables = "SELECT DISTINCT schema_name, table_name FROM duckdb_columns() WHERE schema_name IN ('main', 'core')"
+        names = self.ask(f"{tables} AND database_name = current_database() ORDER BY ALL")
+        return "\n".join(str(self.ask(f'FROM "{schema}"."{table}"')) for schema, table in names)
+
+
+@pytest.fixture
+def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
+    use_empty_folder(tmp_path, monkeypatch)
+    clock = VirtualClock(NIGHT)
+    for name in ("now", "monotonic", "sleep"):
+        monkeypatch.setattr(SystemClock, name, staticmethod(getattr(clock, name)))
+    with ExitStack() as servers:
+        yield Operator(tmp_path, here=True, cwd=tmp_path, clock=clock, servers=servers)
 
 
 def test_a_gateway_that_refuses_always_is_named(operator: Operator) -> None:
-    operator.connect(fault=lambda asked: gateway(401) if asked.is_posts(2) else None)
+    operator.connect(fault=lambda asked: from_gateway(401) if asked.is_posts(2) else None)
     text = operator.run("sync", code=3).text
     assert [word in text for word in ("gateway", "API key", "grant")] == [True, False, False]
 
@@ -49,7 +101,7 @@ def test_an_outage_costs_no_scan(operator: Operator) -> None:
         if asked.number is None or operator.clock.passed >= seconds:
             return None
         refused_at.append(operator.clock.passed)
-        return gateway(502)
+        return from_gateway(502)
 
     service.fault = away
     operator.run("sync", "--surface", "posts")
@@ -73,9 +125,8 @@ def test_a_run_that_failed_as_a_whole_is_repeated_later(operator: Operator) -> N
 
 
 def test_a_service_that_cannot_answer_large_pages_is_asked_for_less(operator: Operator) -> None:
-    operator.connect(
-        accounts=2, posts=30, fault=lambda asked: gateway(504) if asked.is_posts(2) and int(asked.limit) > 5 else None
-    )
+    service, failure = operator.connect(accounts=2, posts=30), from_gateway(504)
+    service.fault = lambda asked: failure if asked.is_posts(2) and int(asked.limit) > 5 else None
     operator.run("sync", "--surface", "posts")
     assert operator.count("run_outcomes", "surface = 'posts' AND detail IS NOT NULL") == 1
 

@@ -234,8 +234,9 @@ INJECTION = """
 def hostile(db: duckdb.DuckDBPyConnection) -> None:
     """Replace every other text by a hostile one; one column gets all of them in turn."""
     db.execute("CREATE TEMP TABLE texts AS SELECT unnest($1) AS text", [HOSTILE])
-    columns = "FROM duckdb_columns() WHERE data_type = 'VARCHAR' AND NOT internal AND database_name <> 'temp'"
-    for table, column in db.execute(f"SELECT table_name, column_name {columns}").fetchall():
+    of_tables = "FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (database_name, table_name)"
+    columns = f"SELECT table_name, column_name {of_tables} WHERE data_type = 'VARCHAR' AND database_name <> 'temp'"
+    for table, column in db.execute(columns).fetchall():
         if column not in _KEPT:
             texts = f"(SELECT list(text) FROM texts)[rowid % {len(HOSTILE)} + 1]"
             db.execute(f'UPDATE "{table}" SET "{column}" = {texts}')

@@ -14,7 +14,7 @@ from connectors.warehouse.storage.holder import hold
 from flows.cli.commands import doctor as checks
 from flows.config.settings import Settings
 from models.errors import WarehouseUnusable
-from tests.warehouse.days import POSTS, opened_days
+from tests.warehouse.rig import POSTS, opened
 
 
 @pytest.fixture
@@ -54,13 +54,13 @@ def test_permissions_of_data_files_follow_the_umask(tmp_path: Path, umask: int) 
 
 
 def _publish(folder: Path) -> None:
-    with opened_days(folder) as days:
-        days.publish()
+    with opened(folder) as rig:
+        rig.publish()
 
 
 def _merge(folder: Path) -> None:
-    with opened_days(folder) as days:
-        days.scan(POSTS, 0, [{"id": "1"}])
+    with opened(folder) as rig:
+        rig.scan(POSTS, 0, [{"id": "1"}])
 
 
 def _open(folder: Path) -> None:

@@ -27,8 +27,7 @@ from tests.harness.machine import BEGINNING, Machine
 from tests.harness.points import Crash
 from tests.operator import Cli, Operator
 from tests.security.canary import everything, tells
-from tests.warehouse.days import BEN, POSTS, STORIES, account, at
-from tests.warehouse.rig import opened_with_state
+from tests.warehouse.rig import BEN, POSTS, STORIES, account, at, opened_with_state
 
 # The account that is forgotten, as the API spells it; its stored id is in lower case.
 ID = "0B6F7C1E-52A4-4D1B-9A53-2F1D3F0C8E11"
@@ -76,18 +75,18 @@ def _fill(folder: Path) -> None:
         twice = _item(1, like_count=2, **tagged) | {"caption": f"{CAPTION}, twice"}
         rig.full_scan(twice, partition=POSTS)
         compact_parts(rig.db, rig.files.raw, now=rig.now, before=None)
-        rig.scan(POSTS).page(_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}, cursor="next")
+        rig.begin(POSTS).page(_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}, cursor="next")
         failed = Outcome(POSTS, "run-1", OutcomeKind.FAILED, rig.now, rig.now, detail=f"No {ID}.")
         rig.seq += 1
         rig.inbox.append(Landing(failed.partition, failed.run_id, outcomes=(failed,)))
-        rig.scan(CATALOGUE).page(account(ID, name=NAME) | {"public_id": 5}, {"ig_username": NAME}, cursor="next")
-        rig.scan(other).close()
+        rig.begin(CATALOGUE).page(account(ID, name=NAME) | {"public_id": 5}, {"ig_username": NAME}, cursor="next")
+        rig.begin(other).close()
         rig.inbox[-1] = replace(rig.inbox[-1], body=f"<{ID}>".encode())
         rig.merge()
         warning = Finding("a_code", Severity.WARNING, f"Account {ID} is odd", f"ask {NAME}")
         rig.files.state.write(warn, "run-1", [warning])
-        rig.scan(POSTS).page(cursor="next")
-        rig.scan(STORIES).page(_item(4), cursor="next")
+        rig.begin(POSTS).page(cursor="next")
+        rig.begin(STORIES).page(_item(4), cursor="next")
         rig.land(ScopeCooldown(f"selected_account:{ID.lower()}", at(90), rig.now))
 
 

@@ -17,8 +17,9 @@ from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from flows.cli.agent_tools import BYTES, Tools
 from models.errors import QueryError, WarehouseUnusable
+from models.feeds import CATALOGUE
 from tests.operator import Cli
-from tests.warehouse.days import POSTS, account, opened_days
+from tests.warehouse.rig import POSTS, account, opened
 
 SECRET = "the-other-file-7Zq4"
 EVIL = "\x1b]0;title\x07\x1b[31m[red]\u202e"
@@ -174,10 +175,10 @@ def test_names_of_tables_lead_to_no_other_folder(tmp_path: Path, tables: Sequenc
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("agent")
     (folder / "other.txt").write_text(SECRET)
-    with opened_days(folder) as days:
-        days.catalogue(0, [account()])
-        days.scan(POSTS, 1, [{"id": "1", "caption": SECRET, "like_count": 5}])
-        return days.publish(hide=["caption"], salt="salt")
+    with opened(folder) as rig:
+        rig.scan(CATALOGUE, 0, [account()])
+        rig.scan(POSTS, 1, [{"id": "1", "caption": SECRET, "like_count": 5}])
+        return rig.publish(hide=["caption"], salt="salt")
 
 
 async def call(client: Client, tool: str, **arguments: str) -> tuple[bool, str]:

@@ -1,4 +1,4 @@
-"""The state file: what lands, runs and other commands; and files that are refused, some because others are older."""
+"""The state file: what lands, which runs are resumed, and which files belong together."""
 
 import asyncio
 import shutil
@@ -21,7 +21,7 @@ from connectors.state.inbox import (
     read_landings,
     reserve_seqs,
 )
-from connectors.state.runs import add_failed_start, begin_command, begin_run, end_run, last_command, read_runs
+from connectors.state.runs import begin_run, end_run
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown
 from models.clock import Ahead
 from models.errors import WarehouseUnusable
@@ -103,26 +103,11 @@ def test_a_file_that_cannot_be_used_is_refused_and_unchanged(file: Path, stateme
     assert file.read_bytes() == content
 
 
-def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
+def test_the_last_landing_number_never_falls(state: State) -> None:
     begin(state, "run")
-    outcome = Outcome(POSTS, "run", OutcomeKind.COMPLETE, NOW, NOW, 1, 2, detail="x")
-    assert state.write(land, [page(1), page(2), Landing(POSTS, "run", outcomes=(outcome,))]) == 3
-    assert state.write(land, [page(3)]) == 4
-    first, second, third, fourth = landings(state)
-    assert [first.seq, second.seq, third.seq, fourth.seq] == [1, 2, 3, 4]
-    assert first.body == BODY % 1
-    assert (first.run_seq, first.run_id, first.partition, first.scan_id) == (1, "run", POSTS, "scan")
-    assert (second.page, second.began_seq, second.received_at, second.correlation_id) == (2, 1, NOW, "c-1")
-    assert (third.outcomes, third.page, third.body) == ((outcome,), 0, b"")
-    with open_state_read_only(state.path) as reader, state.engine.begin() as writing:
-        # Readers do not wait for a transaction that writes.
-        writing.exec_driver_sql("DELETE FROM inbox")
-        assert reader is not None
-        assert len(landings(reader)) == 4
-    state.write(land, [page(4)])
-    state.write(delete_landings, 5)
-    # The last number never falls.
-    assert (landings(state), state.write(reserve_seqs, 3), state.write(land, [page(5)])) == ([], 5, 9)
+    assert state.write(land, [page(1), page(2)]) == 2
+    state.write(delete_landings, 2)
+    assert (landings(state), state.write(reserve_seqs, 3), state.write(land, [page(3)])) == ([], 2, 6)
 
 
 def test_what_a_rebuild_lands_again_may_be_of_a_run_that_is_deleted(state: State) -> None:
@@ -170,6 +155,8 @@ def test_nothing_lands_of_a_batch_that_cannot_be_stored_and_the_longest_cooldown
 def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) -> None:
     begin(state, "run", base_url="https://run")
     begin(state, "later", base_url="https://later")
+    # A run that got no page may have been sent to the wrong address.
+    state.write(land, [Landing(POSTS, "run", outcomes=(Outcome(POSTS, "run", OutcomeKind.FAILED, NOW, NOW),))])
     assert state.read(read_identity).base_url is None
     state.write(land, [page(1), cooldown(NOW + DAY)])
     for address in ("https://run", "https://later"):
@@ -215,27 +202,6 @@ def test_a_run_resumes_the_chain_of_unfinished_runs(state: State, earlier: str, 
         published_at = NOW if ended in ("published", "killed") else None
         state.write(end_run, run_id, run_state, now=at, resumes=resumes, published_at=published_at)
     assert begin(state, "new") == tuple(resumed)
-
-
-def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> None:
-    def command(kind: str) -> None:
-        state.write(begin_command, kind, pid=1, now=NOW)
-        last.append(state.read(last_command))
-        state.write(end_run, None, RunState.COMPLETE, now=NOW)
-
-    last = [state.read(last_command)]
-    command("publish")
-    for pid in (2, 3):
-        state.write(add_failed_start, "sync", pid=pid, since=NOW, now=NOW, detail="no key")
-    command("compact")
-    last.append(state.read(last_command))
-    begin(state, "1")
-    last.append(state.read(last_command))
-    command("compact")
-    assert [row and (row["kind"], row["state"]) for row in last] == [
-        None, ("publish", "running"), ("sync", "failed"), ("sync", "failed"), None, ("compact", "running"),
-    ]  # fmt: skip
-    assert [row["state"] for row in state.read(read_runs)] == ["interrupted"]
 
 
 @pytest.fixture(scope="module")

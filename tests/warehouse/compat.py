@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
-from models.feeds import media
+from models.feeds import CATALOGUE, media
 from models.views import views
-from tests.dictionary import is_stored
-from tests.warehouse.days import BEN, POSTS, STORIES, Days, account, opened_days
+from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, account, opened
 
 Rows = list[dict[str, Any]]
 
@@ -47,23 +46,17 @@ COMMENT ON COLUMN media_hand.flag IS 'Liked.'
 """
 
 
-def as_tables(db: duckdb.DuckDBPyConnection) -> None:
-    """Replace the public views by tables, so that a test can write to them."""
-    for name in [name for name, view in views().items() if is_stored(view)]:
-        db.execute(f"CREATE TABLE made AS FROM {name}; DROP VIEW {name}; ALTER TABLE made RENAME TO {name}")
-
-
-def make_snapshot(days: Days, snapshot: Path) -> None:
+def make_snapshot(rig: Rig, snapshot: Path) -> None:
     """Publish a snapshot with these values, and change it by hand."""
-    days.catalogue(0, [account(), account(BEN, name="ben\u00e9", status="token_expired")])
+    rig.scan(CATALOGUE, 0, [account(), account(BEN, name="ben\u00e9", status="token_expired")])
     posts = [
         {"id": str(n), "caption": caption, "timestamp": f"2026-01-0{n + 1}T12:00:00.5+02:00", "like_count": n or None}
         for n, caption in enumerate(CAPTIONS)
     ]
-    days.scan(POSTS, 1, posts)
-    days.scan(STORIES, 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
-    days.scan(media(BEN, "posts"), 2, [{"id": "1"}, {"caption": "no id"}])
-    days.publish(snapshot, 3)
+    rig.scan(POSTS, 1, posts)
+    rig.scan(STORIES, 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
+    rig.scan(media(BEN, "posts"), 2, [{"id": "1"}, {"caption": "no id"}])
+    rig.publish(snapshot, 3)
     snapshot.chmod(0o644)
     with duckdb.connect(str(snapshot)) as db:
         db.execute(_BY_HAND)
@@ -85,8 +78,8 @@ def snapshot_rows(snapshot: Path) -> dict[str, Rows]:
 def make(folder: Path) -> None:
     """Write a snapshot, its export, and the rows that this DuckDB reads."""
     snapshot = folder / "analytics.duckdb"
-    with TemporaryDirectory() as home, opened_days(Path(home)) as days:
-        make_snapshot(days, snapshot)
+    with TemporaryDirectory() as home, opened(Path(home)) as rig:
+        make_snapshot(rig, snapshot)
     export(snapshot, folder / "export")
     truth = {"duckdb": duckdb.__version__, "rows": snapshot_rows(snapshot)}
     (folder / "truth.json").write_text(json.dumps(truth, default=str))

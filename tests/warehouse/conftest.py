@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.warehouse.days import Days
 from tests.warehouse.rig import Rig, opened
 
 
@@ -11,11 +10,6 @@ from tests.warehouse.rig import Rig, opened
 def rig(tmp_path: Path) -> Iterator[Rig]:
     with opened(tmp_path) as found:
         yield found
-
-
-@pytest.fixture
-def days(rig: Rig) -> Days:
-    return Days(rig)
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from connectors.warehouse.raw.parts import read_parts
 from models.checkpoint import Landing
 from models.feeds import CATALOGUE, media
 from models.mapping import BUILT_IN
-from tests.warehouse.rig import POSTS, Rig, account, item
+from tests.warehouse.rig import BEN, POSTS, Rig, account, item
 
 
 @pytest.mark.parametrize("pages", [["ABA"], ["A", "BA"], ["A", "B", "A"]])
 @pytest.mark.parametrize("is_divided", [False, True])
 def test_every_content_of_an_item_counts_in_order(rig: Rig, pages: list[str], *, is_divided: bool) -> None:
     rig.full_scan(item("a", caption="A"))
-    scan = rig.scan()
+    scan = rig.begin()
     for captions in pages:
         scan.page(*(item("a", caption=caption) for caption in captions))
         if is_divided:
@@ -61,7 +61,7 @@ def test_an_address_signed_anew_is_updated_and_is_no_change(rig: Rig) -> None:
     rig.full_scan(first)
     [before] = rig.rows("changed_at, content_changed_at, raw_landed, run_seq")
     rig.wait(1)
-    rig.run = 2
+    rig.run_seq = 2
     rig.full_scan(item("a", media_url="https://cdn/2", parts=[{"id": "1", "url": "https://cdn/p2"}]))
     assert rig.rows("changed_at, content_changed_at, raw_landed, run_seq") == [before]
     [(media_url, thumb, parts, seen_seq)] = rig.rows("media_url, thumb, parts, seen_seq")
@@ -72,7 +72,7 @@ def test_an_address_signed_anew_is_updated_and_is_no_change(rig: Rig) -> None:
 
 
 def test_the_same_bytes_in_two_accounts_are_two_items(rig: Rig) -> None:
-    other = media("00000000-0000-4000-8000-000000000002", "posts")
+    other = media(BEN, "posts")
     for _ in range(2):
         rig.full_scan(item("a"))
         rig.full_scan(item("a"), partition=other)
@@ -154,15 +154,15 @@ def test_a_merge_runs_no_statement_without_work(rig: Rig) -> None:
         assert page.seq == rig.values("merged_seq", "warehouse")[0]
         return number
 
-    scan = rig.scan()
+    scan = rig.begin()
     assert statements_of(scan.page(item("a", x=1), item("b"))) <= 6
     assert statements_of(scan.page(item("c", x=1), item("d"))) <= 10
     assert statements_of(scan.close(item("e"))) <= 15
 
 
 def test_unknown_fields_of_pages_without_items_are_registered(rig: Rig) -> None:
-    rig.scan(CATALOGUE).close({**account(1), "added": 1})
-    page = replace(rig.scan().close(), body=b'{"items": [], "other": 1, "next_cursor": null}')
+    rig.begin(CATALOGUE).close({**account(), "added": 1})
+    page = replace(rig.begin().close(), body=b'{"items": [], "other": 1, "next_cursor": null}')
     rig.inbox[-1:] = [page]
     rig.merge()
     registered = [("account", "added", None), ("media_page", "other", None)]

@@ -75,10 +75,7 @@ ANYTHING = st.one_of(
 )
 RECORDS = st.one_of(
     st.fixed_dictionaries(
-        {
-            "id": st.sampled_from("abc"),
-            "timestamp": st.sampled_from(["2025-12-31T20:00:00Z", "2026-01-01T09:00:00Z"]),
-        },
+        {"id": st.sampled_from("abc"), "timestamp": st.sampled_from(["2026-02-28T22:00:00Z", "2026-03-01T11:00:00Z"])},
         optional={
             "caption": st.sampled_from(["A", "B", "https://in.a/caption"]),
             "permalink": st.sampled_from(["https://x/1", "https://x/2"]),
@@ -108,7 +105,7 @@ STEP = st.fixed_dictionaries(
 ENDS: dict[str | None, dict[str, Any]] = {
     None: {},
     "complete": {"state": "complete"},
-    "recent": {"state": "recent", "read_to": datetime.fromisoformat("2025-12-31T20:00:00Z")},
+    "recent": {"state": "recent", "read_to": datetime.fromisoformat("2026-02-28T22:00:00Z")},
     "expired": {"state": "complete", "had_expired_token": True},
     "abandoned": {},
 }
@@ -121,20 +118,20 @@ def land(rig: Rig, steps: Sequence[Any]) -> list[list[Landing]]:
     for step in steps:
         rig.wait(step["hours"])
         place = step["partition"], step["is_backfill"]
-        scan = scans.setdefault(place, rig.scan(step["partition"]))
+        scan = scans.setdefault(place, rig.begin(step["partition"]))
         runs[-1].append(scan.page(*step["records"], **ENDS[step["ends"]]))
         if step["ends"] is not None:
             del scans[place]
         if step["ends_run"]:
             runs.append([])
-            rig.run += 1
+            rig.run_seq += 1
     return runs
 
 
 def merge_divided(rig: Rig, runs: Sequence[Sequence[Landing]], cuts: st.DataObject | None) -> None:
     """Merge the landings of each run one by one, or cut at random."""
     for number, run in enumerate(runs, 1):
-        rig.run, rest = number, list(run)
+        rig.run_seq, rest = number, list(run)
         while rest:
             size = cuts.draw(st.integers(1, 5), "batch") if cuts else 1
             rig.inbox, rest = rest[:size], rest[size:]

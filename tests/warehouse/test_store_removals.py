@@ -6,7 +6,8 @@ import pytest
 
 from connectors.warehouse.queries.progress import find_known_items, read_closed_scans
 from models.feeds import CATALOGUE, media
-from tests.warehouse.rig import POSTS, STORIES, Rig, account, item
+from tests.api.listed import uuid
+from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, account, item
 
 # Hours after the scan before, and what it lists: "?" is a record without an id; with "!" the token expired meanwhile.
 # The last two say what is missed, and what is removed.
@@ -33,11 +34,11 @@ def test_what_scans_miss_and_confirm(rig: Rig, scans: str, missed: str, removed:
 
 
 def test_a_resumed_scan_that_a_backfill_overtook_decides_nothing(rig: Rig) -> None:
-    sync = rig.scan()
+    sync = rig.begin()
     for number in range(3):
         sync.page(item(f"old-{number}"))
     rig.wait(12)
-    rig.scan().close(item("old-0"), item("old-1"), item("old-2"), item("new"))
+    rig.begin().close(item("old-0"), item("old-1"), item("old-2"), item("new"))
     rig.wait(12)
     sync.close(item("last"))
     rig.merge()
@@ -48,7 +49,7 @@ def test_a_resumed_scan_that_a_backfill_overtook_decides_nothing(rig: Rig) -> No
 def test_items_of_an_interrupted_backfill_are_not_known_to_a_recent_scan(rig: Rig) -> None:
     rig.full_scan(item("a"), item("b"))
     rig.wait(12)
-    rig.scan().page(item("b"), item("unarchived"))
+    rig.begin().page(item("b"), item("unarchived"))
     rig.merge()
     closed = read_closed_scans(rig.db, [POSTS.account_id])
     assert {scan.seq for scan in closed.values()} == {1}
@@ -96,7 +97,7 @@ def test_items_of_one_id_that_differ_in_time_or_permalink_decide_no_removal(
     rig.full_scan(stored, item("b"))
     rig.wait(2)
     records = {"stored": stored, "one": {**stored, "caption": "Another"}, "two": {**stored, **other}}
-    scan = rig.scan()
+    scan = rig.begin()
     for page in pages:
         scan.page(*(records[name] for name in page.split()))
         if is_divided:
@@ -145,7 +146,7 @@ def test_an_account_with_more_than_twenty_items_is_held_while_others_are_not(rig
     posts = [item(f"{number:03}") for number in range(30)]
     # By account: the items that it has, and those that it has no more.
     sizes = {2: (30, 11), 3: (30, 10), 4: (20, 12)}
-    feeds = {number: media(account(number)["id"], "posts") for number in sizes}
+    feeds = {number: media(uuid(number), "posts") for number in sizes}
     for scan in range(3):
         for number, (size, gone) in sizes.items():
             rig.full_scan(*posts[gone if scan else 0 : size], partition=feeds[number])
@@ -155,23 +156,23 @@ def test_an_account_with_more_than_twenty_items_is_held_while_others_are_not(rig
 
 
 def test_accounts_missing_from_two_catalogues_twelve_hours_apart_are_removed(rig: Rig) -> None:
-    rig.full_scan(account(1), account(2), partition=CATALOGUE)
+    rig.full_scan(account(), account(BEN), partition=CATALOGUE)
     for hours, removed in ((24, 0), (11, 0), (1, 1)):
         rig.wait(hours)
-        rig.full_scan(account(1), partition=CATALOGUE)
+        rig.full_scan(account(), partition=CATALOGUE)
         assert rig.end_run().removed_accounts == removed
     assert rig.values("removed_at", "accounts", "account_id") == [None, rig.now - timedelta(hours=12)]
     rig.wait(1)
-    rig.full_scan(account(1), account(2), partition=CATALOGUE)
+    rig.full_scan(account(), account(BEN), partition=CATALOGUE)
     assert rig.values("removed_at", "accounts") == [None, None]
-    of_two = "account_periods WHERE account_id LIKE '%2' AND attribute = 'status'"
+    of_ben = f"account_periods WHERE account_id = '{BEN}' AND attribute = 'status'"
     periods = [("active", False), ("removed", False), ("active", True)]
-    assert rig.rows("value, valid_to IS NULL", of_two, "seq") == periods
+    assert rig.rows("value, valid_to IS NULL", of_ben, "seq") == periods
 
 
 def test_an_empty_catalogue_or_too_many_missing_accounts_wait_for_a_person(rig: Rig) -> None:
-    accounts = [account(number) for number in range(100)]
-    scan = rig.scan(CATALOGUE)
+    accounts = [account(uuid(number)) for number in range(100)]
+    scan = rig.begin(CATALOGUE)
     scan.page(*accounts[:50])
     scan.close(*accounts[50:])
     rig.end_run()
@@ -191,11 +192,11 @@ def test_an_empty_catalogue_or_too_many_missing_accounts_wait_for_a_person(rig: 
 
 def test_of_two_records_in_one_catalogue_the_first_counts(rig: Rig) -> None:
     for is_divided in (False, True, True):
-        scan = rig.scan(CATALOGUE)
-        scan.page(account(1, "active"), account(2))
+        scan = rig.begin(CATALOGUE)
+        scan.page(account(), account(BEN))
         if is_divided:
             rig.merge()
-        scan.close(account(1, "token_expired"))
+        scan.close(account(status="token_expired"))
         rig.merge()
         rig.wait(24)
     statuses = f"account_periods WHERE attribute = 'status' AND account_id = '{POSTS.account_id}'"

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,8 +21,8 @@ from connectors.sandbox.settings import SandboxSettings
 from tests import operator as everywhere
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.operator import COMMAND_LINE, KEY, PROXIES, ROOT, TIMEOUT, Operator, killed_on_exit
-from tests.prefect_api import PUBLIC, ask, free_port, prefect_server
+from tests.operator import COMMAND_LINE, KEY, PROXIES, ROOT, TIMEOUT, Operator
+from tests.prefect_api import PUBLIC, ask, free_port
 
 STOP = "Stop with Ctrl-C"
 
@@ -159,33 +159,3 @@ def up(serving: Up) -> Up:
 def operator(shell: Operator) -> Operator:
     """An operator whose commands are processes: a process reads Prefect's settings once."""
     return shell
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home folder of a Prefect server."""
-    return tmp_path_factory.mktemp("prefect") / "home"
-
-
-@pytest.fixture(scope="module")
-def api(home: Path) -> Iterator[str]:
-    """The API of a Prefect server that runs for all tests of a module."""
-    with prefect_server(home) as api:
-        yield api
-
-
-@pytest.fixture
-def python(operator: Operator, api: str) -> Callable[..., str]:
-    """Runs Python in the operator's folder, as a user of that server; returns what it wrote."""
-    # PWD is the shell's, from which Prefect takes the folder.
-    own = {"PREFECT_HOME": str(operator.folder / "prefect"), "PWD": str(operator.folder)}
-    operator.env |= {"PREFECT_API_URL": api, "DO_NOT_TRACK": "1", **own}
-
-    def run(*arguments: str) -> str:
-        env = {"PYTHONPATH": str(ROOT), "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
-        with killed_on_exit(operator.start_python(*arguments, env=env)) as process:
-            out, err = process.communicate(timeout=2 * TIMEOUT)
-        assert process.returncode == 0, out + err
-        return out
-
-    return run

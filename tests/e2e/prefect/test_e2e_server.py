@@ -1,7 +1,7 @@
 """On a Prefect server of its own: deployments/prefect.yaml with a worker, and the notifications of automations.yaml."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import gethostname
 
@@ -14,10 +14,40 @@ from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
-from tests.operator import KEY, Operator, wait_until
-from tests.prefect_api import ask
+from tests.operator import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
+from tests.prefect_api import ask, prefect_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home folder of a Prefect server."""
+    return tmp_path_factory.mktemp("prefect") / "home"
+
+
+@pytest.fixture(scope="module")
+def api(home: Path) -> Iterator[str]:
+    """The API of a Prefect server that runs for all tests of a module."""
+    with prefect_server(home) as api:
+        yield api
+
+
+@pytest.fixture
+def python(operator: Operator, api: str) -> Callable[..., str]:
+    """Runs Python in the operator's folder, as a user of that server; returns what it wrote."""
+    # PWD is the shell's, from which Prefect takes the folder.
+    own = {"PREFECT_HOME": str(operator.folder / "prefect"), "PWD": str(operator.folder)}
+    operator.env |= {"PREFECT_API_URL": api, "DO_NOT_TRACK": "1", **own}
+
+    def run(*arguments: str) -> str:
+        env = {"PYTHONPATH": str(ROOT), "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+        with killed_on_exit(operator.start_python(*arguments, env=env)) as process:
+            out, err = process.communicate(timeout=2 * TIMEOUT)
+        assert process.returncode == 0, out + err
+        return out
+
+    return run
 
 
 def test_a_deployed_run_is_executed_by_the_pools_worker(

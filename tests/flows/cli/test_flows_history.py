@@ -15,7 +15,7 @@ from models.feeds import CATALOGUE, Partition, media
 from models.runs import RunState
 from tests.clocks import VirtualClock
 from tests.operator import ROOT, Cli
-from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, Days, Item, account, ask, at, opened_days
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Item, Rig, account, ask, at, opened
 
 Find = Callable[..., Any]
 
@@ -26,24 +26,24 @@ LINK = "https://photos.example/p/one/"
 
 
 def run(
-    days: Days,
+    rig: Rig,
     hour: float,
     *scanned: tuple[Partition, list[Item]],
     state: RunState | None = RunState.COMPLETE,
     published: bool = True,
 ) -> None:
     scans = [(partition, hour, items) for partition, items in scanned]
-    days.run(f"run-{hour}", hour, {}, *scans, state=state, published=published)
+    rig.run(f"run-{hour}", hour, {}, *scans, state=state, published=published)
 
 
 @pytest.fixture(scope="module")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with opened_days(tmp_path_factory.mktemp("changes")) as days:
-        run(days, 0, (CATALOGUE, [account(), account(BEN, name="ben")]), (POSTS, [ONE, TWO, {"id": "3"}]))
-        run(days, 24, (POSTS, [ONE | {"caption": "two", "like_count": 2}, TWO | {"like_count": 5}, {"id": "3"}]))
-        run(days, 48, (CATALOGUE, [account(name="ann"), account(BEN, name="ben")]), (media(BEN, "posts"), [ONE]),
+    with opened(tmp_path_factory.mktemp("changes")) as rig:
+        run(rig, 0, (CATALOGUE, [account(), account(BEN, name="ben")]), (POSTS, [ONE, TWO, {"id": "3"}]))
+        run(rig, 24, (POSTS, [ONE | {"caption": "two", "like_count": 2}, TWO | {"like_count": 5}, {"id": "3"}]))
+        run(rig, 48, (CATALOGUE, [account(name="ann"), account(BEN, name="ben")]), (media(BEN, "posts"), [ONE]),
             (POSTS, [ONE | {"caption": "three"}, TWO | {"like_count": 5, "children": []}]))  # fmt: skip
-        return days.publish(hour=49)
+        return rig.publish(hour=49)
 
 
 @pytest.fixture
@@ -56,29 +56,29 @@ def found(snapshot: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> Find
 
 def test_unfinished_runs_come_with_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> None:
     def listed() -> list[tuple[int, str]]:
-        days.publish(tmp_path / "s.duckdb")
+        rig.publish(tmp_path / "s.duckdb")
         return [(each["run_seq"], each["media_id"]) for each in run_cli("changes", "--json").json()["changes"]]
 
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
     analyst = (ROOT / "docs/analyst.md").read_text("utf-8")
     [query] = re.findall(r"SELECT ig_username, surface, media_id, change, columns[^`]*", analyst)
     changed: Item = ONE | {"caption": "changed"}
-    with opened_days(tmp_path) as days:
-        run(days, 0, (CATALOGUE, [account()]), (POSTS, [ONE, TWO]), state=RunState.INTERRUPTED)
+    with opened(tmp_path) as rig:
+        run(rig, 0, (CATALOGUE, [account()]), (POSTS, [ONE, TWO]), state=RunState.INTERRUPTED)
         assert listed() == [(1, "1"), (1, "2")]
         # One that was killed, and one that recorded its end.
-        run(days, 48, (POSTS, [changed, TWO, {"id": "4"}]), state=None)
-        run(days, 72, state=RunState.INTERRUPTED)
-        run(days, 96, state=RunState.PARTIAL)
+        run(rig, 48, (POSTS, [changed, TWO, {"id": "4"}]), state=None)
+        run(rig, 72, state=RunState.INTERRUPTED)
+        run(rig, 96, state=RunState.PARTIAL)
         assert listed() == [(2, "1"), (2, "4"), (1, "1"), (1, "2")]
         assert ask(tmp_path / "s.duckdb", query)[0][2:5] == ("1", "changed", ["caption"])
         assert run_cli("changes")[1].startswith("Run 1 to 4 (began 2026-03-01 02:00 UTC): 1 changed, 3 new\n")
-        run(days, 120)
+        run(rig, 120)
         assert listed() == []
         assert run_cli("changes")[1] == "Run 5 (began 2026-03-06 02:00 UTC): no changes of items\n"
         # One that ended but was not published is resumed by the next one, which finds nothing more.
-        run(days, 144, (POSTS, [ONE, TWO, {"id": "4"}]), published=False)
-        run(days, 145)
+        run(rig, 144, (POSTS, [ONE, TWO, {"id": "4"}]), published=False)
+        run(rig, 145)
         assert listed() == [(6, "1")]
 
 
@@ -123,17 +123,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a warehouse in which items were changed, missed and removed."""
     folder = tmp_path_factory.mktemp("explain")
     one = {"id": "1", "permalink": LINK, "caption": LONG + "old", "like_count": 3, "published_at": at(-90).isoformat()}
-    with opened_days(folder) as days:
-        days.catalogue(0, [account()])
-        days.scan(POSTS, 1, [one, {"id": "2"}, {"id": "3"}])
+    with opened(folder) as rig:
+        rig.scan(CATALOGUE, 0, [account()])
+        rig.scan(POSTS, 1, [one, {"id": "2"}, {"id": "3"}])
         story, old = {"id": "1", "caption": "a story"}, {"id": "4", "published_at": at(-90).isoformat()}
         for hour, stories in enumerate(([story, old], [story], [story, old]), 2):
-            days.scan(STORIES, hour, stories)
-        days.scan(POSTS, 24, [one | {"caption": LONG + "new", "like_count": 5}, {"id": "2"}])
-        days.catalogue(25, [account(name="ann")])
-        days.catalogue(26, [account()])
-        days.scan(POSTS, 48, [one | {"caption": LONG + "new", "like_count": 5}])
-        days.publish()
+            rig.scan(STORIES, hour, stories)
+        rig.scan(POSTS, 24, [one | {"caption": LONG + "new", "like_count": 5}, {"id": "2"}])
+        rig.scan(CATALOGUE, 25, [account(name="ann")])
+        rig.scan(CATALOGUE, 26, [account()])
+        rig.scan(POSTS, 48, [one | {"caption": LONG + "new", "like_count": 5}])
+        rig.publish()
     return folder
 
 

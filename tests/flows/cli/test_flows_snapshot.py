@@ -17,8 +17,7 @@ from models.values import REASONS
 from tests.buckets.s3 import s3_server
 from tests.operator import KEY, Cli, Operator
 from tests.security.canary import holding
-from tests.warehouse.days import POSTS, account
-from tests.warehouse.rig import opened_with_state
+from tests.warehouse.rig import POSTS, account, opened_with_state
 
 EVIL = {"uuid": "a", "caption": "\x1b[31m[bold]\u202e\nx" + "y" * 1000}
 
@@ -36,7 +35,7 @@ def test_rejected_records_are_listed_until_they_have_an_id(warehouse: Path, run_
         rig.begin_run()
         rig.full_scan(account(), account("x"), partition=CATALOGUE)
         rig.wait(1)
-        scan = rig.scan(POSTS)
+        scan = rig.begin(POSTS)
         scan.page({"id": "1"})
         scan.close(EVIL, {"uuid": "b"}, {"caption": "no id"})
         rig.merge()
@@ -47,8 +46,8 @@ def test_rejected_records_are_listed_until_they_have_an_id(warehouse: Path, run_
     assert lines[:2] == ["! 4 records rejected:", f"  3: {REASONS['no_id']}"]
     assert lines[2].startswith("  1: id: String should match pattern")
     assert lines[4].split() == ["seen_at", "ig_username", "correlation_id", "payload", "surface", "position"]
-    assert lines[5].split()[:5] == ["2026-01-01", "01:00", "anna", "correlation-3", '{"uuid":']
-    assert lines[8].startswith("2026-01-01 00:00               correlation-1")
+    assert lines[5].split()[:5] == ["2026-03-01", "03:00", "anna", "correlation-3", '{"uuid":']
+    assert lines[8].startswith("2026-03-01 02:00               correlation-1")
     [first, *_] = run_cli("quarantine", "--json").json()["records"]
     assert (json.loads(first["payload"]), first["position"], first["run_id"]) == (EVIL, 0, "run-1")
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/id", "/uuid"]\n', encoding="utf-8")

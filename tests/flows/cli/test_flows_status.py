@@ -20,7 +20,6 @@ from flows.cli.commands.status import answer, metrics, read_status
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.reporting.words import json_value
-from models.errors import WarehouseUnusable
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, daily
@@ -98,7 +97,7 @@ async def test_a_missing_or_older_snapshot_or_a_foreign_log_is_not_healthy(tmp_p
 async def test_scans_that_were_never_closed_are_named_and_deferred_ones_are_healthy(tmp_path: Path) -> None:
     service = ListedApi(2, feeds={1: daily(200), 2: daily(200)})
     for _ in range(2):
-        await synced(tmp_path, service, mode="incremental", page_size=10, full_refresh_every=300)
+        await synced(tmp_path, service, sync_mode="incremental", page_size=10, full_refresh_every=300)
         service.clock.days(1)
         service.fault = lambda asked: (
             refuse("rate_limited", 9000) if asked.is_posts(2) and asked.cursor == "c20" else None
@@ -242,23 +241,6 @@ def test_what_is_mistyped_and_what_is_no_failure_is_not_recorded(run_cli: Cli) -
     assert run_cli("sync", "--page-size", "0")[0] == 2
     assert run_cli("backfill", "--expired-since", "yesterday")[0] == 2
     assert Status().attention == []
-
-
-async def test_a_run_that_could_not_publish_is_not_healthy_and_the_next_one_asks_for_nothing(tmp_path: Path) -> None:
-    api = ListedApi(accounts=2)
-    with pytest.raises(WarehouseUnusable, match="no table has a column 'captoin'"):
-        await synced(tmp_path, api, hide=("captoin",))
-    status = Status()
-    assert status.attention == ["unpublished"]
-    assert "no table has a column 'captoin'" in status.text
-    asked = len(api.requests)
-    assert len((await synced(tmp_path, api)).resumed_runs) == 1
-    assert (len(api.requests), Status().attention) == (asked, [])
-    with pytest.raises(WarehouseUnusable):
-        await synced(tmp_path, api, hide=("captoin",))
-    await asyncio.to_thread(publish_now, load(**PLACES))
-    status = Status()
-    assert (status.attention, "captoin" in status.text) == ([], False)
 
 
 def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(run_cli: Cli) -> None:

@@ -23,7 +23,7 @@ from models.runs import Finding, OutcomeKind, RunState, Severity
 from tests.api.listed import ListedApi, Records
 from tests.clocks import START
 from tests.flows import reports
-from tests.runs import open_run_resources, request, rows, synced
+from tests.runs import open_run_resources, request, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +66,7 @@ async def test_old_runs_go_once_ten_agree_on_time(tmp_path: Path, runs: Collecti
             resources.warehouse.files.state.write(_ran, START + timedelta(days=day))
         delete_old(resources.warehouse.files, timedelta(days=keep), now=START + 2 * YEAR)
         assert len(resources.warehouse.files.state.read(read_runs)) == left
-        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(left,)]
+        assert resources.warehouse.files.db.execute("SELECT count(*) FROM core.runs").fetchall() == [(left,)]
 
 
 async def test_records_leave_quarantine(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ async def test_records_leave_quarantine(tmp_path: Path) -> None:
         assert report.media["quarantined"] == 3
         for days in (1, 0):
             delete_old(resources.warehouse.files, timedelta(days=days), now=START + timedelta(hours=23))
-        assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
+        assert resources.warehouse.files.db.execute("FROM core.quarantine").fetchall() == []
 
 
 Varies = Callable[[int, int], dict[str, Any]]

@@ -1,22 +1,19 @@
-"""The outcomes of a partition: every way a scan can end, with a real warehouse."""
+"""How scans end: settings, rejected records, a lost key, kills, backfills and syncs of a part; on a real warehouse."""
 
 import asyncio
-import re
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
-from connectors.sandbox.http.requests import PageRequest
 from connectors.source.errors import rule_of
+from flows.reporting.message import to_message
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.api.asked import Asked
-from tests.api.faults import Action, refuse
+from tests.api.faults import Action, change_page, refuse
 from tests.api.listed import ListedApi, Records, uuid
 from tests.clocks import StillClock
 from tests.operator import Operator
@@ -44,14 +41,6 @@ async def _run(folder: Path, service: ListedApi, **changes: Any) -> tuple[RunRep
     return report, outcomes
 
 
-async def _killed(folder: Path, service: ListedApi, fault: Callable[[Asked], BaseException | None]) -> None:
-    """Run a sync that dies at a request."""
-    service.fault = fault
-    with pytest.raises(RuntimeError, match="killed"):
-        await _run(folder, service)
-    service.fault = lambda _: None
-
-
 async def test_a_setting_lets_expired_accounts_be_scanned_and_nothing_of_them_is_removed(tmp_path: Path) -> None:
     service = ListedApi(accounts=2, posts=3, expired=frozenset({2}))
     for posts in (3, 2, 2):
@@ -62,68 +51,40 @@ async def test_a_setting_lets_expired_accounts_be_scanned_and_nothing_of_them_is
     assert Operator(tmp_path).inside(_REMOVED) == [("001-2",)]
 
 
-Spoil = Callable[[str | None, bytes], bytes]
-
-
-class SpoiledApi(ListedApi):
-    """An API that changes the pages of the first account's posts; `spoil` gets the cursor and the page."""
-
-    spoil: Spoil = staticmethod(lambda _, page: page)
-
-    def render(self, request: PageRequest) -> bytes:
-        page = super().render(request)
-        return self.spoil(request.cursor, page) if Asked.of(request).is_posts(1) else page
-
-
-def at(cursor: str | None, *changes: tuple[bytes, bytes]) -> Spoil:
-    """Replace texts of the page at a cursor."""
-
-    def spoil(asked: str | None, page: bytes) -> bytes:
-        for old, new in changes if asked == cursor else ():
-            page = re.sub(old, new, page, count=1)
-        return page
-
-    return spoil
-
-
-TWO_LISTS = '{"posts": [], "stories": [], "next_cursor": null}'
-_NEW = (rb"a post", b"new")
-_ALL = rb"(?s).*"
-_END, _CURSOR = rb"}$", rb', "next_cursor": [^}]*'
-
-# What is wrong with a page, the pages, items and code of the scan that it ends, how many new items landed from it, and
-# the reason for which the page is kept. The list has 3 posts, 2 of them on a page, and had 4.
-LISTS: dict[str, tuple[Spoil, tuple[int, int, str], int, str | None]] = {
-    "two lists": (at("c2", (_ALL, TWO_LISTS.encode())), (1, 2, "malformed_page"), 0, "no list of items found."),
-    "no cursor": (at("c2", _NEW, (_CURSOR, b"")), (2, 3, "cursor_missing"), 1, None),
+# What a page becomes, the pages, items and code of the scan that it ends, how many new items landed from it, and the
+# reason for which it is kept. The list has 3 posts, 2 of them on a page, and had 4.
+LISTS: dict[str, tuple[Callable[[Any], Any], tuple[int, int, str], int, str | None]] = {
+    "two lists": (
+        *(lambda _: {"posts": [], "stories": [], "next_cursor": None}, (1, 2, "malformed_page"), 0),
+        "no list of items found.",
+    ),
+    "no cursor": (
+        *(lambda page: {"items": [{**one, "caption": "new"} for one in page["items"]]}, (2, 3, "cursor_missing"), 1),
+        None,
+    ),
 }
 
 
 @pytest.mark.parametrize("case", LISTS)
 async def test_a_list_that_cannot_be_followed_fails_alone_and_decides_nothing(tmp_path: Path, case: str) -> None:
     spoil, outcome, new, kept = LISTS[case]
-    service = SpoiledApi(accounts=2, posts=4)
+    service = ListedApi(accounts=2, posts=4)
     await _run(tmp_path, service)
-    service.spoil, service.posts = spoil, 3
+    service.posts = 3
+    service.fault = lambda asked: change_page(spoil) if asked.is_posts(1) and asked.cursor == "c2" else None
     for _ in range(2):
         service.clock.days(1)
         before = len(service.post_cursors())
         report, outcomes = await _run(tmp_path, service)
-        assert report.state is RunState.PARTIAL
+        assert (report.state, outcomes[uuid(2), "posts"][0]) == (RunState.PARTIAL, "complete")
         assert outcomes[POSTS][:4] == ("failed", *outcome)
-        assert outcomes[uuid(2), "posts"][0] == "complete"
         assert service.post_cursors()[before] is None or kept
     captions = Operator(tmp_path).inside("SELECT media_id FROM core.media WHERE caption = 'new'")
     assert (len(captions), Operator(tmp_path).inside(_REMOVED)) == (new, [("002-3",)])
-    found = Operator(tmp_path).inside("SELECT reason, page, position, correlation_id FROM core.quarantine")
-    if kept is not None:
-        [(reason, page, position, trace)] = found
-        assert (reason.endswith(kept), page, position) == (True, outcome[0] + 1, None)
-        assert trace in [asked.correlation_id for asked in service.requests if asked.is_posts(1)]
-    else:
-        assert found == []
-
-    del service.spoil
+    found = Operator(tmp_path).inside("SELECT reason, page, correlation_id FROM core.quarantine")
+    assert [(reason.endswith(f"{kept}"), page) for reason, page, _ in found] == [(True, outcome[0] + 1)] * bool(kept)
+    assert {trace for *_, trace in found} <= {asked.correlation_id for asked in service.requests if asked.is_posts(1)}
+    service.fault = lambda _: None
     report, outcomes = await _run(tmp_path, service)
     assert (report.state, outcomes[POSTS][0]) == (RunState.COMPLETE, "complete")
 
@@ -159,7 +120,7 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
     service.rejected = rejected
     for selection in [None, None] if ("", "") in failed else [None, None, Selection(everything=True)]:
         service.clock.days(1)
-        report = await synced(tmp_path, service, mode="incremental", selection=selection)
+        report = await synced(tmp_path, service, sync_mode="incremental", selection=selection)
         outcomes = {row[:2]: row[2:] for row in Operator(tmp_path).inside(_OUTCOMES.format(run_id=report.run_id))}
         assert report.state is RunState.PARTIAL
         assert {where for where, (kind, *_) in outcomes.items() if kind == "failed"} == failed
@@ -170,11 +131,9 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
             assert correlation_id == last.correlation_id
             assert f" of {items} " in detail
             assert "gramhouse quarantine" in rule_of(code).hint
-    with duckdb.connect(tmp_path / "analytics.duckdb", read_only=True) as snapshot:
-        fresh = snapshot.execute("SELECT account_id, surface FROM freshness WHERE complete_at IS NOT NULL").fetchall()
-        posts = snapshot.execute("SELECT count(*) FROM media WHERE surface = 'posts'").fetchall()
-    assert failed.isdisjoint(fresh)
-    assert posts == [(readable,)]
+    ask = Operator(tmp_path).ask
+    assert failed.isdisjoint(ask("SELECT account_id, surface FROM freshness WHERE complete_at IS NOT NULL"))
+    assert ask("SELECT count(*) FROM media WHERE surface = 'posts'") == [(readable,)]
 
 
 async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(tmp_path: Path) -> None:
@@ -209,37 +168,77 @@ async def test_a_denied_scope_ends_the_scans_of_media_and_all_accounts_are_liste
     service = ListedApi(accounts=60, fault=lambda asked: refuse("api_scope_denied") if asked.number else None)
     report, outcomes = await _run(tmp_path, service)
     assert (report.state, report.accounts, outcomes.pop(("", ""))[0]) == (RunState.FAILED, 60, "complete")
-    assert {row[3] for row in outcomes.values()} == {"api_scope_denied"}
+    assert {row[3:5] for row in outcomes.values()} == {("api_scope_denied", 403)}
     assert sum(asked.number is not None for asked in service.requests) < 60
 
 
-# How the scan of two days ago goes on: which cursors are asked for, its outcome, and where the next run begins.
-OLD: dict[str, tuple[Spoil, Callable[[Asked], Action | None], list[str | None], tuple[Any, ...], list[str | None]]] = {
-    "it ends": (at("c9"), lambda _: None, ["c2", None, "c2"], ("complete", 3, 4, None), [None, "c2"]),
-    "neither its cursor nor the list can be followed": (
-        at(None, (_CURSOR, b"")),
-        lambda asked: refuse("api_validation_error") if asked.cursor == "c2" else None,
-        ["c2", None],
-        ("failed", 1, 2, "cursor_missing"),
-        [None, "c2"],
-    ),
-}
+SECOND = Selection((uuid(2),), surfaces=("posts",))
 
 
-@pytest.mark.parametrize("case", OLD)
-async def test_an_old_scan_is_continued_and_then_begins_again(tmp_path: Path, case: str) -> None:
-    spoil, fault, asked, outcome, next_asked = OLD[case]
-    service = SpoiledApi(accounts=1, posts=3)
-    await _killed(tmp_path, service, lambda each: RuntimeError("killed") if each.cursor == "c2" else None)
-    service.clock.days(2)
-    service.requests.clear()
-    service.spoil, service.fault = spoil, fault
-    _, outcomes = await _run(tmp_path, service)
-    assert outcomes[POSTS][:4] == outcome
-    assert [cursor for cursor, _ in groupby(service.post_cursors())] == asked
-    del service.spoil
+async def killed(folder: Path, service: ListedApi, fault: Callable[[Asked], bool], **asked: Any) -> None:  # noqa: ANN401 - as synced
+    """Run a sync that is killed at a request, and forget what was asked for."""
+    service.fault = lambda request: RuntimeError("killed") if fault(request) else None
+    with pytest.raises(RuntimeError, match="killed"):
+        await synced(folder, service, **asked)
     service.fault = lambda _: None
-    service.requests.clear()
+    service.take_requests()
+    service.clock.passed += 600
+
+
+# Also if its cursor is refused, whatever the reason; and the pages and items of both scans.
+@pytest.mark.parametrize(("code", "pages", "items"), [(None, 3, 4), ("api_validation_error", 2, 3)])
+async def test_an_old_scan_is_continued_and_then_begins_again(
+    tmp_path: Path, code: str | None, pages: int, items: int
+) -> None:
+    service = ListedApi(accounts=1, posts=3)
+    await killed(tmp_path, service, lambda asked: asked.cursor == "c2")
+    service.clock.days(2)
+    service.fault = lambda _: refuse(code) if code and service.post_cursors() == ["c2"] else None
+    _, outcomes = await _run(tmp_path, service)
+    assert (outcomes[POSTS][:3], service.post_cursors()) == (("complete", pages, items), ["c2", None, "c2"])
     service.clock.days(1)
+    service.take_requests()
     assert (await _run(tmp_path, service))[0].state is RunState.COMPLETE
-    assert service.post_cursors() == next_asked
+    assert service.post_cursors() == [None, "c2"]
+
+
+async def test_a_backfill_scans_its_selection_again_and_a_sync_keeps_its_progress(tmp_path: Path) -> None:
+    service = ListedApi(posts=6)
+    await synced(tmp_path, service)
+    items = "SELECT * EXCLUDE (seen_seq, last_seen_at) FROM core.media ORDER BY account_id, media_id"
+    before = Operator(tmp_path).inside(items)
+    await killed(tmp_path, service, lambda request: request.is_posts(2) and request.cursor == "c4")
+    report = await synced(tmp_path, service, selection=SECOND, reason="an edited post")
+    assert service.post_cursors(2) == [None, "c2", "c4"] == [one.cursor for one in service.take_requests()]
+    assert Operator(tmp_path).inside(items) == before
+    assert (report.accounts, report.outcomes) == (1, {OutcomeKind.COMPLETE: 1})
+    entered = "SELECT kind, selection, reason, state FROM core.runs ORDER BY seq DESC LIMIT 1"
+    said = ("backfill", f"{uuid(2)} (posts)", "an edited post", "complete")
+    assert Operator(tmp_path).inside(entered) == [said]
+    report = await synced(tmp_path, service)
+    assert (report.state, len(report.resumed_runs)) == (RunState.COMPLETE, 1)
+    assert service.post_cursors(2) == ["c4"]
+
+
+@pytest.mark.parametrize(("chosen", "state"), [((2,), RunState.PARTIAL), ((1, 2), RunState.COMPLETE)])
+async def test_a_backfill_that_skips_all_is_partial(tmp_path: Path, chosen: tuple[int, ...], state: RunState) -> None:
+    service = ListedApi(expired=frozenset({2}))
+    await synced(tmp_path, service)
+    service.take_requests()
+    report = await synced(tmp_path, service, selection=Selection(tuple(map(uuid, chosen))))
+    assert (report.state, {one.number for one in service.requests}) == (state, {*chosen} - {2})
+    nothing = "Nothing was scanned: the token of the account has expired. Fix: the owner must renew it first"
+    assert to_message(report).startswith(nothing) is (state is RunState.PARTIAL)
+
+
+async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_path: Path) -> None:
+    service = ListedApi()
+    await killed(tmp_path, service, lambda request: request.number == 3, surfaces=("stories",))
+    assert (await synced(tmp_path, service)).resumed_runs == ()
+    service.take_requests()
+    report = await synced(tmp_path, service, surfaces=("stories",))
+    assert (report.selection, report.outcomes.total()) == ("stories", 4)
+    assert {one.surface for one in service.requests} == {None, "stories"}
+    assert Operator(tmp_path).inside(_REMOVED) == []
+    fresh = "SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL"
+    assert Operator(tmp_path).ask(fresh) == [("posts", "complete", 3), ("stories", "complete", 3)]

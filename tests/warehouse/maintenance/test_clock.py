@@ -26,10 +26,10 @@ def later(rig: Rig) -> set[str]:
 
 def test_every_time_after_now_is_moved_to_now_and_those_of_the_service_stay(rig: Rig) -> None:
     late = (START + timedelta(days=500)).isoformat()
-    rig.full_scan(account(1), partition=CATALOGUE)
+    rig.full_scan(account(), partition=CATALOGUE)
     rig.full_scan(item("1", like_count=1, timestamp=late, edited=late), item("2"))
     rig.wait(YEAR)
-    rig.full_scan(account(1, name="renamed"), partition=CATALOGUE)
+    rig.full_scan(account(name="renamed"), partition=CATALOGUE)
     for day in range(3):
         rig.full_scan(item("1", like_count=2 + day, timestamp=late, edited=late, odd=1), {"caption": "no id"})
         rig.wait(24)

@@ -18,7 +18,7 @@ from models.checkpoint import Landing
 from models.errors import WarehouseUnusable
 from models.item import CONTENT_RULE
 from models.mapping import BUILT_IN, ColumnMapping, MediaMapping, Reading
-from tests.warehouse.rig import STORIES, Record, Rig, contents, item, opened, opened_with_state
+from tests.warehouse.rig import STORIES, Item, Rig, contents, item, opened, opened_with_state
 from tests.warehouse.test_store_kills import VALUES
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
@@ -159,7 +159,7 @@ def test_the_first_command_of_a_release_with_another_content_rule_computes_the_h
             assert {**after, "warehouse": before["warehouse"]} == before
 
 
-def post(uuid: object, caption: str = "x", **more: object) -> Record:
+def post(uuid: object, caption: str = "x", **more: object) -> Item:
     return {"uuid": uuid, "caption": caption, **more}
 
 
@@ -226,7 +226,7 @@ def test_an_item_seen_later_is_not_overwritten(rig: Rig) -> None:
 
 
 def test_an_unfinished_scan_does_not_miss_imported_items(rig: Rig) -> None:
-    scan = rig.scan()
+    scan = rig.begin()
     scan.page(post("a"), item("1"))
     again(rig, WITH_UUID)
     scan.close(item("2"))

@@ -14,27 +14,27 @@ from flows.reporting.page import write_page
 from models.feeds import CATALOGUE, Partition
 from models.mapping import BUILT_IN, to_keys
 from models.views import MEDIA, own_columns, views
-from tests.warehouse.days import ANNA, BEN, POSTS, STORIES, Days, Item, Row, account, ask, at, opened_days
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Item, Rig, Row, account, ask, at, opened
 
 CHANGES = 'SELECT run_id, media_id, change, "columns" FROM changes ORDER BY run_seq, media_id, changed_at, change'
 CHILD = {"children": [{"id": "c"}]}
 ONE, TWO = {"id": "1", "caption": "one", "like_count": 1}, {"id": "2", "caption": "two", "like_count": 1, **CHILD}
 
 
-def scans(days: Days, *each: tuple[Partition, float, str, Sequence[Item]]) -> None:
+def scans(rig: Rig, *each: tuple[Partition, float, str, Sequence[Item]]) -> None:
     for run_id, of_run in groupby(each, key=lambda one: one[2]):
-        days.run(run_id, 0, {}, *((partition, hour, items) for partition, hour, _, items in of_run))
+        rig.run(run_id, 0, {}, *((partition, hour, items) for partition, hour, _, items in of_run))
 
 
-def published(days: Days, folder: Path, *queries: str, hide: Sequence[str] = ()) -> list[list[Row]]:
-    days.publish(folder / "analytics.duckdb", hide=hide, may_show=True)
+def published(rig: Rig, folder: Path, *queries: str, hide: Sequence[str] = ()) -> list[list[Row]]:
+    rig.publish(folder / "analytics.duckdb", hide=hide, may_show=True)
     with open_snapshot(folder / "analytics.duckdb") as opened:
         return [opened.db.execute(query).fetchall() for query in queries]
 
 
-def test_each_item_has_a_row_for_each_run_that_found_something_new(days: Days, tmp_path: Path) -> None:
+def test_each_item_has_a_row_for_each_run_that_found_something_new(rig: Rig, tmp_path: Path) -> None:
     scans(
-        days,
+        rig,
         (POSTS, 0, "run-0", [ONE, TWO, {"id": "3"}]),
         # Content and counts at once; counts alone; children alone, together with a field that is new.
         (POSTS, 24, "run-1", [ONE | {"caption": "1", "like_count": 2}, TWO | {"like_count": 2}, {"id": "3", **CHILD}]),
@@ -48,13 +48,13 @@ def test_each_item_has_a_row_for_each_run_that_found_something_new(days: Days, t
         ("run-1", "3", "changed", ["children"]),
         ("run-2", "1", "changed", ["caption", "extra"]), ("run-2", "2", "counted", None),
     ]  # fmt: skip
-    assert published(days, tmp_path, CHANGES) == [rows]
+    assert published(rig, tmp_path, CHANGES) == [rows]
 
 
-def test_removals_are_kept_when_an_item_returns(days: Days, tmp_path: Path) -> None:
+def test_removals_are_kept_when_an_item_returns(rig: Rig, tmp_path: Path) -> None:
     story = {"id": "s", "published_at": at(-20).isoformat()}
     scans(
-        days,
+        rig,
         (POSTS, 0, "run-0", [ONE, TWO]),
         (STORIES, 1, "run-0", [story]),
         *((POSTS, hour, "run-0", [TWO]) for hour in (2, 24)),
@@ -66,7 +66,7 @@ def test_removals_are_kept_when_an_item_returns(days: Days, tmp_path: Path) -> N
         (STORIES, 49, "run-2", []),
     )
     [rows, numbers, times] = published(
-        days, tmp_path, f"FROM ({CHANGES}) WHERE media_id <> '2'",
+        rig, tmp_path, f"FROM ({CHANGES}) WHERE media_id <> '2'",
         "SELECT run_id, added, changed, removed, expired, returned FROM runs ORDER BY seq",
         "SELECT change, changed_at FROM changes WHERE media_id = '1' AND starts_with(change, 're') ORDER BY ALL",
     )  # fmt: skip
@@ -84,10 +84,10 @@ SELECT run_id, change, old_ig_username, new_ig_username FROM account_changes ORD
 """
 
 
-def test_accounts_are_renamed_and_back_and_removed_and_listed_again(days: Days, tmp_path: Path) -> None:
+def test_accounts_are_renamed_and_back_and_removed_and_listed_again(rig: Rig, tmp_path: Path) -> None:
     other = account(BEN, name="other")
     scans(
-        days,
+        rig,
         (CATALOGUE, 0, "run-0", [account(), other]),
         (CATALOGUE, 1, "run-0", [account(name="anna2", status="token_expired"), other]),
         (CATALOGUE, 2, "run-1", [account(), other]),
@@ -95,7 +95,7 @@ def test_accounts_are_renamed_and_back_and_removed_and_listed_again(days: Days, 
         (CATALOGUE, 17, "run-2", [account(status="token_expired"), other]),
     )
     query = f"FROM ({ACCOUNTS}) WHERE run_id <> 'run-0' OR change <> 'new'"
-    assert published(days, tmp_path, query)[0] == [
+    assert published(rig, tmp_path, query)[0] == [
         ("run-0", "token_expired", None, None), ("run-0", "renamed", "anna", "anna2"),
         ("run-1", "renamed", "anna2", "anna"), ("run-1", "active", None, None), ("run-1", "removed", None, None),
         ("run-2", "token_expired", None, None), ("run-2", "returned", None, None),
@@ -103,10 +103,10 @@ def test_accounts_are_renamed_and_back_and_removed_and_listed_again(days: Days, 
     names = (
         "SELECT DISTINCT old_ig_username, new_ig_username, ig_username FROM account_changes WHERE change = 'renamed'"
     )
-    assert published(days, tmp_path, names, hide=["ig_username"]) == [[(ANNA, ANNA, ANNA)]]
+    assert published(rig, tmp_path, names, hide=["ig_username"]) == [[(ANNA, ANNA, ANNA)]]
     hashed = "SELECT a.old_ig_username = b.new_ig_username AND length(a.old_ig_username) = 32 FROM account_changes"
     same = f"{hashed} AS a JOIN account_changes AS b ON a.new_ig_username = b.old_ig_username"
-    assert published(days, tmp_path, same, hide=["username:hash"]) == [[(True,), (True,)]]
+    assert published(rig, tmp_path, same, hide=["username:hash"]) == [[(True,), (True,)]]
 
 
 def post(number: int, likes: int, caption: str = "first", **more: object) -> Item:
@@ -114,7 +114,7 @@ def post(number: int, likes: int, caption: str = "first", **more: object) -> Ite
     return {"id": str(number), **counts, "caption": caption, "media_type": "IMAGE", **more}
 
 
-def scan_nights(days: Days, folder: Path, first: Item, then: Item) -> dict[float, Path]:
+def scan_nights(rig: Rig, folder: Path, first: Item, then: Item) -> dict[float, Path]:
     """Scan once a day, and publish after each; return the snapshots by hour.
 
     Items have the fields `first` besides, and when one is edited `then`.
@@ -130,22 +130,22 @@ def scan_nights(days: Days, folder: Path, first: Item, then: Item) -> dict[float
     saved = {}
     for night, (accounts, posts, stories) in enumerate(nights):
         hour = 24.0 * night
-        days.run(f"night-{night}", hour)
-        days.catalogue(hour, accounts)
+        rig.run(f"night-{night}", hour)
+        rig.scan(CATALOGUE, hour, accounts)
         more = [then if one.get("caption") == "edited" else first for one in posts]
         listed = [{**each, **one, "children": [{"id": "c", **each}]} for one, each in zip(posts, more, strict=True)]
-        days.scan(POSTS, hour + 1, listed)
-        days.scan(STORIES, hour + 2, [{**first, **one} for one in stories])
-        saved[hour + 3] = days.publish(folder / f"{night}.duckdb", hour=hour + 3)
-    saved[99] = days.publish(folder / "last.duckdb", hour=99)
+        rig.scan(POSTS, hour + 1, listed)
+        rig.scan(STORIES, hour + 2, [{**first, **one} for one in stories])
+        saved[hour + 3] = rig.publish(folder / f"{night}.duckdb", hour=hour + 3)
+    saved[99] = rig.publish(folder / "last.duckdb", hour=99)
     return saved
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[float, Path]:
     folder = tmp_path_factory.mktemp("nights")
-    with opened_days(folder) as days:
-        return scan_nights(days, folder, {}, {})
+    with opened(folder) as rig:
+        return scan_nights(rig, folder, {}, {})
 
 
 @pytest.mark.parametrize("night", range(5))
@@ -191,11 +191,11 @@ def helper_names() -> list[str]:
 
 def made(folder: Path, first: Item, then: Item) -> dict[str, Any]:
     """Make a warehouse whose items have these fields, and a snapshot; return what it shows besides them."""
-    with opened_days(folder) as days:
-        scan_nights(days, folder, first, then)
-        hidden = days.publish(hide=("caption", "ig_username:hash"))
+    with opened(folder) as rig:
+        scan_nights(rig, folder, first, then)
+        hidden = rig.publish(hide=("caption", "ig_username:hash"))
         found = {"hidden": ask(hidden, "SELECT media_id, metric, value FROM media_metrics ORDER BY ALL")}
-        snapshot = days.publish(may_show=True)
+        snapshot = rig.publish(may_show=True)
     for name, view in views().items():
         if columns := [one for one in view.columns if not {one, "*"} & {*OTHERWISE.get(name, ())}]:
             found[name] = ask(snapshot, f"SELECT {', '.join(columns)} FROM {name} ORDER BY ALL")

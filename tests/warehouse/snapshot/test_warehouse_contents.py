@@ -7,7 +7,7 @@ from pathlib import Path
 from connectors.warehouse.storage.identity import adopt_mapping
 from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.views import views
-from tests.warehouse.days import POSTS, Days, Item, Row, ask
+from tests.warehouse.rig import POSTS, Item, Rig, Row, ask
 
 MAPPED = replace(
     BUILT_IN,
@@ -16,11 +16,11 @@ MAPPED = replace(
 )
 
 
-def published(days: Days, snapshot: Path, *scans: Sequence[Item]) -> Path:
+def published(rig: Rig, snapshot: Path, *scans: Sequence[Item]) -> Path:
     """Scan the posts once a day, and publish; items have their place as their id."""
     for day, items in enumerate(scans):
-        days.scan(POSTS, 24 * day, [{"id": str(number), **item} for number, item in enumerate(items)])
-    return days.publish(snapshot)
+        rig.scan(POSTS, 24 * day, [{"id": str(number), **item} for number, item in enumerate(items)])
+    return rig.publish(snapshot)
 
 
 def columns(snapshot: Path, table: str) -> list[tuple[str, str]]:
@@ -32,9 +32,9 @@ def columns(snapshot: Path, table: str) -> list[tuple[str, str]]:
     return [one for one in found if one[0] not in declared]
 
 
-def test_columns_follow_in_the_order_in_which_they_were_found(days: Days, snapshot: Path) -> None:
+def test_columns_follow_in_the_order_in_which_they_were_found(rig: Rig, snapshot: Path) -> None:
     first: list[Item] = [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}]
-    published(days, snapshot, first, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}])
+    published(rig, snapshot, first, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}])
     assert columns(snapshot, "media") == [
         ("z", "DOUBLE"), ("y", "VARCHAR"), ("a", "VARCHAR"), ("n_2", "BOOLEAN"), ("o__p", "TIMESTAMP WITH TIME ZONE"),
     ]  # fmt: skip
@@ -43,14 +43,14 @@ def test_columns_follow_in_the_order_in_which_they_were_found(days: Days, snapsh
     ]  # fmt: skip
 
 
-def test_mapped_columns_come_first_and_elements_of_lists_have_views(days: Days, snapshot: Path) -> None:
-    days.rig.mapping = MAPPED
+def test_mapped_columns_come_first_and_elements_of_lists_have_views(rig: Rig, snapshot: Path) -> None:
+    rig.mapping = MAPPED
     children = [{"id": "7", "media_type": "IMAGE", "alt": "a", "w": 1}, {"id": 8, "size": {"width": 5}}]
     tags = [{"a": 1}, {"a": 2}]
     items: list[Item] = [
         {"x": 1, "rating": "4.5", "children": {"data": children}, "stats": {"days": tags}}, {"stars": 3, "tags": tags},
     ]  # fmt: skip
-    published(days, snapshot, items)
+    published(rig, snapshot, items)
     assert columns(snapshot, "media")[:2] == [("rating", "DOUBLE"), ("children__data", "VARCHAR")]
     assert columns(snapshot, "media_children") == [("alt_text", "VARCHAR"), ("size__width", "BIGINT"), ("w", "BIGINT")]
     assert columns(snapshot, "media_stats__days") == columns(snapshot, "media_tags") == [("a", "BIGINT")]
@@ -63,14 +63,14 @@ def test_mapped_columns_come_first_and_elements_of_lists_have_views(days: Days, 
     found = {name for (name,) in ask(snapshot, "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main'")}
     assert found >= views().keys() | {"media_tags", "media_stats__days"}
     # As a rebuild does, if the path is mapped now.
-    days.rig.db.execute("DELETE FROM core.fields WHERE path = '/tags'")
-    days.publish(snapshot)
+    rig.db.execute("DELETE FROM core.fields WHERE path = '/tags'")
+    rig.publish(snapshot)
     assert ask(snapshot, "FROM duckdb_views() WHERE view_name = 'media_tags'") == []
 
 
-def test_mapped_columns_are_there_before_any_item(days: Days, snapshot: Path) -> None:
-    adopt_mapping(days.rig.db, MAPPED)
-    days.publish(snapshot)
+def test_mapped_columns_are_there_before_any_item(rig: Rig, snapshot: Path) -> None:
+    adopt_mapping(rig.db, MAPPED)
+    rig.publish(snapshot)
     assert columns(snapshot, "media")[0] == ("rating", "DOUBLE")
 
 
@@ -84,8 +84,8 @@ HOSTILE = {
 }
 
 
-def test_every_view_and_column_has_a_comment(days: Days, snapshot: Path) -> None:
-    published(days, snapshot, [{**HOSTILE, "children": [{"id": "c", **HOSTILE}], "it's tags": [HOSTILE]}])
+def test_every_view_and_column_has_a_comment(rig: Rig, snapshot: Path) -> None:
+    published(rig, snapshot, [{**HOSTILE, "children": [{"id": "c", **HOSTILE}], "it's tags": [HOSTILE]}])
     for what in ("views", "columns"):
         without = f"FROM duckdb_{what}() WHERE schema_name = 'main' AND coalesce(comment, '') = '' AND NOT internal"
         assert ask(snapshot, without) == []
@@ -98,14 +98,14 @@ def test_every_view_and_column_has_a_comment(days: Days, snapshot: Path) -> None
     ]
 
 
-def test_fields_name_their_column_and_the_number_of_items_with_them(days: Days, snapshot: Path) -> None:
+def test_fields_name_their_column_and_the_number_of_items_with_them(rig: Rig, snapshot: Path) -> None:
     items: list[Item] = [
         {"like_count": 5, "x": 1, "caption": {"text": "a"}, "o": {"p": 1}, "n": None, "tags": [{"a": 1}, {"a": 2}]},
         {"likes": 6, "x": "y", "caption": "b", "tags": [{"b": None}], "l": []},
         {"likes": 7, "like_count": 8, "tags": [], "l": [1]},
         {"like_count": "many", "children": [{"pk": 1}]},
     ]
-    published(days, snapshot, items)
+    published(rig, snapshot, items)
     fields = "SELECT resource, path, column_name, type, items FROM fields"
     assert ask(snapshot, f"{fields} WHERE first_seen_at IS NOT NULL ORDER BY ALL") == [
         # What is empty has no field; a mapped path is one while it has a value that its column does not have.
@@ -137,10 +137,10 @@ HISTORY: list[tuple[str, list[Row]]] = [
 ]  # fmt: skip
 
 
-def test_versions_have_the_columns_of_fields_with_the_type_that_these_have_now(days: Days, snapshot: Path) -> None:
+def test_versions_have_the_columns_of_fields_with_the_type_that_these_have_now(rig: Rig, snapshot: Path) -> None:
     first = {"caption": "one", "shortCode": "x", "tags": ["a"], "size": 1}
-    published(days, snapshot, [first])
-    published(days, snapshot, [first], [{"caption": "two", "shortCode": "y", "tags": ["b"], "size": "large"}])
+    published(rig, snapshot, [first])
+    published(rig, snapshot, [first], [{"caption": "two", "shortCode": "y", "tags": ["b"], "size": "large"}])
     for query, rows in HISTORY:
         assert ask(snapshot, f"SELECT {query}") == rows
 
@@ -160,8 +160,8 @@ KINDS: list[tuple[Item, str | None]] = [
 ]
 
 
-def test_the_kind_of_an_item_is_what_its_payload_says(days: Days, snapshot: Path) -> None:
-    published(days, snapshot, [item for item, _ in KINDS])
+def test_the_kind_of_an_item_is_what_its_payload_says(rig: Rig, snapshot: Path) -> None:
+    published(rig, snapshot, [item for item, _ in KINDS])
     assert ask(snapshot, "SELECT kind FROM media ORDER BY media_id") == [(kind,) for _, kind in KINDS]
-    days.publish(snapshot, hide=["kind"])
+    rig.publish(snapshot, hide=["kind"])
     assert ask(snapshot, "SELECT DISTINCT kind FROM media") == [(None,)]

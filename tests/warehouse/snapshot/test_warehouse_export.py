@@ -20,7 +20,7 @@ from connectors.warehouse.raw.parts import read_parts
 from models.errors import QueryError
 from models.views import views
 from tests.warehouse.compat import Rows, make, rows_of, snapshot_rows
-from tests.warehouse.days import POSTS, Days, Row, ask, at, minute, refusal
+from tests.warehouse.rig import POSTS, Rig, Row, ask, at, minute, refusal
 
 TABLES = [*sorted(views()), "media_hand"]
 
@@ -154,11 +154,11 @@ ONE, OTHER = {"id": "1", "caption": "\u00e9"}, {"id": "2"}
 
 
 @pytest.fixture
-def versioned(days: Days) -> Path:
+def versioned(rig: Rig) -> Path:
     """A snapshot of an item with two versions, the last of which was counted again, and of another with one."""
     for hour, item in ((0, ONE), (24, ONE | {"caption": "b"}), (48, ONE | {"caption": "b", "likes": 2})):
-        days.scan(POSTS, hour, [item, OTHER])
-    return days.publish()
+        rig.scan(POSTS, hour, [item, OTHER])
+    return rig.publish()
 
 
 def asked(versioned: Path, query: str) -> list[Row]:
@@ -214,16 +214,16 @@ def test_a_damaged_part_is_read_by_no_query_no_export_and_no_rebuild(versioned: 
     assert not (tmp_path / "out").exists()
 
 
-def test_each_landing_is_read_once_after_a_compaction_and_none_that_came_later(days: Days, versioned: Path) -> None:
+def test_each_landing_is_read_once_after_a_compaction_and_none_that_came_later(rig: Rig, versioned: Path) -> None:
     before = asked(versioned, "FROM raw_versions ORDER BY landed, position")
-    parts = sorted((days.rig.folder / "raw").iterdir())
+    parts = sorted((rig.folder / "raw").iterdir())
     # As a compaction leaves it while readers may still use the parts that it replaced.
     whole = pq.ParquetWriter(parts[0].with_name("whole"), pq.read_schema(parts[0]))
     for part in parts:
         whole.write_table(pq.read_table(part))
     whole.close()
     shutil.move(parts[0].with_name("whole"), parts[0])
-    days.scan(POSTS, 72, [ONE, OTHER])
+    rig.scan(POSTS, 72, [ONE, OTHER])
     assert asked(versioned, "FROM raw_versions ORDER BY landed, position") == before
 
 

@@ -9,10 +9,10 @@ from connectors.warehouse.publish.hide import hash_expression, hash_text
 from connectors.warehouse.queries.export import export
 from flows.reporting.page import write_page
 from models.errors import WarehouseUnusable
-from models.feeds import media
+from models.feeds import CATALOGUE, media
 from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.runs import Outcome, OutcomeKind, RunState
-from tests.warehouse.days import BEN, POSTS, STORIES, Days, Item, Row, account, ask, at, opened_days, refusal
+from tests.warehouse.rig import BEN, POSTS, STORIES, Item, Rig, Row, account, ask, at, opened, refusal
 
 CARA = "cccccccc-2222-4333-8444-555555555555"
 CAPTION, NAME, TAGGED = "canary-Wq7", "canaryann", "canary-Zk3"
@@ -33,34 +33,34 @@ def post(number: int, caption: str = CAPTION, **more: object) -> Item:
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Days]:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """Versions, counts, removed items, a renamed account, two types, quarantine, a backfill, all with canaries."""
-    with opened_days(tmp_path_factory.mktemp("filled")) as days:
-        days.rig.db.execute("SET force_compression = 'uncompressed'")
-        fill(days)
-        yield days
+    with opened(tmp_path_factory.mktemp("filled")) as rig:
+        rig.db.execute("SET force_compression = 'uncompressed'")
+        fill(rig)
+        yield rig
 
 
-def fill(days: Days) -> None:
-    days.catalogue(-1, [account(name=f"{NAME} before")])
-    days.catalogue(0, [account(name=NAME), account(BEN, name="ben"), account(CARA, name=NAME)])
-    days.scan(POSTS, 1, [post(n) for n in range(1, 9)])
-    days.scan(STORIES, 2, [post(9, text=TAGGED, view_count="many", saved=True), {"caption": CAPTION}])
+def fill(rig: Rig) -> None:
+    rig.scan(CATALOGUE, -1, [account(name=f"{NAME} before")])
+    rig.scan(CATALOGUE, 0, [account(name=NAME), account(BEN, name="ben"), account(CARA, name=NAME)])
+    rig.scan(POSTS, 1, [post(n) for n in range(1, 9)])
+    rig.scan(STORIES, 2, [post(9, text=TAGGED, view_count="many", saved=True), {"caption": CAPTION}])
     captioned = {"id": "8", "caption": {"text": CAPTION, "x": [CAPTION]}}
-    days.scan(media(BEN, "posts"), 3, [post(7, view_count=7), captioned])
-    days.scan_twice(POSTS, 12, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
-    days.scan(POSTS, 400, [post(n, like_count=40 + n) for n in range(1, 8)])
+    rig.scan(media(BEN, "posts"), 3, [post(7, view_count=7), captioned])
+    rig.scan_twice(POSTS, 12, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
+    rig.scan(POSTS, 400, [post(n, like_count=40 + n) for n in range(1, 8)])
     failed = Outcome(POSTS, "r1", OutcomeKind.FAILED, at(401), at(401), error_code="api_internal_error")
-    days.run("r1", 401, {POSTS: failed}, state=RunState.PARTIAL, kind="backfill", selection=NAME, reason=NAME)
+    rig.run("r1", 401, {POSTS: failed}, state=RunState.PARTIAL, kind="backfill", selection=NAME, reason=NAME)
     missing = f"2 of 3 known accounts ({NAME}, ben and 1 more) are missing."
-    days.runs[-1]["detail"] = missing
-    days.warnings.append(
+    rig.runs[-1]["detail"] = missing
+    rig.warnings.append(
         {"run_id": "r1", "code": "accounts_missing", "count": 2, "detail": missing, "makes_partial": True}
     )
 
 
-def put(days: Days, snapshot: Path, *hide: str) -> Path:
-    return days.publish(snapshot, hide=hide, salt="pepper", may_show=True)
+def put(rig: Rig, snapshot: Path, *hide: str) -> Path:
+    return rig.publish(snapshot, hide=hide, salt="pepper", may_show=True)
 
 
 def published(snapshot: Path, folder: Path) -> bytes:
@@ -72,7 +72,7 @@ def published(snapshot: Path, folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in files) + repr(rows).encode()
 
 
-def test_no_published_file_has_a_value_that_is_left_out(filled: Days, tmp_path: Path) -> None:
+def test_no_published_file_has_a_value_that_is_left_out(filled: Rig, tmp_path: Path) -> None:
     shown = published(put(filled, tmp_path / "all.duckdb"), tmp_path)
     for canary in (CAPTION, NAME, TAGGED, NO_SHOW):
         assert canary.encode() in shown, "the search finds it where it is not hidden"
@@ -83,7 +83,7 @@ def test_no_published_file_has_a_value_that_is_left_out(filled: Days, tmp_path: 
     assert NAME.encode() not in published(put(filled, tmp_path / "hashed.duckdb", "ig_username:hash"), tmp_path)
 
 
-def test_every_table_keeps_its_columns_without_the_hidden_values(filled: Days, tmp_path: Path) -> None:
+def test_every_table_keeps_its_columns_without_the_hidden_values(filled: Rig, tmp_path: Path) -> None:
     listed = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE schema_name = 'main' ORDER BY ALL"
     columns = ask(put(filled, tmp_path / "all.duckdb"), listed)
     snapshot = put(filled, tmp_path / "a.duckdb", "caption", "ig_username", "like_count", "text", "kind")
@@ -109,7 +109,7 @@ def test_every_table_keeps_its_columns_without_the_hidden_values(filled: Days, t
         export(snapshot, tmp_path / "raw", with_raw=True)
 
 
-def test_hashes_are_equal_for_equal_values_in_every_table_and_snapshot(filled: Days, tmp_path: Path) -> None:
+def test_hashes_are_equal_for_equal_values_in_every_table_and_snapshot(filled: Rig, tmp_path: Path) -> None:
     query = "SELECT DISTINCT ig_username FROM accounts ORDER BY 1"
     first = put(filled, tmp_path / "a.duckdb", "ig_username:hash", "caption:hash")
     names = ask(first, query)
@@ -132,7 +132,7 @@ def test_hashes_are_equal_for_equal_values_in_every_table_and_snapshot(filled: D
         ("saved:hash", "saved cannot be hashed, because it is BOOLEAN, not text. Fix: write saved"),
     ],
 )
-def test_a_column_that_cannot_be_hidden_is_refused(filled: Days, tmp_path: Path, name: str, message: str) -> None:
+def test_a_column_that_cannot_be_hidden_is_refused(filled: Rig, tmp_path: Path, name: str, message: str) -> None:
     told = refusal(lambda: put(filled, tmp_path / "a.duckdb", name))
     assert told.startswith("GRAMHOUSE_HIDE: ")
     assert message in told
@@ -169,10 +169,10 @@ CASES: dict[str, tuple[Item, str, dict[str, list[Row]]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_comes_from_a_hidden_field_is_left_out(days: Days, snapshot: Path, case: str) -> None:
+def test_what_comes_from_a_hidden_field_is_left_out(rig: Rig, snapshot: Path, case: str) -> None:
     item, hide, answers = CASES[case]
-    days.scan(POSTS, 0, [{"id": "1", **item}])
-    put(days, snapshot, *hide.split(","))
+    rig.scan(POSTS, 0, [{"id": "1", **item}])
+    put(rig, snapshot, *hide.split(","))
     for query, rows in answers.items():
         assert ask(snapshot, query) == rows
     views = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'main' AND table_name LIKE 'media%'"
@@ -180,13 +180,13 @@ def test_what_comes_from_a_hidden_field_is_left_out(days: Days, snapshot: Path, 
         assert NAME not in str(ask(snapshot, f"FROM {view}"))
 
 
-def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(days: Days, snapshot: Path) -> None:
+def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(rig: Rig, snapshot: Path) -> None:
     mapped = ColumnMapping("views", Reading.TEXT, ("/shown",))
-    days.rig.mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, mapped))
-    days.scan(POSTS, 0, [{"id": "1", "shown": "a text", "views": 77}, {"id": "2", "views": "many"}])
+    rig.mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, mapped))
+    rig.scan(POSTS, 0, [{"id": "1", "shown": "a text", "views": 77}, {"id": "2", "views": "many"}])
     counts = "SELECT metric, value FROM media_metrics"
-    assert ask(put(days, snapshot), counts) == [("views_2", 77)]
-    assert ask(put(days, snapshot, "views:hash"), counts) == []
+    assert ask(put(rig, snapshot), counts) == [("views_2", 77)]
+    assert ask(put(rig, snapshot, "views:hash"), counts) == []
     assert ask(snapshot, "SELECT strlen(views), views_2 FROM media ORDER BY ALL") == [
         (32, None), (None, None),
     ]  # fmt: skip

@@ -11,24 +11,25 @@ import duckdb
 import pytest
 
 from connectors.warehouse.publish import publish as publishing
+from models.feeds import CATALOGUE
 from models.views import views
-from tests.warehouse.days import POSTS, Days, account, ask, at, opened_days, refusal
+from tests.warehouse.rig import POSTS, Rig, account, ask, at, opened, refusal
 
 
 @pytest.fixture
-def filled(days: Days) -> Days:
+def filled(rig: Rig) -> Rig:
     """An account, two posts, of which one is removed, and a record without an id."""
-    days.catalogue(0, [account()])
-    days.scan(POSTS, 1, [{"id": n, "caption": "theirs", "permalink": f"https://example/{n}"} for n in range(3000)])
-    days.scan(POSTS, 2, [{"caption": "no id"}])
-    return days
+    rig.scan(CATALOGUE, 0, [account()])
+    rig.scan(POSTS, 1, [{"id": n, "caption": "theirs", "permalink": f"https://example/{n}"} for n in range(3000)])
+    rig.scan(POSTS, 2, [{"caption": "no id"}])
+    return rig
 
 
 def names_beside(snapshot: Path) -> list[str]:
     return sorted(entry.name for entry in snapshot.parent.iterdir())
 
 
-def test_the_snapshot_describes_itself_is_packed_and_read_only(filled: Days, snapshot: Path) -> None:
+def test_the_snapshot_describes_itself_is_packed_and_read_only(filled: Rig, snapshot: Path) -> None:
     before = os.umask(0o077)
     try:
         for hour in (60, 61):
@@ -36,7 +37,7 @@ def test_the_snapshot_describes_itself_is_packed_and_read_only(filled: Days, sna
             assert stat.S_IMODE(snapshot.stat().st_mode) == 0o444
     finally:
         os.umask(before)
-    [(own,)] = filled.rows("SELECT id FROM core.warehouse")
+    [own] = filled.values("id", "warehouse")
     assert ask(snapshot, "FROM published") == [(at(61), "1", 129_600.0, own, 604_800.0, None)]
     packed = "SELECT column_name FROM pragma_storage_info('core.media') WHERE compression = 'ZSTD'"
     assert ("permalink",) in ask(snapshot, packed)
@@ -44,7 +45,7 @@ def test_the_snapshot_describes_itself_is_packed_and_read_only(filled: Days, sna
     assert ask(snapshot, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal") == [("v1.2.0+",)]
 
 
-def test_it_can_be_attached_beside_others_under_another_name(filled: Days, snapshot: Path) -> None:
+def test_it_can_be_attached_beside_others_under_another_name(filled: Rig, snapshot: Path) -> None:
     filled.publish(snapshot)
     with duckdb.connect() as db:
         db.execute(f"ATTACH '{snapshot}' AS theirs (READ_ONLY)")
@@ -64,11 +65,11 @@ LEFT_OVER = {
 }
 
 
-def test_what_others_left_beside_it_is_removed(days: Days, snapshot: Path) -> None:
+def test_what_others_left_beside_it_is_removed(rig: Rig, snapshot: Path) -> None:
     snapshot.parent.mkdir()
     for name in LEFT_OVER:
         (snapshot.parent / name).write_bytes(b"of a run that was killed, or of nothing we know")
-    days.publish(snapshot)
+    rig.publish(snapshot)
     assert names_beside(snapshot) == ["analytics.duckdb", *(name for name, is_gone in LEFT_OVER.items() if not is_gone)]
 
 
@@ -82,21 +83,21 @@ def refuse_the_rest(source: int, target: int, count: int) -> int:
 
 @pytest.mark.parametrize("call", [refuse, refuse_the_rest])
 def test_a_copy_has_all_bytes_whichever_call_makes_it(
-    days: Days, snapshot: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., int]
+    rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., int]
 ) -> None:
     monkeypatch.setattr(os, "copy_file_range", call, raising=False)
-    days.publish(snapshot)
-    assert snapshot.read_bytes() == (days.rig.folder / "warehouse.duckdb").read_bytes()
+    rig.publish(snapshot)
+    assert snapshot.read_bytes() == (rig.folder / "warehouse.duckdb").read_bytes()
 
 
 def fail(number: int) -> OSError:
     raise OSError(number, os.strerror(number))
 
 
-def test_a_full_disk_leaves_the_old_snapshot(days: Days, snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    days.publish(snapshot)
+def test_a_full_disk_leaves_the_old_snapshot(rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.publish(snapshot)
     monkeypatch.setattr(publishing, "copy_file", lambda *_: fail(errno.ENOSPC))
-    message = refusal(lambda: days.publish(snapshot, 501))
+    message = refusal(lambda: rig.publish(snapshot, 501))
     assert message.startswith(f"cannot publish {snapshot}: No space left on device. Fix: free space")
     assert names_beside(snapshot) == ["analytics.duckdb"]
     assert ask(snapshot, "SELECT snapshot_at FROM published") == [(at(500),)]
@@ -104,9 +105,9 @@ def test_a_full_disk_leaves_the_old_snapshot(days: Days, snapshot: Path, monkeyp
 
 def another_snapshot(path: Path) -> None:
     path.parent.joinpath("other").mkdir()
-    with opened_days(path.parent / "other") as days:
-        days.rig.db.execute("UPDATE core.warehouse SET id = 'another'")
-        days.publish(path)
+    with opened(path.parent / "other") as rig:
+        rig.db.execute("UPDATE core.warehouse SET id = 'another'")
+        rig.publish(path)
 
 
 def opened_for_writing(path: Path) -> object:
@@ -136,12 +137,12 @@ OTHER_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("kind", OTHER_FILES)
-def test_any_other_file_at_its_path_is_kept(days: Days, snapshot: Path, kind: str) -> None:
+def test_any_other_file_at_its_path_is_kept(rig: Rig, snapshot: Path, kind: str) -> None:
     write, why = OTHER_FILES[kind]
-    days.publish(snapshot.with_name("own.duckdb"))
+    rig.publish(snapshot.with_name("own.duckdb"))
     held = write(snapshot)
     before = snapshot.lstat().st_ino, snapshot.read_bytes() if snapshot.is_file() else None
-    message = refusal(lambda: days.publish(snapshot))
+    message = refusal(lambda: rig.publish(snapshot))
     assert message.startswith(f"{snapshot} {why}")
     assert " not replaced. Fix: " in message
     assert (snapshot.lstat().st_ino, snapshot.read_bytes() if snapshot.is_file() else None) == before
@@ -149,12 +150,12 @@ def test_any_other_file_at_its_path_is_kept(days: Days, snapshot: Path, kind: st
     del held
 
 
-def test_what_was_hidden_is_not_shown_in_silence(days: Days, snapshot: Path) -> None:
-    days.publish(snapshot, hide=["caption"])
-    message = refusal(lambda: days.publish(snapshot))
+def test_what_was_hidden_is_not_shown_in_silence(rig: Rig, snapshot: Path) -> None:
+    rig.publish(snapshot, hide=["caption"])
+    message = refusal(lambda: rig.publish(snapshot))
     assert "hides caption, and the next snapshot would show it" in message
     assert "--show-hidden" in message
-    assert "hides caption" in refusal(lambda: days.publish(snapshot, hide=["caption:hash"], salt="s"))
+    assert "hides caption" in refusal(lambda: rig.publish(snapshot, hide=["caption:hash"], salt="s"))
     assert ask(snapshot, "SELECT hidden FROM published") == [("caption",)]
-    days.publish(snapshot, may_show=True)
+    rig.publish(snapshot, may_show=True)
     assert ask(snapshot, "SELECT hidden FROM published") == [(None,)]

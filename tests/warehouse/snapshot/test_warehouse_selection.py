@@ -11,7 +11,7 @@ from connectors.warehouse.queries.selection import choose_accounts
 from models.feeds import CATALOGUE, media
 from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
-from tests.warehouse.days import ANNA, BEN, Days, account, at
+from tests.warehouse.rig import ANNA, BEN, Rig, account, at
 
 CARA = "cccccccc-2222-4333-8444-555555555555"
 GONE = "dddddddd-2222-4333-8444-555555555555"
@@ -22,22 +22,22 @@ Chooser = Callable[[Selection], Found]
 
 
 @pytest.fixture
-def peopled(days: Days) -> Days:
+def peopled(rig: Rig) -> Rig:
     """Anna is active and was expired until hour 11; Ben is expired since then; Cara is active; one is gone."""
     expired = "token_expired"
     gone = account(GONE, name="gone")
-    days.catalogue(0, [account(ANNA, name="anna", status=expired), account(BEN, name="Ben"), gone])
+    rig.scan(CATALOGUE, 0, [account(ANNA, name="anna", status=expired), account(BEN, name="Ben"), gone])
     listed = [account(ANNA, name="anna"), account(BEN, name="Ben", status=expired), account(CARA, name="cara")]
-    days.scan_twice(CATALOGUE, 11, listed)
-    return days
+    rig.scan_twice(CATALOGUE, 11, listed)
+    return rig
 
 
 @pytest.fixture
-def choose(peopled: Days) -> Chooser:
+def choose(peopled: Rig) -> Chooser:
     """Choose in the warehouse and in its snapshot; both must answer the same."""
 
     def both(selection: Selection) -> Found:
-        found = choose_accounts(peopled.rig.db, selection)
+        found = choose_accounts(peopled.db, selection)
         with open_snapshot(peopled.publish()) as snapshot:
             assert choose_accounts(snapshot.db, selection) == found
         return [(one.username, one.surfaces) for one in found]
@@ -59,10 +59,10 @@ CHOSEN: list[tuple[Selection, Found]] = [
 ]  # fmt: skip
 
 
-def test_accounts_are_found_by_id_or_name_in_any_case_each_once_by_name(peopled: Days, choose: Chooser) -> None:
+def test_accounts_are_found_by_id_or_name_in_any_case_each_once_by_name(peopled: Rig, choose: Chooser) -> None:
     for selection, found in CHOSEN:
         assert choose(selection) == found, selection
-    [ben] = choose_accounts(peopled.rig.db, Selection((BEN,)))
+    [ben] = choose_accounts(peopled.db, Selection((BEN,)))
     assert ben == ChosenAccount(BEN, status="token_expired", username="Ben")
 
 
@@ -79,7 +79,7 @@ def test_unknown_accounts_are_named_with_a_hint(choose: Chooser) -> None:
             choose(Selection(typed, everything=True))
 
 
-def test_failed_selects_partitions_left_unfinished_by_their_last_attempt(peopled: Days, choose: Chooser) -> None:
+def test_failed_selects_partitions_left_unfinished_by_their_last_attempt(peopled: Rig, choose: Chooser) -> None:
     kinds = OutcomeKind
     peopled.run("older", 30, {media(CARA, "stories"): kinds.FAILED})
     outcomes = {
@@ -102,7 +102,7 @@ def test_failed_selects_partitions_left_unfinished_by_their_last_attempt(peopled
     assert choose(Selection(failed=True)) == BEN_AND_CARA
 
 
-def test_failed_without_failed_accounts_suggests_a_sync(peopled: Days, choose: Chooser) -> None:
+def test_failed_without_failed_accounts_suggests_a_sync(peopled: Rig, choose: Chooser) -> None:
     outcomes = {CATALOGUE: OutcomeKind.FAILED, media(ANNA, "posts"): OutcomeKind.COMPLETE}
     peopled.run("r", 30, outcomes, state=RunState.FAILED)
     with pytest.raises(SelectionError, match="The account catalogue could not be fetched by the last run"):

@@ -8,11 +8,12 @@ import duckdb
 import pytest
 from duckdb import DuckDBPyConnection
 
+from models.feeds import CATALOGUE
 from models.views import views
 from tests.dictionary import is_stored
-from tests.warehouse import days as scans
-from tests.warehouse.compat import as_tables
-from tests.warehouse.days import STORIES, Days, Row, at, opened_days
+from tests.snapshots import as_tables
+from tests.warehouse import rig as warehouse
+from tests.warehouse.rig import STORIES, Rig, Row, at, opened
 
 VIEWS = {name: view for name, view in views().items() if not is_stored(view)}
 
@@ -354,8 +355,8 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
 @pytest.fixture(scope="module")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
     """A published snapshot without a row, open for writing."""
-    with opened_days(tmp_path_factory.mktemp("views")) as days:
-        path = days.publish()
+    with opened(tmp_path_factory.mktemp("views")) as rig:
+        path = rig.publish()
     path.chmod(0o644)
     with duckdb.connect(str(path)) as db:
         as_tables(db)
@@ -449,13 +450,13 @@ def test_a_surface_that_no_run_scans_does_not_make_media_older(db: DuckDBPyConne
     assert ask(db, "SELECT media_as_of FROM expired_accounts") == [(None,)]
 
 
-def test_stories_are_live_expired_or_unknown(days: Days) -> None:
+def test_stories_are_live_expired_or_unknown(rig: Rig) -> None:
     live, missed, old = ({"id": name, "timestamp": at(-hours).isoformat()} for name, hours in
                          (("live", 1), ("missed", 1), ("old", 23)))  # fmt: skip
-    days.catalogue(0, [scans.account()])
-    days.scan(STORIES, 0, [live, missed, old])
-    days.scan(STORIES, 2, [live])
+    rig.scan(CATALOGUE, 0, [warehouse.account()])
+    rig.scan(STORIES, 0, [live, missed, old])
+    rig.scan(STORIES, 2, [live])
     day = date(2026, 3, 1)
-    assert scans.ask(days.publish(hour=3), "SELECT * EXCLUDE (account_id) FROM stories_by_day ORDER BY day") == [
+    assert warehouse.ask(rig.publish(hour=3), "SELECT * EXCLUDE (account_id) FROM stories_by_day ORDER BY day") == [
         ("anna", day - timedelta(days=1), 1, 0, 1, 0, 0), ("anna", day, 2, 1, 0, 0, 1),
     ]  # fmt: skip
