@@ -40,10 +40,10 @@ async def test_a_quiet_sync_makes_the_requests_of_its_plan(tmp_path: Path) -> No
     runs = DailyRuns(tmp_path, daily(200, pins=[3, 90]))
     await runs.sync()
     done = []
-    for _ in range(9):
+    for _ in range(4):
         runs.grow()
-        plan = make_plan(runs.request(), now=runs.now)
-        await runs.sync()
+        plan = make_plan(runs.request(full_refresh_every=3), now=runs.now)
+        await runs.sync(full_refresh_every=3)
         [(outcome,)] = runs.ask("SELECT outcome FROM freshness WHERE surface = 'posts'")
         [posts] = [scan for scan in plan["scans"] if scan["surface"] == "posts"]
         assert ("complete" if posts["scan"] == "full" else "recent") == outcome
