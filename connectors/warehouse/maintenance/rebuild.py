@@ -37,8 +37,8 @@ from models.views import MEDIA, own_columns
 
 _SQL = statements(__name__)
 
-# The records that are read at once: about 20 MB of them.
-_AT_ONCE = 20_000
+# The records that are read at once: about 3 MB of them.
+_AT_ONCE = 5_000
 
 
 def rebuild(
@@ -118,6 +118,8 @@ def _read_stored(
     WarehouseUnusable if a part of the raw store is damaged or lacks a row, or if one cannot be read.
     """
     missing = find_places(db)
+    # Not all that items have: their keys may be data.
+    asked = {name for column in mapping.columns for name in (column.column, *column.paths)}
     for part in read_parts(raw, merged_seq=read_warehouse(db).merged_seq):
         db.register("part", part)
         needed = db.execute(_SQL["found"]).to_arrow_table()
@@ -135,7 +137,8 @@ def _read_stored(
                 )
             for number in pc.indices_nonzero(rows["is_item"]).to_pylist():
                 item = items.read[number]
-                found.update({*item.taken, *item.values, *item.counts})
+                for names in (item.taken, item.values, item.counts):
+                    found.update(asked.intersection(names))
             yield rows, items
     if missing:
         raise WarehouseUnusable(
@@ -159,6 +162,8 @@ def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, forc
         if not one.kinds or (one.resource == MEDIA and one.path not in mapped and one.column_name not in own)
     }
     found = Counter[str]()
+    # All rows are written in one transaction: of hundreds of columns, that needs more memory than a merge.
+    db.execute("SET memory_limit = '2GB'")
     db.execute(_SQL["items"])
     for rows, items in _read_stored(db, raw, mapping, found):
         registry = register(registry, fields_of(items, rows["seen_at"].to_pylist().__getitem__, registry, mapping), own)
