@@ -50,6 +50,13 @@ def test_old_runs_are_deleted_with_their_outcomes_and_warnings(rig: Rig) -> None
     assert runs(rig) == ["day-3"]
 
 
+def test_a_rejected_record_is_kept_as_long_as_it_comes(rig: Rig) -> None:
+    rig.scan(POSTS, 0, [{"caption": "again"}, {"caption": "once"}])
+    rig.scan(POSTS, 48, [{"caption": "again"}])
+    forget(rig, 24)
+    assert rig.values("payload", "quarantine") == ['{"caption": "again"}']
+
+
 def thin(rig: Rig, hour: float, runs_in_full: int = 0) -> None:
     bring(rig)
     with transaction(rig.db):

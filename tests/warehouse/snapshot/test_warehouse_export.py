@@ -189,6 +189,11 @@ def test_a_query_with_raw_media_opens_no_other_file(versioned: Path, tmp_path: P
             asked(versioned, query)
 
 
+def test_bytes_are_not_shown_beside_hidden_columns(rig: Rig, versioned: Path) -> None:
+    rig.publish(versioned, hide=["caption"])
+    assert "hidden columns" in refusal(lambda: asked(versioned, "FROM raw_media"))
+
+
 def test_a_missing_store_is_reported_in_one_line(versioned: Path) -> None:
     (versioned.parent / "raw").rename(versioned.parent / "elsewhere")
     message = refusal(lambda: asked(versioned, "FROM raw_media"))
