@@ -1,18 +1,21 @@
 """Incremental scans of posts: their requests, where they stop, and the contents of warehouse and snapshot."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from flows.engine.publishing import Published
+from flows.pipeline import DIRECT, run_sync
 from flows.reporting.message import to_message
 from models.runs import OutcomeKind, RunState
 from tests.api.faults import refuse
 from tests.api.listed import daily, uuid
 from tests.clocks import START, StillClock
 from tests.operator import Operator
-from tests.runs import PAGE, DailyRuns
+from tests.runs import PAGE, DailyRuns, open_run_resources
 
 pytestmark = [pytest.mark.anyio]
 
@@ -59,6 +62,21 @@ async def test_a_broken_order_loses_no_rows_and_must_be_proved_twice(tmp_path: P
     feed.pins = []
     found = [(await runs.sync(full_refresh_every=_SELDOM)).outcomes.get(OutcomeKind.RECENT, 0) for _ in range(3)]
     assert found == [0, 0, 1]
+
+
+async def test_a_full_sync_does_not_rest_on_the_recent_scan_of_a_run_that_it_resumes(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+
+    async def fail(_: object) -> Published:
+        raise OSError("no space")
+
+    async with open_run_resources(tmp_path, runs.service) as resources:
+        with pytest.raises(OSError, match="no space"):
+            await run_sync(runs.request(full_refresh_every=_SELDOM), resources, replace(DIRECT, publish=fail))
+    report = await runs.sync(mode="full_refresh")
+    assert report.resumed_runs
+    assert report.outcomes == {OutcomeKind.COMPLETE: 3}
 
 
 async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> None:
