@@ -88,8 +88,7 @@ dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in a s
 	$(BIN)/pytest -q tests/wheel
 
 docs: $(VENV)/.dev ## Generate data dictionary and settings, the notebook's charts, and screenshots (these need Chromium).
-	$(BIN)/python -m tests.dictionary
-	$(BIN)/python -m tests.settings_table docs/settings.md
+	$(BIN)/python -m docs.generate
 	rm -rf data/notebook && mkdir -p data/notebook && $(BIN)/python -m tests.snapshots data/notebook
 	GRAMHOUSE_SNAPSHOT=data/notebook/analytics.duckdb $(BIN)/python docs/notebooks/run.py docs/notebooks
 	$(BIN)/python docs/screenshots/take.py

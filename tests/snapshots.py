@@ -14,11 +14,11 @@ import duckdb
 import pytest
 
 from connectors.sandbox.settings import SandboxSettings
+from docs.generate import is_stored
 from models.views import views
 from tests.api.faults import Rule, refuse
 from tests.api.server import Api
 from tests.clocks import VirtualClock
-from tests.dictionary import is_stored
 from tests.runs import synced
 
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)

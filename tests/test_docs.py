@@ -10,12 +10,11 @@ import pytest
 
 from connectors.sandbox.settings import SandboxSettings
 from connectors.warehouse.storage.sql import statements
+from docs.generate import dictionary, table_of_settings
 from flows.cli.command_table import COMMANDS
 from flows.cli.commands import demo
 from flows.orchestration.serving import read_described
 from models.views import views
-from tests import settings_table
-from tests.dictionary import page as dictionary
 from tests.snapshots import rewritten, snapshot_of
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +33,7 @@ def test_every_command_is_documented(command: str) -> None:
 
 
 def test_the_table_of_settings_agrees_with_the_declarations() -> None:
-    assert settings_table.markdown() in SETTINGS, "run `make docs`"
+    assert table_of_settings() in SETTINGS, "run `make docs`"
 
 
 @pytest.mark.parametrize("name", views())

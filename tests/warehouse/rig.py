@@ -23,6 +23,7 @@ from connectors.warehouse.merge.removals import Removals, remove_missing
 from connectors.warehouse.publish.publish import Publication, publish
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.storage.connection import open_warehouse, transaction
+from connectors.warehouse.storage.identity import adopt_mapping
 from flows.config.settings import Settings
 from flows.engine.warehouse import Files, open_files
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown, cut_batch
@@ -224,8 +225,10 @@ def _new_file() -> bytes:
     """Return a new warehouse file: it takes longer to create one than to merge a page."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "new.duckdb"
-        with open_warehouse(path):
-            pass
+        with open_warehouse(path) as db, transaction(db):
+            adopt_mapping(db, BUILT_IN)
+            # A rig has any mapping.
+            db.execute("UPDATE core.warehouse SET mapping = NULL, content_rule = NULL")
         return path.read_bytes()
 
 

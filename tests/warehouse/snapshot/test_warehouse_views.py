@@ -8,9 +8,9 @@ import duckdb
 import pytest
 from duckdb import DuckDBPyConnection
 
+from docs.generate import is_stored
 from models.feeds import CATALOGUE
 from models.views import views
-from tests.dictionary import is_stored
 from tests.snapshots import as_tables
 from tests.warehouse import rig as warehouse
 from tests.warehouse.rig import STORIES, Rig, Row, at, opened

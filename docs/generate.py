@@ -1,14 +1,22 @@
-"""`make docs`: the data dictionary in docs/, from an empty snapshot and the views' keys and joins."""
+"""`make docs`: the data dictionary, from an empty snapshot and the views' keys and joins, and the table of settings."""
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from connectors.warehouse.queries.reader import open_snapshot
+from flows.config.environment import PREFIX
+from flows.config.settings import Settings
+from flows.engine.publishing import publish_snapshot
+from flows.engine.warehouse import open_files
 from models.views import Join, Relation, View, macros, views
-from tests.warehouse.rig import opened
+
+_DICTIONARY, _SETTINGS = Path("docs/data-dictionary.md"), Path("docs/settings.md")
 
 _HEAD = """# Data dictionary
 
@@ -31,6 +39,8 @@ erDiagram
 {}
 ```
 """
+
+_SETTING_HEAD = "| setting | default | |\n|---|---|---|\n"
 
 _OF_RUNS = frozenset(
     ("completed_scans", "due_scans", "fields", "published", "quarantine", "run_outcomes", "run_warnings", "runs")
@@ -85,16 +95,19 @@ def _section(view: View, columns: Columns) -> Iterator[str]:
     yield f"### {view.name}\n\n{view.comment}\n\n{_keys(view.relation)}\n"
     yield "| column | type | |\n|---|---|---|"
     for column in columns[view.name]:
-        about = column["comment"].replace("|", "\\|")
+        # DuckDB has no comments for columns of macros, so those of mapped ones are unknown.
+        about = (column["comment"] or "").replace("|", "\\|")
         yield f"| `{column['name']}` | {_type(column)} | {about} |"
     yield ""
 
 
-def page() -> str:
+def dictionary() -> str:
     """Return docs/data-dictionary.md."""
     with TemporaryDirectory() as folder:
-        with opened(Path(folder)) as rig:
-            snapshot = rig.publish()
+        now, snapshot = datetime.now(UTC), Path(folder) / "analytics.duckdb"
+        settings = Settings(warehouse=Path(folder) / "warehouse.duckdb", snapshot=str(snapshot))
+        with open_files(settings, "make docs", now=now) as files:
+            publish_snapshot(files, settings, now=now)
         with open_snapshot(snapshot) as found:
             columns = {name: found.columns(name) for name in (*views(), *macros())}
             # As `gramhouse describe` says it.
@@ -113,5 +126,21 @@ def page() -> str:
     return "\n".join(lines)
 
 
+def table_of_settings() -> str:
+    """Return the table of docs/settings.md: the variable of each setting, its default, its description and range."""
+    return _SETTING_HEAD + "".join(
+        f"| `{PREFIX}{name.upper()}` | {_default(field)} | {field.description} |\n"
+        for name, field in Settings.model_fields.items()
+    )
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default in {None, ()}:
+        return ""
+    return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
+
+
 if __name__ == "__main__":
-    Path("docs/data-dictionary.md").write_text(page(), encoding="utf-8")
+    _DICTIONARY.write_text(dictionary(), encoding="utf-8")
+    page = _SETTINGS.read_text(encoding="utf-8")
+    _SETTINGS.write_text(re.sub(r"(^\|.*\n)+", lambda _: table_of_settings(), page, count=1, flags=re.M), "utf-8")
