@@ -76,6 +76,11 @@ def test_an_item_has_columns_counts_and_fields() -> None:
     }  # fmt: skip
 
 
+def test_text_of_digits_is_a_count_in_a_field_that_is_named_like_one() -> None:
+    item = read({"id": "1", "owner": {"views": "4", "plays": "4k", "name": "5"}}, BUILT_IN)
+    assert (item.counts, item.values) == ({"/owner/views": 4}, {"/owner/plays": "4k", "/owner/name": "5"})
+
+
 # Any JSON, with numbers and texts whose spelling may vary.
 _SPACE = st.sampled_from(["", " ", "\n\t"])
 _KEYS = st.text(string.ascii_letters + 'é/~"_', min_size=1, max_size=4)
