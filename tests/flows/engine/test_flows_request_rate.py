@@ -37,6 +37,7 @@ Limit = Callable[[str, float], bool]
 
 PAGE = Page((), None, frozenset())
 REFUSED = ApiError("accounts.media.list", "http_429", "wait", status=429, retry_after=1)
+UNAVAILABLE = ApiError("accounts.media.list", "http_503", "no", status=503)
 
 
 @dataclass
@@ -77,11 +78,16 @@ async def landed() -> None:
 
 
 def run(
-    limit: Limit, accounts: int = 60, pages: int = 5, latency: float = 0.004, landing: Callable[[], Any] = landed
+    limit: Limit,
+    accounts: int = 60,
+    pages: int = 5,
+    latency: float = 0.004,
+    landing: Callable[[], Any] = landed,
+    refusal: ApiError = REFUSED,
 ) -> tuple[RequestRate, float, float]:
     """Scan with 16 requests in flight; return the rate, the seconds, and how many were refused for each page.
 
-    A refused account waits for a second. `landing` is awaited with each page.
+    By default a refused account waits for a second. `landing` is awaited with each page.
     """
     loop, random, progress = VirtualLoop(0.0, Random(1)), Random(1), Progress()
     loop.most_steps = 10_000_000
@@ -91,7 +97,7 @@ def run(
         served = limit(request.scope, loop.time())
         await asyncio.sleep(random.random() * latency)
         if not served:
-            raise REFUSED
+            raise refusal
         return Response(request.operation, PAGE, None)
 
     async def scan(number: str) -> None:
@@ -125,6 +131,13 @@ def test_few_requests_are_refused_by_limits_of_the_key() -> None:
         _, seconds, share = run(limit, **options)
         assert share <= refused
         assert seconds <= slower * least
+
+
+def test_a_limit_of_the_key_that_says_503_fails_no_scan() -> None:
+    # As nginx does, which says no time to wait. A page is refused more often than it may fail.
+    _, seconds, refused = run(Bucket(0.3, 1), accounts=40, pages=2, refusal=UNAVAILABLE)
+    assert refused > 6
+    assert seconds < 400
 
 
 # The requests a second of each account, and those that are limited, if not all are.
