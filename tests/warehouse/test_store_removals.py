@@ -46,13 +46,15 @@ def test_a_resumed_scan_that_a_backfill_overtook_decides_nothing(rig: Rig) -> No
     assert rig.rows("seq, began_seq", "closed_scans") == [(4, 4)]
 
 
-def test_items_of_an_interrupted_backfill_are_not_known_to_a_recent_scan(rig: Rig) -> None:
-    rig.full_scan(item("a"), item("b"))
-    rig.wait(12)
-    rig.begin().page(item("b"), item("unarchived"))
+def test_items_that_an_interrupted_backfill_found_are_not_known_to_a_recent_scan(rig: Rig) -> None:
+    for listed in ("abc", "ab", "ab"):
+        rig.full_scan(*map(item, listed))
+        rig.wait(12)
+    assert rig.end_run().removed_items == 1
+    rig.begin().page(item("b", caption="changed"), item("unarchived"), item("c"))
     rig.merge()
     closed = read_closed_scans(rig.db, [POSTS.account_id])
-    assert {scan.seq for scan in closed.values()} == {1}
+    assert {scan.seq for scan in closed.values()} == {3}
     assert find_known_items(rig.db, closed, older_than=rig.now) == {POSTS: frozenset({"a", "b"})}
 
 
