@@ -12,6 +12,11 @@ from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from flows.reporting.progress import notices
+from tests.operator import bare, run_cli
+from tests.snapshots import snapshot
+
+# Fixtures of several folders.
+__all__ = ["bare", "run_cli", "snapshot"]
 
 # No deadline: a slow machine must not fail a test. Tests that look for hangs set their own timeouts.
 settings.register_profile("gramhouse", deadline=None)

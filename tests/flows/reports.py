@@ -1,4 +1,4 @@
-"""Reports of runs for tests, and hostile texts that must not be interpreted as markup."""
+"""Reports of runs for tests."""
 
 from collections import Counter
 from dataclasses import replace
@@ -8,14 +8,8 @@ from typing import Any
 from connectors.warehouse.queries.outcomes import FailureGroup
 from connectors.warehouse.queries.reader import Record
 from flows.reporting.run_report import NO_DATA, RunReport
-from models.runs import Finding, OutcomeKind, RunState, Severity
+from models.runs import OutcomeKind, RunState
 from tests.clocks import START
-
-HOSTILE = (
-    "a|b", "`whoami`", "``", "[click](https://evil.example)", "<script>alert(1)</script>", "<!channel>",
-    "line\n## break\r\n| a | b |", "\u202etxt.exe", "\x1b[31mred", "{{ secret }}", "@everyone *loud* ~gone~",
-    "https://evil.example/x", "\\", "back\\`slash\\", "![x](https://evil.example/i.png)", "```mermaid",
-)  # fmt: skip
 
 NO_CHANGES = dict.fromkeys(("added", "changed", "returned", "removed", "expired", "quarantined"), 0)
 
@@ -56,28 +50,3 @@ def stale(*names: str) -> dict[str, list[Record]]:
     row = {"surface": "posts", "accounts": 100, "fresh": 0, "stale": len(names), "never": 0, "expired": 3}
     rows = [{"account_id": name, "ig_username": name, "surface": "posts"} for name in names]
     return {"freshness": [{**row, "age_seconds": 172_800, "stale_after": 129_600}], "stale": rows}
-
-
-def hostile() -> RunReport:
-    """A report in which every text from outside is hostile."""
-    return report(
-        {
-            "expired": tokens(*HOSTILE),
-            "renewed": tokens(*HOSTILE),
-            "new_fields": fields(*HOSTILE),
-            "retyped_fields": fields(*HOSTILE),
-            "quarantine": [{"reason": text, "records": 1} for text in HOSTILE],
-            **stale(*HOSTILE),
-        },
-        kind="backfill",
-        selection=HOSTILE[2],
-        reason=HOSTILE[3],
-        state=RunState.PARTIAL,
-        outcomes=Counter({OutcomeKind.FAILED: 40}),
-        failure_groups=tuple(
-            failure(kind, text, detail=text, examples=(example(text, "posts", text),), usernames=(text,))
-            for text in HOSTILE
-            for kind in (OutcomeKind.FAILED, OutcomeKind.DEFERRED)
-        ),
-        warnings=(Finding("accounts_missing", Severity.ACTION, " ".join(HOSTILE), " ".join(HOSTILE), count=30),),
-    )

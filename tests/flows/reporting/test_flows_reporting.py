@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -26,15 +27,22 @@ from flows.reporting.message import list_events, to_document, to_markdown, to_me
 from flows.reporting.page import write_page
 from flows.reporting.run_report import NO_DATA, RunReport, read_data
 from flows.reporting.words import code, plain
-from models.runs import OutcomeKind, RunState
+from models.runs import Finding, OutcomeKind, RunState, Severity
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, uuid
 from tests.clocks import START
-from tests.flows.reports import HOSTILE, failure, fields, hostile, report, stale, tokens
+from tests.flows.reports import example, failure, fields, report, stale, tokens
 from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
+
+# They must not be interpreted as markup.
+HOSTILE = (
+    "a|b", "`whoami`", "``", "[click](https://evil.example)", "<script>alert(1)</script>", "<!channel>",
+    "line\n## break\r\n| a | b |", "\u202etxt.exe", "\x1b[31mred", "{{ secret }}", "@everyone *loud* ~gone~",
+    "https://evil.example/x", "\\", "back\\`slash\\", "![x](https://evil.example/i.png)", "```mermaid",
+)  # fmt: skip
 
 DENIED = failure(OutcomeKind.DENIED, scans=5, usernames=("anna", "ben"))
 DEFERRED = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START + timedelta(hours=2))
@@ -71,6 +79,31 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     ({"quarantine": REJECTED}, ["warning quarantine 12 records in quarantine: no id. Fix: `gramhouse quar"]),
     ({"new_fields": fields(*"abcdef")}, ["information new_fields 6 new fields: a (VARCHAR), b (VARCHAR), c ("]),
 ]
+
+
+def hostile() -> RunReport:
+    """A report in which every text from outside is hostile."""
+    return report(
+        {
+            "expired": tokens(*HOSTILE),
+            "renewed": tokens(*HOSTILE),
+            "new_fields": fields(*HOSTILE),
+            "retyped_fields": fields(*HOSTILE),
+            "quarantine": [{"reason": text, "records": 1} for text in HOSTILE],
+            **stale(*HOSTILE),
+        },
+        kind="backfill",
+        selection=HOSTILE[2],
+        reason=HOSTILE[3],
+        state=RunState.PARTIAL,
+        outcomes=Counter({OutcomeKind.FAILED: 40}),
+        failure_groups=tuple(
+            failure(kind, text, detail=text, examples=(example(text, "posts", text),), usernames=(text,))
+            for text in HOSTILE
+            for kind in (OutcomeKind.FAILED, OutcomeKind.DEFERRED)
+        ),
+        warnings=(Finding("accounts_missing", Severity.ACTION, " ".join(HOSTILE), " ".join(HOSTILE), count=30),),
+    )
 
 
 @pytest.mark.parametrize(("changes", "expected"), CASES)

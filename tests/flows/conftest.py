@@ -1,3 +1,0 @@
-from tests.operator import bare, run_cli
-
-__all__ = ["bare", "run_cli"]

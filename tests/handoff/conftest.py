@@ -1,3 +1,0 @@
-from tests.snapshots import snapshot
-
-__all__ = ["snapshot"]

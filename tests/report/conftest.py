@@ -1,4 +1,0 @@
-from tests.operator import bare
-from tests.snapshots import snapshot
-
-__all__ = ["bare", "snapshot"]
