@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from connectors.source.errors import rule_of
+from connectors.state.database import open_state_read_only, state_path
+from connectors.state.inbox import read_cooldowns
 from flows.reporting.message import to_message
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
@@ -162,6 +164,10 @@ async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_ca
     assert {row[3] for key, row in outcomes.items() if key[1] and row[0] == "failed"} == {"api_unauthorized"}
     assert outcomes["", ""][0] == "failed"
     assert report.accounts < 200
+    # They landed before anything waited.
+    with open_state_read_only(state_path(tmp_path / "warehouse.duckdb")) as state:
+        assert state is not None
+        assert state.read(read_cooldowns, now=report.started_at)
 
 
 async def test_a_denied_scope_ends_the_scans_of_media_and_all_accounts_are_listed(tmp_path: Path) -> None:
