@@ -1,6 +1,6 @@
 """Opening a warehouse: waiting for its lock; and a wrong clock, which is refused until a person repairs the times."""
 
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,10 +9,12 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.warehouse.storage import holder
+from connectors.warehouse.raw.parts import SCHEMA, list_parts, write_part
+from connectors.warehouse.storage import holder, identity
 from connectors.warehouse.storage.holder import hold
 from flows.clock import SteadyClock
-from flows.config.settings import load
+from flows.config.settings import Settings, load
+from flows.engine import warehouse as engine
 from flows.engine.upkeep import repair_times
 from flows.engine.warehouse import open_warehouse
 from flows.reporting.run_report import RunReport
@@ -23,6 +25,7 @@ from tests.api.listed import ListedApi
 from tests.clocks import START, VirtualClock
 from tests.operator import Operator
 from tests.runs import open_run_resources, synced
+from tests.warehouse.rig import opened_with_state
 
 pytestmark = pytest.mark.anyio
 
@@ -164,3 +167,40 @@ async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_fol
         for table, condition in IN_ORDER.items():
             wrong = snapshot.execute(f"FROM {table} WHERE NOT ({condition})").fetchall()
             assert wrong == [], f"{table}: {condition}"
+
+
+@pytest.mark.parametrize("place", ["warehouse", "state"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_kill_while_files_get_a_new_token_leaves_files_that_belong_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, number: int
+) -> None:
+    module = identity if place == "warehouse" else engine
+    settings, write, left = Settings(warehouse=tmp_path / "w.duckdb"), module.write_token, [number]
+
+    def dies(*given: Any, **named: Any) -> None:  # noqa: ANN401 - as write_token
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        write(*given, **named)
+
+    with engine.open_files(settings, "gramhouse sync", now=START):
+        pass
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(module, "write_token", dies)
+        with engine.open_files(settings, "gramhouse sync", now=START):
+            pass
+    with engine.open_files(settings, "gramhouse sync", now=START) as files:
+        assert files.path.exists()
+
+
+def test_the_part_of_a_merge_that_was_killed_is_gone_before_its_landings_are_merged(tmp_path: Path) -> None:
+    with opened_with_state(tmp_path / "w.duckdb") as rig:
+        rig.begin_run()
+        # With another mapping its item can be read: now it has no part.
+        rig.begin().close({"uuid": "1"})
+        rig.land()
+        write_part(rig.files.raw, 1, SCHEMA.empty_table())
+        assert [*list_parts(rig.files.raw)] == [1]
+    with opened_with_state(tmp_path / "w.duckdb") as rig:
+        assert rig.rows("count(*)", "quarantine") == [(1,)]
+        assert list_parts(rig.files.raw) == {}
