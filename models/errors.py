@@ -1,4 +1,4 @@
-"""Errors of the files, each with a message of one line that names the file and the fix."""
+"""Errors of the files and of queries, each with a message of one line: what is wrong, and for a file the fix."""
 
 
 class WarehouseError(Exception):

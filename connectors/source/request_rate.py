@@ -7,31 +7,31 @@ by a little with each page, and falls to a part of what was served when a reques
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Self
 
 # Limits of several scopes within these seconds may be limits of the key.
-_MOMENT: Final = 1.0
+_MOMENT = 1.0
 # Without limits, or without pages, for these seconds, the run keeps no rate. Longer than limits per minute.
-_EXPIRY: Final = 90.0
+_EXPIRY = 90.0
 # The longest time between two requests while all are refused.
-_SLOWEST: Final = 5.0
+_SLOWEST = 5.0
 # The rate is found again after these seconds and pages at the earliest, so that it is measured over enough of them.
-_SETTLED: Final = 0.5
-_ENOUGH: Final = 5
+_SETTLED = 0.5
+_ENOUGH = 5
 # How fast the rate rises, in doublings per second: at first, and at least. Each time it is found, it rises slower.
-_FAST: Final = 4.0
-_SLOW: Final = 1 / 16
-_SLOWER: Final = 4.0
+_FAST = 4.0
+_SLOW = 1 / 16
+_SLOWER = 4.0
 # The run sends this part of what was served: while the rate rises to it again, the service can make up for a burst.
 # If more than a twentieth was refused, the rate falls to 0.7: what is measured after pauses is too much.
-_MARGIN: Final = 0.95
-_MANY: Final = 0.05
-_FALL: Final = 0.7
+_MARGIN = 0.95
+_MANY = 0.05
+_FALL = 0.7
 # A gap between two answers counts as this many intervals of the rate at most; in the rest nothing was to be sent.
-_LONGEST_GAP: Final = 4.0
+_LONGEST_GAP = 4.0
 # If more than a quarter is refused five times in a row, the rate is not the reason.
-_USELESS: Final = 0.25
-_MOST_USELESS: Final = 5
+_USELESS = 0.25
+_MOST_USELESS = 5
 
 
 @dataclass(frozen=True, slots=True)

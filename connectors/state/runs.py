@@ -124,11 +124,11 @@ def count_requests(connection: Connection, *, since: datetime) -> int:
     return int(connection.execute(made).scalar_one())
 
 
-def find_last_within(connection: Connection, most: int, *, since: datetime) -> datetime:
-    """Return when the first run since then began after which the runs made fewer than `most` requests."""
-    begun = select(_of.started_at).where(_of.started_at > since).order_by(_of.started_at)
+def find_next_allowance(connection: Connection, most: int, *, per: timedelta, now: datetime) -> datetime:
+    """Return when the runs that began within `per` will have made fewer than `most` requests. Now they made as many."""
+    begun = select(_of.started_at).where(_of.started_at > now - per).order_by(_of.started_at)
     times: Iterable[datetime] = connection.execute(begun).scalars()
-    return next(at for at in times if count_requests(connection, since=at) < most)
+    return next(at + per for at in times if count_requests(connection, since=at) < most)
 
 
 def warn(connection: Connection, run_id: str, warnings: Iterable[Finding]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from connectors.source.errors import UNKNOWN_STATUS
 from connectors.state.database import State
-from connectors.state.runs import count_requests, find_last_within, read_runs
+from connectors.state.runs import count_requests, find_next_allowance, read_runs
 from connectors.warehouse.queries.progress import read_dues
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.connection import Database
@@ -56,8 +56,7 @@ def choose_scans(files: Files, request: RunRequest, *, now: datetime) -> Choice:
         # The last run was killed, or its snapshot was not published: this one makes up for that.
         return choice
     if choice.limit == 0:
-        found = files.state.read(find_last_within, settings.requests_per_day or 0, since=now - DAY)
-        until = moment(found + DAY)
+        until = moment(files.state.read(find_next_allowance, settings.requests_per_day or 0, per=DAY, now=now))
         raise NothingChosen(f"Nothing is scanned: no request is left of GRAMHOUSE_REQUESTS_PER_DAY until {until} UTC.")
     is_due = any(keep_due(choice.accounts, choice.dues, now=now, scan_expired=settings.scan_expired))
     if not choice.lists_catalogue and not is_due:

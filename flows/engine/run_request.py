@@ -56,8 +56,7 @@ class RunRequest:
     def full_refresh_every(self, surface: str) -> timedelta | None:
         """Return how often a scan of a feed is full, if it might stop at known items; None: all are full."""
         is_full = (self.options.mode or self.settings.sync_mode) == "full_refresh"
-        return (
-            None
-            if is_full or surface not in FEEDS or not FEEDS[surface].may_be_ordered
-            else timedelta(days=self.settings.full_refresh_every)
-        )
+        feed = FEEDS.get(surface)
+        if is_full or feed is None or not feed.may_be_ordered:
+            return None
+        return timedelta(days=self.settings.full_refresh_every)

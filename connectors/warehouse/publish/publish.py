@@ -19,7 +19,7 @@ from connectors.warehouse.publish.contents import create_view, fill_views
 from connectors.warehouse.publish.hide import Hiding, find_hidden, write_hidden
 from connectors.warehouse.publish.replaceable import check_replaceable
 from connectors.warehouse.queries.progress import query_dues
-from connectors.warehouse.storage.connection import checkpoint, transaction
+from connectors.warehouse.storage.connection import flush_log, transaction
 from connectors.warehouse.storage.files import discard, logs, sync
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import quoted, statements
@@ -77,7 +77,7 @@ def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: Stat
             dues, parameters = query_dues(publication.goals, scan_expired=publication.scan_expired)
             db.execute(_SQL["due_scans"].replace("{dues}", dues), parameters)
             _record(db, publication, hiding.setting or None, create_views)
-        checkpoint(db)
+        flush_log(db)
         try:
             if hiding.hidden:
                 write_hidden(db, draft, hiding, registry, create_views)

@@ -81,19 +81,19 @@ def transaction(db: DuckDBPyConnection) -> Iterator[None]:
         raise
 
 
-def checkpoint_midway(db: DuckDBPyConnection) -> None:
+def flush_log_midway(db: DuckDBPyConnection) -> None:
     """Write DuckDB's log to the file during a run, outside of a transaction. Raises duckdb.Error.
 
-    Neither this checkpoint nor the next ones combine the rows of those before: during a large sync they would do so
-    again and again, which takes 200 MB.
+    Neither this nor the next flushes combine the rows of those before: during a large sync they would do so again and
+    again, which takes 200 MB.
     """
     db.execute("SET max_vacuum_tasks = 0; CHECKPOINT")
 
 
-def checkpoint(db: DuckDBPyConnection) -> None:
+def flush_log(db: DuckDBPyConnection) -> None:
     """Write DuckDB's log to the file at the end of a run, outside of a transaction. Raises duckdb.Error.
 
-    After a large run it only combines rows if it also leaves out many deleted ones.
+    After a flush during the run, it only combines rows if a fifth of those in the file are deleted.
     """
     [(has_gaps,)] = db.execute("SELECT max(rowid) + 1 > 1.25 * count(*) FROM core.media").fetchall()
     if has_gaps:
