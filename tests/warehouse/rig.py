@@ -20,8 +20,9 @@ from connectors.state.published import read_published
 from connectors.state.runs import begin_run
 from connectors.warehouse.merge.merge import merge_batch
 from connectors.warehouse.merge.removals import Removals, remove_missing
-from connectors.warehouse.publish.publish import Publication, publish
+from connectors.warehouse.publish.publish import Publication, StateRows, publish
 from connectors.warehouse.queries.reader import open_snapshot
+from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import open_warehouse, transaction
 from connectors.warehouse.storage.identity import adopt_mapping
 from flows.config.settings import Settings
@@ -192,29 +193,35 @@ class Rig:
             self.inbox.append(Landing(CATALOGUE, run_id, outcomes=found, seq=self.seq, run_seq=self.run_seq))
         self.end_run()
 
+    def state(self) -> StateRows:
+        """Return what a publication brings from the state: the runs, their warnings, and no open scans."""
+        rows: Sequence[list[Item]] = (self.runs, self.warnings, [])
+        return [pa.Table.from_pylist(*each) for each in zip(rows, _state_schemas(), strict=True)]
+
     def publish(self, snapshot: Path | None = None, hour: float = 500, **given: Any) -> Path:  # noqa: ANN401
         """Publish a snapshot; return its path."""
         path = snapshot or self.folder / "analytics.duckdb"
-        rows: Sequence[list[Item]] = (self.runs, self.warnings, [])
-        state = [pa.Table.from_pylist(*each) for each in zip(rows, state_schemas(), strict=True)]
         day = timedelta(days=1)
         publication = Publication(
             at(hour), "1", 1.5 * day, 7 * day, read_goals("1d"), raw_folder=self.folder / "raw", **given
         )
-        publish(self.db, self.folder / "warehouse.duckdb", path, state, publication)
+        publish(self.db, self.folder / "warehouse.duckdb", path, self.state(), publication)
         return path
 
     def rows(self, columns: str, table: str = "media", order: str = "ALL NULLS FIRST") -> list[Row]:
         """Return rows of a table of schema core."""
         return self.db.execute(f"SELECT {columns} FROM core.{table} ORDER BY {order}").fetchall()
 
+    def raw(self) -> list[Item]:
+        """Return all rows of the raw store."""
+        return [row for part in read_parts(self.folder / "raw", merged_seq=self.seq) for row in part.to_pylist()]
+
     def values(self, column: str, table: str = "media", order: str = "ALL NULLS FIRST") -> list[Any]:
         return [value for (value,) in self.rows(column, table, order)]
 
 
 @cache
-def state_schemas() -> Sequence[pa.Schema]:
-    """Return the schemas of the runs, warnings and checkpoints that are published from the state."""
+def _state_schemas() -> Sequence[pa.Schema]:
     with create_engine("sqlite://").connect() as connection:
         STATE.create_all(connection)
         return [table.schema for table in read_published(connection)]

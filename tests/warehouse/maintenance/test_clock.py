@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 from connectors.warehouse.maintenance.clock import find_ahead, repair_clock, repair_raw
-from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.connection import transaction
 from models.feeds import CATALOGUE
-from tests.warehouse.rig import START, Rig, account, item
+from models.runs import Outcome, OutcomeKind
+from tests.warehouse.rig import POSTS, START, Rig, account, item
 
 YEAR = 365 * 24.0
 
@@ -33,33 +33,23 @@ def test_every_time_after_now_is_moved_to_now_and_those_of_the_service_stay(rig:
     for day in range(3):
         rig.full_scan(item("1", like_count=2 + day, timestamp=late, edited=late, odd=1), {"caption": "no id"})
         rig.wait(24)
-    rig.end_run()
+    deferred = Outcome(POSTS, "late", OutcomeKind.DEFERRED, rig.now, rig.now, resume_after=rig.now + timedelta(hours=3))
+    rig.run("late", YEAR, {POSTS: deferred})
     rig.now = START + timedelta(days=1)
     assert "media_counts.observed_at" in later(rig)
     found = find_ahead(rig.db, now=rig.now)
     assert found is not None
-    assert found.last == START + timedelta(days=367)
+    assert found.last == START + timedelta(days=368)
     repair_raw(rig.folder / "raw", now=rig.now)
     with transaction(rig.db):
         assert repair_clock(rig.db, seq=rig.seq + 1, now=rig.now) == found
-    assert later(rig) == {"media.published_at", "media.edited"}
+    assert later(rig) == {"media.published_at", "media.edited", "run_outcomes.resume_after"}
+    # A wait keeps its length.
+    assert rig.values("resume_after", "run_outcomes") == [rig.now + timedelta(hours=3)]
     assert find_ahead(rig.db, now=rig.now) is None
     assert rig.values("merged_seq", "warehouse") == [rig.seq + 1]
-    times = [at for part in read_parts(rig.folder / "raw", merged_seq=rig.seq) for at in part["seen_at"].to_pylist()]
+    times = [row["seen_at"] for row in rig.raw()]
     assert (min(times), max(times)) == (START, rig.now)
     before = {path.name: path.stat().st_mtime_ns for path in (rig.folder / "raw").iterdir()}
     repair_raw(rig.folder / "raw", now=rig.now)
     assert {path.name: path.stat().st_mtime_ns for path in (rig.folder / "raw").iterdir()} == before
-
-
-def test_a_wait_keeps_its_length(rig: Rig) -> None:
-    ended, until = START + timedelta(days=400), START + timedelta(days=400, hours=3)
-    rig.db.execute(
-        "INSERT INTO core.run_outcomes BY NAME SELECT 1 AS run_seq, 'r' AS run_id, 'media' AS resource,"
-        " 'a' AS account_id, 'posts' AS surface, 'deferred' AS outcome, 0 AS pages, 0 AS items,"
-        " $until AS resume_after, $ended AS started_at, $ended AS ended_at",
-        {"until": until, "ended": ended},
-    )
-    with transaction(rig.db):
-        repair_clock(rig.db, seq=1, now=START)
-    assert rig.rows("resume_after, ended_at", "run_outcomes") == [(START + timedelta(hours=3), START)]

@@ -1,30 +1,23 @@
 """Retention removes old rows, but none that are still needed."""
 
-import pyarrow as pa
 import pytest
 
 from connectors.warehouse.maintenance.retention import delete_old
+from connectors.warehouse.publish.publish import bring_state
 from connectors.warehouse.storage.connection import transaction
 from models.feeds import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
-from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Row, at, state_schemas
+from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Row, at
 
 CUT, GOOD = RunState.INTERRUPTED, OutcomeKind.COMPLETE
-NEVER = at(-999_999)
+LONG_AGO = -999_999
 
 
-def bring(rig: Rig) -> None:
-    """Bring the runs of the state, as a publication does."""
-    rig.db.execute("DELETE FROM core.runs")
-    rig.db.register("brought", pa.Table.from_pylist(rig.runs, state_schemas()[0]))
-    rig.db.execute("INSERT INTO core.runs BY NAME FROM brought")
-
-
-def forget(rig: Rig, hour: float) -> int:
-    """Delete runs that began before an hour, from the state too; return how many."""
-    bring(rig)
+def delete(rig: Rig, *, before: float = LONG_AGO, repeated_before: float = LONG_AGO, runs_in_full: int = 0) -> int:
+    """Delete runs that began before an hour, from the state too, and outcomes; return how many runs."""
     with transaction(rig.db):
-        gone = delete_old(rig.db, before=at(hour), repeated_before=NEVER)
+        bring_state(rig.db, rig.state())
+        gone = delete_old(rig.db, before=at(before), repeated_before=at(repeated_before), runs_in_full=runs_in_full)
     rig.runs = [run for run in rig.runs if run["run_id"] not in gone]
     return len(gone)
 
@@ -40,27 +33,22 @@ def outcomes(rig: Rig) -> list[Row]:
 def test_old_runs_are_deleted_with_their_outcomes_and_warnings(rig: Rig) -> None:
     for day in range(4):
         rig.run(f"day-{day}", 24 * day, dict.fromkeys((POSTS, STORIES, CATALOGUE), GOOD))
-        rig.db.execute("INSERT INTO core.run_warnings VALUES (?, 'a', 1, 'One.', NULL, false)", [f"day-{day}"])
-    assert forget(rig, 48) == 2
+        warning = {"run_id": f"day-{day}", "code": "a", "count": 1, "detail": "One.", "makes_partial": False}
+        rig.warnings.append(warning)
+    assert delete(rig, before=48) == 2
     assert rig.values("run_id", "run_warnings") == ["day-2", "day-3"]
     assert runs(rig) == ["day-2", "day-3"]
     assert len(outcomes(rig)) == 6
-    assert forget(rig, 48) == 0
-    assert forget(rig, 9999) == 1
+    assert delete(rig, before=48) == 0
+    assert delete(rig, before=9999) == 1
     assert runs(rig) == ["day-3"]
 
 
 def test_a_rejected_record_is_kept_as_long_as_it_comes(rig: Rig) -> None:
     rig.scan(POSTS, 0, [{"caption": "again"}, {"caption": "once"}])
     rig.scan(POSTS, 48, [{"caption": "again"}])
-    forget(rig, 24)
+    delete(rig, before=24)
     assert rig.values("payload", "quarantine") == ['{"caption": "again"}']
-
-
-def thin(rig: Rig, hour: float, runs_in_full: int = 0) -> None:
-    bring(rig)
-    with transaction(rig.db):
-        delete_old(rig.db, before=NEVER, repeated_before=at(hour), runs_in_full=runs_in_full)
 
 
 def seen(rig: Rig, day: int, kind: OutcomeKind, code: str | None = None, partition: Partition = POSTS) -> None:
@@ -77,8 +65,8 @@ def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(rig: R
     # The first run with the first outcome is forgotten at the end; the next ones had no outcomes of their own.
     for day in range(0, 82, 3):
         seen(rig, day, GOOD)
-        forget(rig, 24 * (day - 80))
-        thin(rig, 24 * (day - 10))
+        delete(rig, repeated_before=24 * (day - 10))
+    delete(rig, before=24)
     first = left(rig)[0]
     oldest = min(int(run_id.removeprefix("day-")) for run_id in runs(rig))
     # Only for the oldest 31 days may runs without outcomes remain.
@@ -113,7 +101,7 @@ def test_repeated_successful_outcomes_are_deleted(
     for day, (partition, kind) in enumerate(seen_daily):
         seen(rig, day, kind, "token_expired" if kind is SKIPPED else None, partition)
     for _ in range(2):
-        thin(rig, hour, runs_in_full)
+        delete(rig, repeated_before=hour, runs_in_full=runs_in_full)
         assert left(rig) == days_left
     assert len(runs(rig)) == len(seen_daily)
 
@@ -122,7 +110,7 @@ def test_repeated_successful_outcomes_are_deleted(
 def test_of_a_run_that_scans_a_part_one_outcome_of_each_day_is_kept(rig: Rig, kind: str, selection: str) -> None:
     for number in range(6):
         rig.run(f"day-{number}", 12 * number, {POSTS: GOOD}, kind=kind, selection=selection)
-    thin(rig, 9999)
+    delete(rig, repeated_before=9999)
     assert left(rig) == [0, 2, 4, 5]
 
 
@@ -133,7 +121,7 @@ def test_the_last_run_that_ended_of_each_kind_and_selection_stays(rig: Rig) -> N
     rig.run("again", 3, {POSTS: GOOD}, selection="stories", state=RunState.FAILED)
     rig.run("anna", 4, {POSTS: GOOD}, kind="backfill", selection="anna: posts")
     rig.run("ben", 5, {POSTS: GOOD}, kind="backfill", selection="ben: posts")
-    assert forget(rig, 9999) == 2
+    assert delete(rig, before=9999) == 2
     assert runs(rig) == ["nightly", "again", "anna", "ben"]
 
 
@@ -142,16 +130,16 @@ def test_running_and_resumable_runs_are_kept(rig: Rig) -> None:
     rig.run("well", 1, {POSTS: GOOD})
     rig.run("cut", 2, {POSTS: GOOD}, state=CUT, published=False)
     rig.run("cut again", 3, {POSTS: GOOD}, state=CUT, published=False, resumes="cut")
-    assert forget(rig, 9999) == 1
+    assert delete(rig, before=9999) == 1
     assert runs(rig) == ["well", "cut", "cut again"]
     rig.run("under way", 4, state=None, published=False, resumes="cut again")
-    assert forget(rig, 9999) == 0
+    assert delete(rig, before=9999) == 0
     assert runs(rig) == ["well", "cut", "cut again", "under way"]
     rig.runs[-1]["state"] = RunState.COMPLETE
-    assert forget(rig, 9999) == 1
+    assert delete(rig, before=9999) == 1
     assert runs(rig) == ["cut", "cut again", "under way"], "its snapshot never came into place"
     rig.run("last", 5, {POSTS: GOOD})
-    assert forget(rig, 9999) == 3
+    assert delete(rig, before=9999) == 3
     assert runs(rig) == ["last"]
 
 
@@ -164,10 +152,10 @@ def test_the_counts_of_deleted_runs_are_added_up(rig: Rig) -> None:
         )  # fmt: skip
     sums = "sum(pages), sum(items), sum(added)", "run_counts"
     before = rig.rows(*sums)
-    assert [forget(rig, 25), forget(rig, 9999)] == [2, 0]
+    assert [delete(rig, before=25), delete(rig, before=9999)] == [2, 0]
     assert rig.rows("run_seq, run_id, pages", "run_counts") == [(0, "", 2), (3, "run-3", 1)]
     rig.run("run-4", 96)
-    assert forget(rig, 9999) == 1
+    assert delete(rig, before=9999) == 1
     assert rig.rows("run_seq, run_id, pages", "run_counts") == [(0, "", 3)]
     assert rig.rows(*sums) == before
 
@@ -177,9 +165,9 @@ def test_the_last_outcome_of_each_partition_stays_with_its_run(rig: Rig) -> None
     rig.run("first", 1, dict.fromkeys((POSTS, STORIES, ben), GOOD))
     rig.run("second", 24, {POSTS: GOOD, ben: GOOD})
     rig.run("third", 48, {POSTS: GOOD})
-    assert forget(rig, 9999) == 0
+    assert delete(rig, before=9999) == 0
     assert runs(rig) == ["first", "second", "third"]
     assert outcomes(rig) == [("first", "stories"), ("second", "posts"), ("third", "posts")]
     rig.run("fourth", 72, {POSTS: GOOD, STORIES: GOOD})
-    assert forget(rig, 9999) == 2
+    assert delete(rig, before=9999) == 2
     assert runs(rig) == ["second", "fourth"]
