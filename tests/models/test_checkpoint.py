@@ -35,13 +35,6 @@ def test_a_page_moves_the_checkpoint_and_only_a_null_cursor_ends_the_scan() -> N
     assert (COMPLETE.state, COMPLETE.cursor, COMPLETE.pages) == (ScanState.COMPLETE, None, 1)
 
 
-@pytest.mark.parametrize(("rejected", "state"), [(3, ScanState.COMPLETE), (4, ScanState.ABANDONED)])
-def test_a_scan_that_rejected_more_than_half_is_abandoned_at_its_end(rejected: int, state: ScanState) -> None:
-    first = page(START, "c", 4, rejected=rejected)
-    assert first.state is ScanState.SCANNING
-    assert page(first, None, 2).state is state
-
-
 def of_backfill(checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, run_kind="backfill")
 
@@ -155,12 +148,6 @@ def test_where_a_feed_is_known_and_what_breaks_its_order(case: str) -> None:
     feed = read(*pages, unknown=unknown)
     assert (feed.known_run, feed.order_broken_by, feed.read_to) == (known_run, broken_by, NOW - days * DAY)
     assert feed.reaches_known == (known_run >= KNOWN_RUN and broken_by is None)
-
-
-def test_a_resumed_scan_keeps_its_reading_position() -> None:
-    feed = read(old(20))
-    assert read(old(3, first=20, since=50), after=feed).known_run == KNOWN_RUN
-    assert read([Post("n", NOW - 10 * DAY)], after=feed).order_broken_by == "n"
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60), st.integers(1, 20))

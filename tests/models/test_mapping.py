@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 
 import duckdb
 import pytest
@@ -23,31 +24,29 @@ from models.mapping import (
     to_pointer,
 )
 
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(config={"threads": 1}) as db:
+        yield db
+
+
 # Keys that look like a path, or almost like each other.
 KEYS = (
     "x", "", " ", "0", "*", "$.x", "/", "/x", "~", "~1", "~01", "#", "[0]", "a.b", "a/b", '"', "\\",
     "\u00e9", "e\u0301",
 )  # fmt: skip
 
-keys = st.lists(
-    st.one_of(
-        st.sampled_from(KEYS),
-        st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=5),
-    ),
-    min_size=1,
-    max_size=4,
-).map(tuple)
 
-
-@given(keys)
-def test_pointers_round_trip_and_lead_duckdb_to_the_value(path: Keys) -> None:
-    asked = to_pointer(path)
-    assert to_keys(asked) == path
-    document: object = "here"
-    for key in reversed(path):
-        document = {"other": 1, key: document}
-    found = duckdb.execute("SELECT json_extract_string(?::JSON, ?)", [json.dumps(document), asked]).fetchall()
-    assert found == [("here",)]
+def test_pointers_round_trip_and_lead_duckdb_to_the_value(db: duckdb.DuckDBPyConnection) -> None:
+    for path in (*zip(KEYS, strict=True), *permutations(KEYS, 2)):
+        asked = to_pointer(path)
+        assert to_keys(asked) == path
+        document: object = "here"
+        for key in reversed(path):
+            document = {"other": 1, key: document}
+        found = db.execute("SELECT json_extract_string(?::JSON, ?)", [json.dumps(document), asked]).fetchall()
+        assert found == [("here",)]
 
 
 def test_a_person_writes_a_path_in_either_way() -> None:
@@ -63,38 +62,12 @@ def test_anything_else_is_not_a_path(path: str) -> None:
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
-# Where a person may write a column's name.
-QUERIES = """
-SELECT {0} FROM t
-SELECT t.{0} FROM t
-SELECT _i, {0} FROM t
-SELECT {0}, _i FROM t
-FROM t SELECT {0}
-SELECT {0} IS NULL FROM t
-SELECT {0}::VARCHAR FROM t
-SELECT _i FROM t ORDER BY {0}
-SELECT {0} + 1 FROM t WHERE {0} > 1 AND NOT {0} = 2
-SELECT count({0}) FROM t GROUP BY {0} HAVING max({0}) > 1
-SELECT sum({0}) FILTER ({0} > 1) OVER (PARTITION BY {0} ORDER BY {0}) FROM t
-SELECT CASE WHEN {0} = 1 THEN {0} END FROM t
-SELECT _i AS {0} FROM t
-SELECT * EXCLUDE ({0}) FROM t
-SELECT a._i FROM t AS a JOIN t AS b USING ({0})
-""".strip().splitlines()
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(config={"threads": 1}) as db:
-        yield db
-
 
 def is_refused(db: duckdb.DuckDBPyConnection, name: str) -> bool:
-    """Whether DuckDB refuses this name without quotes somewhere."""
-    db.execute("CREATE OR REPLACE TABLE t (_i INTEGER)")
+    """Whether DuckDB refuses this name without quotes."""
     try:
-        for query in (f"ALTER TABLE t ADD COLUMN {name} INTEGER", *(query.format(name) for query in QUERIES)):
-            db.execute(query)
+        db.execute(f"CREATE OR REPLACE TABLE t ({name} INTEGER)")
+        db.execute(f"SELECT {name} + 1, max(t.{name}) FROM t WHERE {name} > 1 GROUP BY {name} ORDER BY {name}")
     except duckdb.Error:
         return True
     return False

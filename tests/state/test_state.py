@@ -237,62 +237,40 @@ def replace_file(folder: Path, name: str, backup: Path) -> None:
 
 
 WAREHOUSE, FILE = "warehouse.duckdb", "warehouse.duckdb.state.sqlite"
+ALONE = rf"{FILE} and \S+{WAREHOUSE} do not belong together: one of them was restored or copied alone"
+
+# The files that are restored from the day before, the one that is missing, and what a run says.
+APART = {
+    "an older state": ([FILE], "", ALONE),
+    "an older warehouse": ([WAREHOUSE], "", ALONE),
+    "no state": ([], FILE, f"{FILE} is missing"),
+    "no warehouse": ([], WAREHOUSE, f"{WAREHOUSE} is missing"),
+    "an older raw store": (["raw"], "", "which the warehouse needs, is missing"),
+    "a newer raw store": ([FILE, WAREHOUSE], "", "is newer than the warehouse"),
+}
 
 
-@pytest.mark.parametrize("is_missing", [False, True])
-@pytest.mark.parametrize("name", [FILE, WAREHOUSE])
-def test_a_file_that_is_missing_or_was_restored_alone_is_refused_and_nothing_is_changed(
-    days: tuple[Path, Path], tmp_path: Path, name: str, *, is_missing: bool
+@pytest.mark.parametrize(("restored", "missing", "told"), APART.values(), ids=APART)
+def test_files_that_do_not_belong_together_are_refused_and_unchanged(
+    days: tuple[Path, Path], tmp_path: Path, restored: list[str], missing: str, told: str
 ) -> None:
     first, both = days
     folder = shutil.copytree(both, tmp_path / "data")
-    replace_file(folder, name, first)
-    if is_missing:
-        (folder / name).unlink()
+    for name in restored:
+        replace_file(folder, name, first)
+    if missing:
+        (folder / missing).unlink()
     before = {path: path.read_bytes() for path in (*folder.rglob("*.parquet"), *folder.glob("*.duckdb"))}
     for _ in range(2):
-        with pytest.raises(WarehouseUnusable) as raised:
+        with pytest.raises(WarehouseUnusable, match=rf"{told}.*Fix: "):
             sync(folder, 2)
-        told = f"{name} is missing" if is_missing else "one of them was restored or copied alone"
-        assert (told in str(raised.value), str(folder / FILE) in str(raised.value)) == (True, True)
-    assert {path: path.read_bytes() for path in before} == before
+    assert {path: path.read_bytes() for path in (*folder.rglob("*.parquet"), *folder.glob("*.duckdb"))} == before
     # The other files of the same backup make it whole.
-    for other in (FILE, WAREHOUSE, "raw"):
-        replace_file(folder, other, first)
+    for name in (FILE, WAREHOUSE, "raw"):
+        replace_file(folder, name, first)
     sync(folder, 1)
     query = "SELECT account_id, surface, media_id, caption, missed_at FROM core.media ORDER BY ALL"
     assert Operator(folder).inside(query) == Operator(both).inside(query)
-
-
-@pytest.mark.parametrize(
-    ("names", "told"),
-    [(["raw"], "which the warehouse needs, is missing"), ([FILE, WAREHOUSE], "is newer than the warehouse")],
-)
-def test_a_raw_store_of_another_day_is_refused_and_kept(
-    days: tuple[Path, Path], tmp_path: Path, names: list[str], told: str
-) -> None:
-    first, both = days
-    folder = shutil.copytree(both, tmp_path / "data")
-    for name in names:
-        replace_file(folder, name, first)
-    parts = {*folder.rglob("*.parquet")}
-    with pytest.raises(WarehouseUnusable, match=rf"{told}.*Fix: restore"):
-        sync(folder, 2)
-    assert {*folder.rglob("*.parquet")} == parts
-
-
-def test_a_state_that_was_copied_during_a_run_is_refused_after_it(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir()
-
-    def copy(_: object) -> None:
-        if not (tmp_path / FILE).exists():
-            Operator(folder).in_state(f"VACUUM INTO '{tmp_path / FILE}'")
-
-    asyncio.run(synced(folder, ListedApi(fault=copy)))
-    replace_file(folder, FILE, tmp_path)
-    with pytest.raises(WarehouseUnusable, match="one of them was restored or copied alone"):
-        sync(folder, 1)
 
 
 def test_which_files_belong_together() -> None:
