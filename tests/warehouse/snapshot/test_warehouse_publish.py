@@ -116,22 +116,15 @@ def opened_for_writing(path: Path) -> object:
     return duckdb.connect(path)
 
 
-def damaged_snapshot(path: Path) -> None:
-    path.write_bytes(path.with_name("own.duckdb").read_bytes()[:20_000])
-
-
 NO_FILE = "is not a DuckDB file that can be read"
 # What is at the path, and why it is kept.
 OTHER_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "empty": (lambda path: path.write_bytes(b""), NO_FILE),
     "text": (lambda path: path.write_text("[mapping]\nmedia_id = ['/id']\n"), NO_FILE),
-    "folder": (lambda path: path.mkdir(), NO_FILE),
     "pipe": (os.mkfifo, NO_FILE),
     "link to nothing": (lambda path: path.symlink_to("nowhere"), NO_FILE),
     "link to a snapshot": (lambda path: path.symlink_to(path.with_name("own.duckdb")), NO_FILE),
     "other database": (lambda path: duckdb.connect(path).close(), "cannot be read as a snapshot"),
     "other snapshot": (another_snapshot, "is the snapshot of another warehouse"),
-    "damaged": (damaged_snapshot, "cannot be read"),
     "open for writing": (opened_for_writing, "cannot be read"),
 }
 

@@ -14,15 +14,10 @@ from models.errors import QueryError, WarehouseUnusable
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshot]:
     path = tmp_path_factory.mktemp("query") / "s.duckdb"
     with duckdb.connect(str(path)) as db:
         db.execute("CREATE TABLE t AS SELECT 1 AS a, 'x' AS b")
-    return path
-
-
-@pytest.fixture
-def snapshot(path: Path) -> Iterator[Snapshot]:
     with open_snapshot(path) as opened:
         yield opened
 

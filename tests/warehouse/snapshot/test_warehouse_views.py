@@ -370,14 +370,10 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConne
 def db(snapshot: DuckDBPyConnection) -> Iterator[DuckDBPyConnection]:
     """The same for one test."""
     snapshot.begin()
-    read_at(snapshot, NOW)
+    # The reader's clock: this now() takes precedence over DuckDB's.
+    snapshot.execute(f"CREATE OR REPLACE MACRO now() AS TIMESTAMPTZ '{NOW.isoformat()}'")
     yield snapshot
     snapshot.rollback()
-
-
-def read_at(db: DuckDBPyConnection, moment: datetime) -> None:
-    """Set the reader's clock: this now() takes precedence over DuckDB's."""
-    db.execute(f"CREATE OR REPLACE MACRO now() AS TIMESTAMPTZ '{moment.isoformat()}'")
 
 
 def fill(db: DuckDBPyConnection, tables: Rows) -> None:
@@ -397,17 +393,13 @@ def ask(db: DuckDBPyConnection, query: str) -> list[Row]:
 def test_each_view_has_the_rows_that_follow_from_its_tables(db: DuckDBPyConnection, view: str) -> None:
     tables, expected = CASES[view]
     fill(db, tables)
-    assert ask(db, f"FROM {view}") == expected
-
-
-@pytest.mark.parametrize("view", [name for name, (tables, _) in CASES.items() if "media" in tables])
-def test_a_post_in_ten_years_changes_nothing(db: DuckDBPyConnection, view: str) -> None:
-    tables, expected = CASES[view]
-    accounts = tables.get("accounts", [account("anna")])
-    future = [item(each["account_id"], "in ten years", ago(-3650), like_count=1000) for each in accounts]
-    fill(db, {**tables, "media": [*tables["media"], *future]})
-    if view == "engagement_by_day":
-        fill(db, {"media_metrics": [*tables["media_metrics"], *counts("in ten years", "like_count", (NOW, 1000))]})
+    if "media" in tables:
+        # A post in ten years changes nothing.
+        accounts = tables.get("accounts", [account("anna")])
+        future = [item(each["account_id"], "in ten years", ago(-3650), like_count=1000) for each in accounts]
+        fill(db, {"media": [*tables["media"], *future]})
+        if view == "engagement_by_day":
+            fill(db, {"media_metrics": [*tables["media_metrics"], *counts("in ten years", "like_count", (NOW, 1000))]})
     assert ask(db, f"FROM {view}") == expected
 
 
