@@ -78,19 +78,23 @@ def test_text_of_digits_is_a_count_in_a_field_that_is_named_like_one() -> None:
 
 
 # Members of a record, and others that say the same.
-RESPELLED = [
-    ('"a":1,"b":{"c":2,"d":3}', '"b" : {"d":3,\n"c":2}, "a":1'),
-    ('"a":[5,-25,0,1.5,100000000000000000000]', '"a":[50e-1,-2.5E+1,-0.0,15e-1,1e20]'),
-    ('"a":5,"b":0', '"a":5.0,"b":0.0'),
-    ('"a":"é","b":["가"],"é":{"é":"x"}', '"a":"e\u0301","b":["\\u1100\\u1161"],"e\u0301":{"e\u0301":"\\u0078"}'),
-    ('"a":{"b":1}', '"a":{"b":1,"c":null,"d":"","e":{},"f":[],"g":{"h":{"i":""}}},"j":null,"k":[],"l":{"m":null}'),
-    ('"a":[{"b":1},{},"x"]', '"a":[{"b":1,"c":null,"d":{"e":""}},{"f":[]},"x"]'),
-    ('"a":"http://a/1","b":["https://b/1"]', '"a":"https://c/2?sig=x","b":["http://d"]'),
-    ('"a":[{"b":"https://b/1","c":[["https://c/1"]]}]', '"a":[{"b":"http://b/2","c":[["https://c/2"]]}]'),
-]
+RESPELLED = {
+    "order": ('"a":1,"b":{"c":2,"d":3}', '"b" : {"d":3,\n"c":2}, "a":1'),
+    "numbers": ('"a":[5,-25,0,1.5,100000000000000000000]', '"a":[50e-1,-2.5E+1,-0.0,15e-1,1e20]'),
+    "numbers in columns": ('"a":5,"b":0', '"a":5.0,"b":0.0'),
+    "texts": ('"a":"é","b":["가"]', '"a":"e\u0301","b":["\\u1100\\u1161"]'),
+    "keys": ('"é":{"é":"x"},"a":[{"é":1}]', '"e\u0301":{"e\u0301":"\\u0078"},"a":[{"e\u0301":1}]'),
+    "nothing": ('"a":{"b":1}', '"a":{"b":1,"c":null,"d":"","e":{},"f":[],"g":{"h":{"i":""}}},"j":null,"k":[]'),
+    "nothing in lists": ('"a":[{"b":1},{},"x"]', '"a":[{"b":1,"c":null,"d":{"e":""}},{"f":[]},"x"]'),
+    "addresses": ('"a":"http://a/1","b":["https://b/1"]', '"a":"https://c/2?sig=x","b":["http://d"]'),
+    "addresses in lists": (
+        '"a":[{"b":"https://b/1","c":[["https://c"]]}]',
+        '"a":[{"b":"http://b/2","c":[["http://d"]]}]',
+    ),
+}
 
 
-@pytest.mark.parametrize(("members", "others"), RESPELLED)
+@pytest.mark.parametrize(("members", "others"), RESPELLED.values(), ids=RESPELLED)
 def test_another_spelling_changes_nothing(members: str, others: str) -> None:
     before, after = (read_item(f'{{"id":"1",{each}}}'.encode(), BUILT_IN) for each in (members, others))
     assert changed_columns(before.content, after.content) == ()

@@ -13,14 +13,7 @@ import pytest
 
 from connectors.state.database import State, open_state, open_state_read_only
 from connectors.state.identity import bind_service, move_times, read_identity
-from connectors.state.inbox import (
-    delete_landings,
-    land,
-    read_checkpoints,
-    read_cooldowns,
-    read_landings,
-    reserve_seqs,
-)
+from connectors.state.inbox import delete_landings, land, read_checkpoints, read_cooldowns, read_landings, reserve_seqs
 from connectors.state.runs import begin_run, end_run
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown
 from models.clock import Ahead
