@@ -21,7 +21,7 @@ SELECT
     gh_row.content_changed_at,  -- When its content, without counts, last changed.
     gh_row.removed_at,  -- When the first scan that did not list it ended; NULL if it is not marked as removed.
     gh_row.removal,  -- removed, or expired (a story that was at least 24 hours old); NULL if removed_at is NULL.
-    gh_row.run_seq  -- The run that last changed this row, apart from media URLs, as seq in runs; NULL if unknown.
+    gh_row.run_seq  -- The run that last changed this row, apart from addresses and ignored fields, as seq in runs; NULL if unknown.
     {inferred}
 FROM core.media AS gh_row
 LEFT JOIN core.accounts AS gh_account ON gh_account.account_id = gh_row.account_id

@@ -127,6 +127,15 @@ def test_a_story_past_its_day_expires_at_once_and_a_younger_one_does_not(rig: Ri
     assert rig.rows("expired, removed, missed", "run_counts") == [(1, 1, 2)]
 
 
+def test_an_item_that_returns_as_it_was_is_changed_by_that_run(rig: Rig) -> None:
+    for listed in ("ab", "a", "a"):
+        rig.full_scan(*map(item, listed))
+        rig.wait(2)
+    assert rig.end_run().removed_items == 1
+    rig.full_scan(item("a"), item("b"))
+    assert rig.rows("media_id, removal, run_seq") == [("a", None, 1), ("b", None, 2)]
+
+
 def test_a_run_removes_little_by_itself(rig: Rig) -> None:
     posts = [item(f"{number:03}") for number in range(110)]
     rig.full_scan(*posts)

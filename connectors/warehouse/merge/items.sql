@@ -147,6 +147,7 @@ WHERE media.rowid = l.row AND l.found IN ('stored', 'same')
 -- Clears what scans missed: any sighting does. An item that was removed is present again. Writes core.media.
 UPDATE core.media SET
     present_seq = if(media.removed_at IS NULL, media.present_seq, a.seq),
+    run_seq = if(media.removed_at IS NULL, media.run_seq, a.run_seq),
     missed_at = NULL, confirmed_by = NULL, removed_at = NULL, removal = NULL
 FROM listed AS l JOIN arrived AS a ON a.n = l.n
 WHERE media.rowid = l.row AND l.is_missed AND l.found IN ('stored', 'same')
