@@ -21,12 +21,12 @@ A change of these rules needs another CONTENT_RULE, or else every item would get
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, reduce
 from operator import getitem
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -93,7 +93,7 @@ class Item:
     media_id: str
     values: dict[str, Scalar | datetime] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=set)
+    taken: list[str] = field(default_factory=list)
     content: bytes = b"{}"
     content_hash: int = 0
 
@@ -134,8 +134,8 @@ def content_of(values: Record, mapping: MediaMapping) -> bytes:
             place = reduce(getitem, to_keys(name), rules.record)
             key, stable = place.stable_path, _content(value, place)
         else:
-            (first, *_), read, _, compared = rules.columns[name]
-            if first in compared:
+            read, (first, *_) = rules.columns[name]
+            if first.is_content:
                 stable = _by_value(read(value))
         if stable is not None:
             content[key] = stable
@@ -159,7 +159,8 @@ def read_posts(raws: Iterable[bytes], mapping: MediaMapping) -> Sequence[Post]:
 
 def has_counts(column: ColumnMapping, mapping: MediaMapping) -> bool:
     """Return whether a mapped column has counts; the mapping may ignore all of its paths."""
-    return bool(_rules(mapping).columns[column.column][2])
+    _, candidates = _rules(mapping).columns[column.column]
+    return any(one.is_count for one in candidates)
 
 
 def changed_columns(before: bytes, after: bytes) -> tuple[str, ...]:
@@ -192,8 +193,12 @@ class _Place(dict[str, "_Place"]):
         return place
 
 
-# The places where the value of a mapped column may be, how it is read, and at which of them it is a count, or content.
-_Column = tuple[Sequence[_Place], Callable[[Any], Any], Collection[_Place], Collection[_Place]]
+class _Candidate(NamedTuple):
+    """A place where the value of a mapped column may be, and what it is there."""
+
+    place: _Place
+    is_count: bool
+    is_content: bool
 
 
 class _Rules:
@@ -205,7 +210,7 @@ class _Rules:
         self.record = _Place(self)
         self.ids = self._places(mapping.media_id)
         self.columns = {one.column: self._column(one) for one in mapping.columns}
-        self.times = self.columns["published_at"][0]
+        self.times = [one.place for one in self.columns["published_at"][1]]
         # Only these members of a post are decoded, which takes a fifth of the time.
         keys = {to_keys(place.path)[0]: Any for place in (*self.ids, *self.times)}
         self.decode_post = msgspec.json.Decoder(TypedDict("_Post", keys, total=False)).decode  # type: ignore[operator]
@@ -213,12 +218,16 @@ class _Rules:
     def _places(self, paths: Iterable[str]) -> Sequence[_Place]:
         return [reduce(getitem, to_keys(path), self.record) for path in paths]
 
-    def _column(self, one: ColumnMapping) -> _Column:
-        places = self._places(one.paths)
-        compared = {place for place in places if not place.is_ignored}
-        content = {place for place in compared if place.is_content or one.column != _ADDRESS_COLUMN}
-        kinds = (compared, ()) if one.reading is Reading.COUNT else ((), content)
-        return places, READ[one.reading], *kinds
+    def _column(self, one: ColumnMapping) -> tuple[Callable[[Any], Any], Sequence[_Candidate]]:
+        is_count, is_address = one.reading is Reading.COUNT, one.column == _ADDRESS_COLUMN
+        return READ[one.reading], [
+            _Candidate(
+                place,
+                is_count=is_count and not place.is_ignored,
+                is_content=not (is_count or place.is_ignored or (is_address and not place.is_content)),
+            )
+            for place in self._places(one.paths)
+        ]
 
 
 def _pattern(paths: Sequence[str]) -> re.Pattern[str]:
@@ -272,18 +281,18 @@ def read_item(record: Record, mapping: MediaMapping, kinds: Kinds, number: int) 
     media_id, place = _first(found, rules.ids, _as_id)
     if place is None:
         raise RejectedItem("no_id")
-    item, content = Item(media_id, taken={place.path}), dict[str, Any]()
-    for name, (places, read, counts, compared) in rules.columns.items():
-        value, place = _first(found, places, read)
-        if place is None:
-            continue
-        item.taken.add(place.path)
-        if place in counts:
-            item.counts[name] = value
-            continue
-        item.values[name] = value
-        if place in compared:
-            content[name] = _by_value(value)
+    item, content, taken = Item(media_id), dict[str, Any](), [place]
+    for name, (read, candidates) in rules.columns.items():
+        for place, is_count, is_content in candidates:
+            if (value := found.get(place)) is not None and (value := read(value)) is not None:
+                taken.append(place)
+                (item.counts if is_count else item.values)[name] = value
+                if is_content:
+                    content[name] = _by_value(value)
+                break
+    for place in taken:
+        found.pop(place, None)  # Two columns may have one place.
+    item.taken = [place.path for place in taken]
     _add_fields(found, item, content, kinds, number)
     item.content = _canonical(content)
     item.content_hash = xxh3_64_intdigest(item.content, CONTENT_RULE)
@@ -293,8 +302,7 @@ def read_item(record: Record, mapping: MediaMapping, kinds: Kinds, number: int) 
 def _add_fields(found: _Found, item: Item, content: dict[str, Any], kinds: Kinds, number: int) -> None:
     """Add the values that no mapped column has to an item, to its content and to `kinds`."""
     for place, value in found.items():
-        if (path := place.path) in item.taken:
-            continue
+        path = place.path
         if place.is_count and (count := as_count(value)) is not None:
             item.counts[path] = count
             kinds.setdefault((path, "", _typed(count)[1], True), number)
@@ -304,9 +312,9 @@ def _add_fields(found: _Found, item: Item, content: dict[str, Any], kinds: Kinds
         if (stable := _content(value, place)) is not None:
             content[place.stable_path] = stable
         for element in value if type(value) is list else ():
-            members = _flatten(element, place, {}) if type(element) is dict else {}
-            for member, each in members.items():
-                kinds.setdefault((path, member.path[len(path) :], _typed(each)[1], False), number)
+            if type(element) is dict:
+                for member, each in _flatten(element, place, {}).items():
+                    kinds.setdefault((path, member.path[len(path) :], _typed(each)[1], False), number)
 
 
 def _by_value(value: Any) -> Any:  # noqa: ANN401 - a scalar or a time

@@ -154,9 +154,11 @@ def exact(value: float) -> int | float:
 
 def as_text(value: object) -> str | None:
     """Return a text, a number or a boolean as text, the same for equal numbers; None for anything else."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, (int, float)):
         return repr(exact(value) if isinstance(value, float) else value).lower()
-    return value if isinstance(value, str) else None
+    return None
 
 
 def as_count(value: object) -> int | None:
