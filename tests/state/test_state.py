@@ -238,7 +238,7 @@ APART = {
     "an older warehouse": ([WAREHOUSE], "", ALONE),
     "no state": ([], FILE, f"{FILE} is missing"),
     "no warehouse": ([], WAREHOUSE, f"{WAREHOUSE} is missing"),
-    "an older raw store": (["raw"], "", "which the warehouse needs, is missing"),
+    "an older raw store": (["raw"], "", "lacks the last rows that the warehouse has there"),
     "a newer raw store": ([FILE, WAREHOUSE], "", "is newer than the warehouse"),
 }
 

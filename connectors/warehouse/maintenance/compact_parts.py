@@ -13,7 +13,6 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.raw.parts import SCHEMA, find_parts, list_parts, read_part, write_part
-from connectors.warehouse.storage.connection import transaction
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import statements
 
@@ -48,8 +47,6 @@ def compact_parts(
     groups = group_parts(sizes, small=small if before is None else inf, large=large)
     deleted = rewrite_parts(raw, keep, groups)
     after = _sizes(raw, merged_seq)
-    with transaction(db):
-        db.execute("UPDATE core.warehouse SET raw_seq = ?", [max(after, default=0)])
     return {
         "parts_before": len(sizes),
         "parts_after": len(after),

@@ -67,8 +67,14 @@ def erase(db: DuckDBPyConnection, raw: Path, erasure: Erasure, *, on_counted: Ca
     """
     merged_seq, is_theirs = read_warehouse(db).merged_seq, pc.field("account_id").isin(erasure.ids)
     delete_superseded_parts(raw, merged_seq=merged_seq)
-    versions = sum(part.filter(is_theirs).num_rows for part in read_parts(raw, merged_seq=merged_seq))
+    versions = raw_seq = 0
+    for part in read_parts(raw, merged_seq=merged_seq):
+        kept = part.filter(~is_theirs)
+        versions += part.num_rows - kept.num_rows
+        if kept.num_rows:
+            raw_seq = kept["landed"][-1].as_py()
     with transaction(db):
+        db.execute("UPDATE core.warehouse SET raw_seq = ?", [raw_seq])
         erasure = erasure.with_removed({**dict(_of_tables(db, "DELETE", erasure)), "raw_versions": versions})
         db.execute(_SQL["of_state"])
         query = "SELECT rowid, detail FROM core.run_outcomes WHERE detail IS NOT NULL"

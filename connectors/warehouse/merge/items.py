@@ -56,8 +56,8 @@ def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping,
     """Compare the items of a batch with the stored ones, and write what became of them, in the open transaction.
 
     Items whose bytes are stored are not read. Alters core.media for new fields and types, before anything is written.
-    Adds to what is counted and rejected in the records. Returns the number of the part of the raw store that has the
-    bytes of what changed; None without one. Raises duckdb.Error and OSError.
+    Adds to what is counted and rejected in the records. Returns the last landing of what changed, whose bytes are in a
+    part of the raw store; None if nothing did. Raises duckdb.Error and OSError.
     """
     if records.unknown_fields:
         known = read_registry(db)
@@ -75,9 +75,9 @@ def merge_items(db: DuckDBPyConnection, records: Records, mapping: MediaMapping,
     changed = pa.concat_tables(written).sort_by("n")
     payloads = pa.array(map(records.raws.__getitem__, changed["n"].to_pylist()), pa.binary())
     rows = listings.take(changed["n"]).append_column("media_id", changed["media_id"]).append_column("payload", payloads)
-    number: int = rows["seq"][0].as_py()
-    write_part(raw, number, rows.rename_columns({"seq": "landed", "received_at": "seen_at"}))
-    return number
+    write_part(raw, rows["seq"][0].as_py(), rows.rename_columns({"seq": "landed", "received_at": "seen_at"}))
+    last: int = rows["seq"][-1].as_py()
+    return last
 
 
 def _merge_listings(

@@ -62,16 +62,18 @@ def write_part(folder: Path, number: int, rows: pa.Table) -> None:
 def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: Collection[int]) -> Sequence[Path]:
     """Return the parts that an unfinished merge wrote, whose landings are in the inbox and are merged again.
 
-    `raw_seq` is the number of the last part of the warehouse.
-    Raises WarehouseUnusable if the raw store does not belong to the warehouse: it has a part of landings that are
-    neither merged nor in the inbox, or lacks the last part.
+    `raw_seq` is the last landing of which the warehouse has rows there.
+    Raises WarehouseUnusable if the raw store does not belong to the warehouse: it has landings that are neither merged
+    nor in the inbox, or lacks the last ones; or if its last part is damaged.
     """
-    parts = list_parts(folder)
-    unmerged = {number: part for number, part in parts.items() if number > merged_seq}
-    if unknown := [part for number, part in unmerged.items() if number not in inbox]:
-        what = f"{unknown[0]} is newer than the warehouse"
-    elif raw_seq > 0 and raw_seq not in parts:
-        what = f"{part_path(folder, raw_seq)}, which the warehouse needs, is missing"
+    merged, unmerged = dict[int, Path](), dict[int, Path]()
+    for number, part in list_parts(folder).items():
+        (merged if number <= merged_seq else unmerged)[number] = part
+    last = next(filter(None, map(_last_landing, reversed(merged.values()))), 0)
+    if last > merged_seq or not unmerged.keys() <= {*inbox}:
+        what = f"{folder} is newer than the warehouse"
+    elif last < raw_seq:
+        what = f"{folder} lacks the last rows that the warehouse has there"
     else:
         return [*unmerged.values()]
     raise WarehouseUnusable(f"{what}. Fix: restore the warehouse, the state and the raw store from the same backup.")

@@ -137,14 +137,17 @@ def test_all_rows_are_in_one_part_and_the_others_stay_for_a_day(days: Rig) -> No
     assert [*list_parts(raw)] == [1, 2, 3, 4, 5, 6]
     assert [path.name for path in find_parts(raw, merged_seq=6).values()] == ["raw-000000000000001.parquet"]
     days.full_scan(item("1", caption="new"))
-    assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=days.values("raw_seq", "warehouse")[0], inbox=set())
+    assert days.values("raw_seq", "warehouse") == [7]
     compact(days, hours=23)
     assert [*list_parts(raw)] == [1, 2, 3, 4, 5, 6, 7]
     compact(days, hours=25)
     assert [*list_parts(raw)] == [1]
     assert stored(days)[:-1] == before
-    assert days.values("raw_seq", "warehouse") == [1]
-    assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=1, inbox=set())
+    assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=7, inbox=set())
+    with pytest.raises(WarehouseUnusable, match="newer"):
+        find_unmerged_parts(raw, merged_seq=6, raw_seq=6, inbox=set())
+    with pytest.raises(WarehouseUnusable, match="lacks"):
+        find_unmerged_parts(raw, merged_seq=8, raw_seq=8, inbox=set())
 
 
 def test_old_rows_go_but_not_those_of_items_and_versions(days: Rig) -> None:

@@ -6,7 +6,7 @@ CREATE SCHEMA core;
 CREATE TABLE core.warehouse (  -- The warehouse itself: one row.
     schema_number INTEGER NOT NULL,  -- The last file of numbered SQL that was run.
     merged_seq BIGINT NOT NULL,  -- The landing up to which everything is merged.
-    raw_seq BIGINT NOT NULL,  -- The number of the last part of the raw store; 0 before any.
+    raw_seq BIGINT NOT NULL,  -- The last landing with rows in the raw store; 0 before any.
     id VARCHAR NOT NULL,  -- Random text that never changes, so that only this warehouse replaces its snapshots.
     token VARCHAR NOT NULL,  -- Random text of the last opening for writing, which the state has too.
     token_before VARCHAR,  -- That of the opening before, while the state may still have it; NULL otherwise.
