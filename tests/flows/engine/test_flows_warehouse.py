@@ -1,5 +1,7 @@
 """Opening a warehouse: waiting for its lock; and a wrong clock, which is refused until a person repairs the times."""
 
+import asyncio
+import gc
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,6 +20,7 @@ from flows.engine import warehouse as engine
 from flows.engine.upkeep import repair_times
 from flows.engine.warehouse import open_warehouse
 from flows.reporting.run_report import RunReport
+from models.checkpoint import ScopeCooldown
 from models.errors import WarehouseBusy, WarehouseUnusable
 from models.runs import RunState
 from tests.api.asked import Asked
@@ -204,3 +207,19 @@ def test_the_part_of_a_merge_that_was_killed_is_gone_before_its_landings_are_mer
     with opened_with_state(tmp_path / "w.duckdb") as rig:
         assert rig.rows("count(*)", "quarantine") == [(1,)]
         assert list_parts(rig.files.raw) == {}
+
+
+async def test_what_fails_to_land_when_nobody_waits_any_more_prints_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    monkeypatch.setattr(engine, "land", lambda *_: 1 / 0)
+    async with open_warehouse(load(warehouse=tmp_path / "w.duckdb"), "gramhouse sync", VirtualClock()) as warehouse:
+        landing = asyncio.create_task(warehouse.land(ScopeCooldown("account_catalog", START)))
+        await asyncio.sleep(0)
+        landing.cancel()
+        with suppress(asyncio.CancelledError):
+            await landing
+    gc.collect()
+    assert told == []
