@@ -16,25 +16,15 @@ _ALSO_OF_MEDIA = {"api_invalid_cursor", "api_invalid_limit", "rate_limited"}
 class Example:
     """A file in tests/contract."""
 
-    name: str
-    operations: tuple[str, ...]
+    operations: list[str]
     status: int
     headers: dict[str, str]
     body: Any
 
-    @property
-    def code(self) -> str | None:
-        """The error code; None for a page."""
-        return str(self.body["error"]["code"]) if self.status != 200 else None
 
-
-def _read(path: Path) -> Example:
-    message = json.loads(path.read_text(encoding="utf-8"))
-    return Example(path.stem, tuple(message["operations"]), message["status"], message["headers"], message["body"])
-
-
-EXAMPLES = tuple(_read(path) for path in sorted((Path(__file__).parents[1] / "contract").glob("*.json")))
-ERRORS = {example.code: example for example in EXAMPLES if example.code is not None}
+_FILES = sorted((Path(__file__).parents[1] / "contract").glob("*.json"))
+_EXAMPLES = [Example(**json.loads(path.read_text(encoding="utf-8"))) for path in _FILES]
+ERRORS: dict[str, Example] = {one.body["error"]["code"]: one for one in _EXAMPLES if one.status != 200}
 
 
 def may_answer(operation: str, code: str) -> bool:

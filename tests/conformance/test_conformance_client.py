@@ -52,6 +52,12 @@ _SWOLLEN: Mapping[str, tuple[str, bytes]] = {
     "1,000 headers": ("again protocol_error - lost", _with(b"".join(b"X-%d: x\r\n" % n for n in range(1_000)))),
     "status line without an end": ("again protocol_error - lost", b"HTTP/1.1 200 " + b"O" * 70_000),
     "100 Continue, 1,000 times": ("lands items=2", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_000 + GOOD),
+    "refusal of 300,000 bytes": (
+        "hold http_429 429 wait=7",
+        b"HTTP/1.1 429 X\r\nX-Correlation-ID: %s\r\nRetry-After: 7\r\nContent-Length: 300000\r\n\r\n"
+        % GOOD_TRACE.encode()
+        + b"x" * 300_000,
+    ),
     "JSON 200,000 deep": (
         "again malformed_page 200 lost",
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(_DEEP) + _DEEP,
@@ -64,8 +70,9 @@ class Case:
     """A response, and its outcome, with what is `given` of it.
 
     `wait`: seconds announced. `closes`: the answer ends with its connection. `pause`: what comes first, the "head" or
-    the first "answer", and not in one piece with the rest. `items`: of the page. `kind`: of the outcome. `lost`: no
-    correlation id is kept. `timed`: the client's patience is what ends it.
+    the first "answer", and not in one piece with the rest. `items`: of the page. `cached`: a cache answered. `kind`: of
+    the outcome. `lost`: no correlation id is kept. `says`: a part of the message, with _ for spaces. `timed`: the
+    client's patience is what ends it.
     """
 
     name: str
@@ -146,6 +153,7 @@ async def test_each_response_has_its_outcome_and_the_next_is_read(one: Case, mon
         if one.then == "lands":
             response = await client.send(REQUEST)
             assert (len(response.page.records), response.correlation_id) == (int(one.given.get("items", 1)), one.trace)
+            assert response.is_cached is ("cached" in one.given)
         else:
             with pytest.raises(ApiError) as caught:
                 await client.send(REQUEST)
@@ -156,6 +164,7 @@ async def test_each_response_has_its_outcome_and_the_next_is_read(one: Case, mon
             assert failure.rule.disposition.value in NEXT[one.then]
             assert (failure.__cause__, failure.__context__) == (None, None)
             assert (str(failure).isprintable(), len(failure.message) <= 200) == (True, True)
+            assert one.given.get("says", "").replace("_", " ") in failure.message
             assert KEY not in repr(vars(failure))
         await heard(60)
         response = await client.send(REQUEST)

@@ -1,12 +1,9 @@
 """The sandbox: whatever is requested, it answers as the contract allows; its limits and faults change while it runs."""
 
-import asyncio
-import json
 import re
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -14,58 +11,41 @@ from uuid import UUID
 
 import httpx
 import pytest
+from httpx2 import Response
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
 from connectors.sandbox.contract import CATALOG_SCOPE
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.requests import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
 from connectors.sandbox.settings import RateLimit
-from tests.api.server import call
 from tests.clocks import VirtualClock
 from tests.conformance.contract_examples import ACCOUNTS, ERRORS, MEDIA, may_answer
 
 PATH = "/api/v1/accounts"
 
 
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
+class Asker(TestClient):
+    """Asks a sandbox in this process."""
 
-    def json(self) -> Any:  # noqa: ANN401 - JSON is anything
-        return json.loads(self.body)
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as Sandbox
+        self.sandbox = Sandbox(**given)
+        super().__init__(self.sandbox, headers={"Authorization": f"Bearer {DEMO_KEY}"})
 
-    @property
-    def code(self) -> str:
-        """The error code; empty for a page."""
-        return "" if self.status == 200 else str(self.json()["error"]["code"])
+    def accounts(self, **query: object) -> Response:
+        return self.get(f"{PATH}?{urlencode(query)}")
 
-
-@dataclass
-class Asker:
-    """Asks a sandbox in this process, also for what no HTTP client would."""
-
-    sandbox: Sandbox
-
-    def raw(
-        self, path: str, query: bytes = b"", *, key: str = DEMO_KEY, body: bytes = b"", method: str = "GET"
-    ) -> Answer:
-        headers = [(b"authorization", f"Bearer {key}".encode())]
-        return Answer(*asyncio.run(call(self.sandbox, path.encode(), query, headers, body=body, method=method)))
-
-    def get(self, path: str = PATH, **query: object) -> Answer:
-        return self.raw(path, urlencode(query).encode())
-
-    def media(self, account_id: str, surface: str = "posts", **query: object) -> Answer:
-        return self.get(f"{PATH}/{account_id}/media", surface=surface, **query)
+    def media(self, account_id: str, surface: str = "posts", **query: object) -> Response:
+        return self.get(f"{PATH}/{account_id}/media?{urlencode({'surface': surface, **query})}")
 
     def account_id(self, position: int = 0) -> str:
         return self.sandbox.catalogue.draw.account_id(position)
 
-    def control(self, method: str, path: str, document: object) -> Answer:
-        return self.raw(f"/_sandbox/{path}", method=method, body=json.dumps(document).encode())
+
+def code(answer: Response) -> str:
+    """Return the error code; empty for a page."""
+    return "" if answer.status_code == 200 else str(answer.json()["error"]["code"])
 
 
 @pytest.fixture
@@ -75,10 +55,10 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def asker(clock: VirtualClock) -> Asker:
-    return Asker(Sandbox(clock=clock.monotonic))
+    return Asker(clock=clock.monotonic)
 
 
-SANDBOX = Asker(Sandbox())
+SANDBOX = Asker()
 TRACE = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
 FIELDS = {
     "id": r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
@@ -96,19 +76,19 @@ KEYS = {
 }
 
 
-def check(operation: str, answer: Answer) -> None:
+def check(operation: str, answer: Response) -> None:
     """Check that an answer is one of the contract (API 1, 2, 5, 7)."""
     trace = answer.headers["x-correlation-id"]
     assert (TRACE.fullmatch(trace) is not None, answer.headers["content-type"]) == (True, "application/json")
-    if answer.status != 200:
-        error, literal = answer.json()["error"], ERRORS[answer.code]
-        assert may_answer(operation, answer.code)
-        assert (answer.status, answer.json().keys()) == (literal.status, {"error"})
-        assert (answer.status == 401) is (answer.headers.get("www-authenticate") == "Bearer")
+    if answer.status_code != 200:
+        error, literal = answer.json()["error"], ERRORS[code(answer)]
+        assert may_answer(operation, code(answer))
+        assert (answer.status_code, answer.json().keys()) == (literal.status, {"error"})
+        assert (answer.status_code == 401) is (answer.headers.get("www-authenticate") == "Bearer")
         issues = error.pop("details", {"issues": []})["issues"]
-        assert (bool(issues), len(issues) <= 32) == (answer.code == "api_validation_error", True)
+        assert (bool(issues), len(issues) <= 32) == (code(answer) == "api_validation_error", True)
         message = literal.body["error"]["message"]
-        assert error == {"code": answer.code, "message": message, "correlation_id": trace}
+        assert error == {"code": code(answer), "message": message, "correlation_id": trace}
         return
     page = answer.json()
     assert page["next_cursor"] is None or 1 <= len(page["next_cursor"]) <= 1024
@@ -120,7 +100,7 @@ def check(operation: str, answer: Answer) -> None:
 
 
 FIRST = SANDBOX.account_id()
-PAGES = SANDBOX.get(limit=3), SANDBOX.media(FIRST, limit=3), SANDBOX.media(FIRST, "stories", limit=1)
+PAGES = SANDBOX.accounts(limit=3), SANDBOX.media(FIRST, limit=3), SANDBOX.media(FIRST, "stories", limit=1)
 CURSORS = [str(page.json()["next_cursor"]) for page in PAGES]
 NAMES = st.sampled_from(["cursor", "limit", "surface", "surface", "Limit", "x", ""])
 VALUES = st.one_of(
@@ -141,48 +121,51 @@ def test_every_answer_is_one_of_the_contract(key: str) -> None:
         operation, path = (ACCOUNTS, PATH) if account_id is None else (MEDIA, f"{PATH}/{account_id}/media")
         if is_plain:
             query = [] if account_id is None else [("surface", "posts")]
-        answer = SANDBOX.raw(path, urlencode(query, errors="replace").encode(), key=key)
+        headers = {"Authorization": f"Bearer {key}"}
+        answer = SANDBOX.get(f"{path}?{urlencode(query, errors='replace')}", headers=headers)
         check(operation, answer)
-        seen.add((operation, answer.status))
+        seen.add((operation, answer.status_code))
 
     request()
     assert seen >= KEYS[key]
 
 
-@pytest.mark.parametrize("code", ERRORS)
-def test_a_fault_is_the_literal_answer(asker: Asker, code: str) -> None:
-    literal = ERRORS[code]
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_fault_is_the_literal_answer(asker: Asker, name: str) -> None:
+    literal = ERRORS[name]
     for operation in literal.operations:
-        assert asker.control("POST", "faults", {"code": code, "retry_after": 30}).status == 201
-        answer = asker.get() if operation == ACCOUNTS else asker.media(asker.account_id())
+        assert asker.post("/_sandbox/faults", json={"code": name, "retry_after": 30}).status_code == 201
+        answer = asker.accounts() if operation == ACCOUNTS else asker.media(asker.account_id())
         trace = answer.headers["x-correlation-id"]
         headers = {name.lower(): value for name, value in literal.headers.items()} | {"x-correlation-id": trace}
-        assert (answer.status, answer.headers | headers) == (literal.status, answer.headers)
+        assert (answer.status_code, {**answer.headers, **headers}) == (literal.status, {**answer.headers})
         assert answer.json() == {"error": {**literal.body["error"], "correlation_id": trace}}
 
 
 def test_a_cursor_is_valid_for_its_own_list_alone(asker: Asker) -> None:
     one, other = asker.account_id(0), asker.account_id(1)
-    of_accounts, of_posts = (answer.json()["next_cursor"] for answer in (asker.get(limit=1), asker.media(one, limit=1)))
-    assert [asker.get(cursor=of_accounts).status, asker.media(one.upper(), cursor=of_posts).status] == [200, 200]
+    of_accounts, of_posts = (
+        answer.json()["next_cursor"] for answer in (asker.accounts(limit=1), asker.media(one, limit=1))
+    )
+    assert code(asker.accounts(cursor=of_accounts)) == code(asker.media(one.upper(), cursor=of_posts)) == ""
     wrong = [
-        asker.get(cursor=of_posts),
+        asker.accounts(cursor=of_posts),
         asker.media(one, cursor=of_accounts),
         asker.media(one, "stories", cursor=of_posts),
         asker.media(other, cursor=of_posts),
     ]
-    assert [answer.code for answer in wrong] == ["api_invalid_cursor"] * 4
+    assert [code(answer) for answer in wrong] == ["api_invalid_cursor"] * 4
 
 
 @pytest.mark.parametrize(("elapsed", "wait"), [(0.0, 10), (7.5, 3)])
 def test_waiting_for_the_returned_time_is_enough(asker: Asker, clock: VirtualClock, elapsed: float, wait: int) -> None:
-    asker.control("POST", "limits", {CATALOG_SCOPE: {"requests": 3, "seconds": 10}})
-    assert [asker.get().status for _ in range(3)] == [200, 200, 200]
+    asker.post("/_sandbox/limits", json={CATALOG_SCOPE: {"requests": 3, "seconds": 10}})
+    assert [code(asker.accounts()) for _ in range(3)] == ["", "", ""]
     clock.passed += elapsed
-    refused = asker.get()
-    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", str(wait))
+    refused = asker.accounts()
+    assert (code(refused), refused.headers["retry-after"]) == ("rate_limited", str(wait))
     clock.passed += wait
-    assert asker.get().status == 200
+    assert code(asker.accounts()) == ""
     assert asker.sandbox.limiter.limits == {CATALOG_SCOPE: RateLimit(3, 10), "selected_account": None}
 
 
@@ -201,13 +184,13 @@ def test_a_fault_affects_the_next_requests_that_match(asker: Asker, fault: dict[
     fault = {"code": "api_internal_error", "times": 1, **fault}
     if "account_id" in fault:
         fault["account_id"] = ids[1]
-    asker.control("POST", "faults", fault)
-    answers = [asker.get(), *(asker.media(one, kind) for one in ids for kind in ("posts", "stories"))]
-    assert [answer.status for answer in answers] == statuses
-    left = [one["times"] for one in asker.raw("/_sandbox/faults").json()]
+    asker.post("/_sandbox/faults", json=fault)
+    answers = [asker.accounts(), *(asker.media(one, kind) for one in ids for kind in ("posts", "stories"))]
+    assert [answer.status_code for answer in answers] == statuses
+    left = [one["times"] for one in asker.get("/_sandbox/faults").json()]
     assert left == ([] if fault["times"] == statuses.count(500) else [fault["times"] and fault["times"] - 2])
-    assert asker.control("DELETE", "faults", None).json() == []
-    assert asker.get().status == 200
+    assert asker.delete("/_sandbox/faults").json() == []
+    assert code(asker.accounts()) == ""
 
 
 @pytest.mark.e2e
