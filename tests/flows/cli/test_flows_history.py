@@ -25,15 +25,8 @@ LONG = "the same beginning of a caption that is longer than a line of a terminal
 LINK = "https://photos.example/p/one/"
 
 
-def run(
-    rig: Rig,
-    hour: float,
-    *scanned: tuple[Partition, list[Item]],
-    state: RunState | None = RunState.COMPLETE,
-    published: bool = True,
-) -> None:
-    scans = [(partition, hour, items) for partition, items in scanned]
-    rig.run(f"run-{hour}", hour, {}, *scans, state=state, published=published)
+def run(rig: Rig, hour: float, *scanned: tuple[Partition, list[Item]], **ended: Any) -> None:  # noqa: ANN401 - as Rig.run
+    rig.run(f"run-{hour}", hour, {}, *((partition, hour, items) for partition, items in scanned), **ended)
 
 
 @pytest.fixture(scope="module")

@@ -5,82 +5,80 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.operator import COMMAND_LINE, ROOT, wait_until
+from tests.operator import KEY, ROOT, Cli, Done, Operator, killed_on_exit, wait_until
 
 HEAVY = {"aiohttp", "duckdb", "httpx", "prefect", "pyarrow", "pydantic", "pydantic_settings", "sqlalchemy"}
 
 
-def imported(*arguments: str, **environment: str) -> set[str]:
-    """Return the modules that a command, which must succeed, has imported by its end: times depend on the machine."""
-    program = (
-        "import atexit, sys\n"
-        f"sys.argv = ['gramhouse', *{arguments!r}]\n"
-        "atexit.register(lambda: print(*(n for n, m in sys.modules.items() if m), file=sys.stderr))\n"
-        "from flows.cli.__main__ import run\n"
-        "run()\n"
-    )
-    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env)
-    return set(done.stderr.splitlines()[-1].split())
+# Runs commands one after the other in one process, and prints the modules that each has imported by its end.
+PROGRAM = """
+import sys
+from flows.cli.__main__ import run
+
+for command in sys.argv[1:]:
+    sys.argv = ["gramhouse", *command.split()]
+    try:
+        run()
+    except SystemExit as ended:
+        assert not ended.code, command
+    print(*(name for name, module in sys.modules.items() if module), file=sys.stderr, flush=True)
+"""
+
+
+def imported(*commands: str) -> list[set[str]]:
+    """Return what is imported after each of these commands, which must succeed: times depend on the machine."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PROGRAM, *commands]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    return [set(line.split()) for line in done.stderr.splitlines() if line.startswith("sys ")]
 
 
 def test_the_help_and_the_version_import_no_command() -> None:
-    for option in ("-h", "--version"):
-        modules = imported(option)
+    short, version, report, config, up = imported("-h", "--version", "report --help", "config --help", "up --help")
+    for modules in (short, version):
         assert modules.isdisjoint({*HEAVY, "asyncio"})
         of_connectors = {"buckets", "warehouse", "warehouse.storage", "warehouse.storage.errors"}
         found = {name.removeprefix("connectors.") for name in modules if name.startswith("connectors.")}
         assert found <= of_connectors
-    for command in ("report", "config"):
-        assert imported(command, "--help").isdisjoint({"asyncio", "httpx", "jinja2", "prefect", "sqlalchemy"})
-    assert imported("up", "--help").isdisjoint({"httpx", "prefect", "sqlalchemy"})
+    for modules in (report, config):
+        assert modules.isdisjoint({"asyncio", "httpx", "jinja2", "prefect", "sqlalchemy"})
+    assert up.isdisjoint({"httpx", "prefect", "sqlalchemy"})
 
 
 @pytest.mark.usefixtures("service")
-def test_commands_import_only_the_libraries_they_need() -> None:
-    sync = imported("sync")
+def test_commands_import_only_the_libraries_they_need(run_cli: Cli) -> None:
+    run_cli("sync")
+    query, report, status, publish, sync = imported("query SHOW", "report r.html", "status", "publish", "sync")
+    for modules in (query, report):
+        assert modules.isdisjoint({"pyarrow", "sqlalchemy"})
+    # It reads the state, if there is one.
+    assert status.isdisjoint({"aiohttp", "httpx", "prefect", "pyarrow"})
+    assert publish.isdisjoint({"aiohttp", "httpx", "prefect"})
     assert {"httpx", "duckdb", "sqlalchemy"} <= sync
     assert sync.isdisjoint({"click", "pandas", "prefect", "pygments", "rich.markdown"})
-    assert imported("publish").isdisjoint({"aiohttp", "httpx", "prefect"})
-    # It reads the state, if there is one.
-    assert imported("status").isdisjoint({"aiohttp", "httpx", "prefect", "pyarrow"})
-    for command in (["query", "FROM media"], ["report", "r.html"]):
-        assert imported(*command).isdisjoint({"pyarrow", "sqlalchemy"}), command
 
 
-# One call of a function, in which DuckDB does not look for an interruption.
-UNINTERRUPTED = "SELECT list_sum(list_transform(range(300000000), x -> x % 7)) AS a"
-
-
-def started(*arguments: str) -> "subprocess.Popen[str]":
-    pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_command_in_which_duckdb_is_busy(empty: Path, number: signal.Signals) -> None:
-    with started(*COMMAND_LINE, "query", "--json", UNINTERRUPTED, "--snapshot", str(empty)) as process:
-        try:
-            busy = psutil.Process(process.pid)
-            wait_until(lambda: busy.num_threads() >= 3, "the threads of DuckDB")
-            before = sum(busy.cpu_times()[:2])
-            wait_until(lambda: sum(busy.cpu_times()[:2]) >= before + 0.1, "the use of CPU time")
-            process.send_signal(number)
-            # A shell shows 128 plus the number.
-            assert (process.wait(20), process.communicate()) == (-number, ("", ""))
-        finally:
-            process.kill()
+    # One call of a function, in which DuckDB does not look for an interruption.
+    query = "SELECT list_sum(list_transform(range(300000000), x -> x % 7)) AS a"
+    with killed_on_exit(Operator(empty.parent).start("query", "--json", query, "--snapshot", str(empty))) as process:
+        busy = psutil.Process(process.pid)
+        wait_until(lambda: busy.num_threads() >= 3, "the threads of DuckDB")
+        before = sum(busy.cpu_times()[:2])
+        wait_until(lambda: sum(busy.cpu_times()[:2]) >= before + 0.1, "the use of CPU time")
+        process.send_signal(number)
+        # A shell shows 128 plus the number.
+        assert (process.wait(20), process.communicate()) == (-number, ("", ""))
 
 
 BUSY = """
@@ -98,35 +96,30 @@ except Stopped as stopped:
     print(stopped, flush=True)
     raise SystemExit(stopped.code)
 """
-# Not even a cancelled event loop ends while one of its threads is busy.
-ENDLESS = "await asyncio.to_thread(threading.Event().wait)"
 
 
 @pytest.mark.parametrize(
     ("wait", "numbers", "code", "said"),
     [
-        ("await asyncio.sleep(60)", [signal.SIGINT], 130, "Stopped by SIGINT. Fix: resume.\n"),
-        ("await asyncio.sleep(60)", [signal.SIGHUP, signal.SIGTERM], 143, "Stopped by SIGTERM. Fix: resume.\n"),
-        (ENDLESS, [signal.SIGINT, signal.SIGTERM], -signal.SIGTERM, ""),
+        ("await asyncio.sleep(60)", [signal.SIGHUP, signal.SIGINT], 130, "Stopped by SIGINT. Fix: resume.\n"),
+        # Not even a cancelled event loop ends while one of its threads is busy.
+        ("await asyncio.to_thread(threading.Event().wait)", [signal.SIGINT, signal.SIGTERM], -signal.SIGTERM, ""),
     ],
-    ids=["closes", "ignored", "second"],
+    ids=["ignored", "second"],
 )
-def test_a_signal_closes_a_run_another_ends_it(wait: str, numbers: list[signal.Signals], code: int, said: str) -> None:
-    with started("-c", BUSY.format(wait=wait)) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "begun\n"
-            for number in numbers:
-                process.send_signal(number)
-                if len(numbers) > 1 and number is numbers[0]:
-                    with pytest.raises(subprocess.TimeoutExpired):
-                        process.wait(1)
-            assert (process.wait(20), process.stdout.read()) == (code, said)
-        finally:
-            process.kill()
+def test_a_signal_closes_a_run_another_ends_it(
+    tmp_path: Path, wait: str, numbers: list[signal.Signals], code: int, said: str
+) -> None:
+    with killed_on_exit(Operator(tmp_path).start_python("-c", BUSY.format(wait=wait), env={})) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(numbers[0])
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(numbers[1])
+        assert (process.wait(20), process.stdout.read()) == (code, said)
 
 
-FIELDS = {"time", "level", "message", "run", "account", "partition", "code", "correlation_id"}
 FAULTS = (
     Rule(Action("error", code="api_internal_error"), surface="posts", times=1),
     Rule(Action("error", code="api_forbidden"), surface="stories", times=1),
@@ -134,25 +127,19 @@ FAULTS = (
 )
 
 
-@pytest.fixture(scope="module")
-def faulty() -> Iterator[dict[str, str]]:
-    with in_thread(Api(SandboxSettings(accounts=2, posts=60, seed=11), FAULTS)) as url:
-        yield {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
-
-
-def logged(*arguments: str, code: int, **environment: str) -> list[dict[str, Any]]:
-    """Run a command; return the JSON objects on standard error."""
-    env, command = {**os.environ, "PYTHONPATH": str(ROOT), **environment}, [sys.executable, *COMMAND_LINE, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    assert done.returncode == code, done.stderr
+def logged(done: Done) -> list[dict[str, Any]]:
+    """Return the JSON objects on standard error."""
     lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert all(line.keys() >= FIELDS for line in lines)
+    fields = {"time", "level", "message", "run", "account", "partition", "code", "correlation_id"}
+    assert all(line.keys() >= fields for line in lines)
     assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
     return lines
 
 
-def test_a_sync_logs_its_run_and_the_context_of_each_error(faulty: dict[str, str]) -> None:
-    begun, *lines = logged("sync", "--log-format", "json", "--json", code=3, **faulty)
+def test_a_sync_logs_its_run_and_the_context_of_each_error(tmp_path: Path) -> None:
+    with Api(SandboxSettings(accounts=2, posts=60, seed=11), FAULTS).serve() as service:
+        operator = Operator(tmp_path, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+        begun, *lines = logged(operator.run("sync", "--log-format", "json", "--json", code=3))
     ended = lines[-1]
     assert "gramhouse sync of http://127.0.0.1" in begun["message"]
     assert (ended["level"], ended["run"] is not None) == ("warning", True)
@@ -169,16 +156,6 @@ def test_a_sync_logs_its_run_and_the_context_of_each_error(faulty: dict[str, str
     assert (bool(deferred["resume_after"]), "cooldown until" in deferred["message"]) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"), [("sync --nonsense --log-format json", 2), ("publish --log-format=json", 1)]
-)
-def test_a_refusal_is_a_line_of_the_log(arguments: str, code: int) -> None:
-    [line] = logged(*arguments.split(), code=code, GRAMHOUSE_WAREHOUSE="/dev/null")
+def test_a_refusal_is_a_line_of_the_log(tmp_path: Path) -> None:
+    [line] = logged(Operator(tmp_path).run("sync", "--nonsense", "--log-format=json", code=2))
     assert line["level"] == "error"
-
-
-def test_prefect_leaves_the_lines_of_a_command(faulty: dict[str, str]) -> None:
-    nowhere = faulty | {"PREFECT_API_URL": "http://127.0.0.1:9/api"}
-    lines = logged("sync", "--log-format", "json", code=1, **nowhere)
-    assert [line["level"] for line in lines] == ["info", "error"]
-    assert "does not answer as the API of a Prefect server" in lines[1]["message"]

@@ -133,21 +133,17 @@ def test_a_run_whose_upload_failed_is_unpublished_and_carried_on(on: Machines) -
     assert accounts(on("analyst")) == 4
 
 
-def test_a_warehouse_leaves_the_bucket_of_another_one(on: Machines) -> None:
+def test_neither_another_warehouse_nor_a_download_replaces_what_is_there(on: Machines) -> None:
     on("writer").sync()
-    other = on("other")
+    other, analyst = on("other"), on("analyst")
     for message in (other.sync(code=1)["message"], other.run("publish", code=1).stderr):
         assert "is the snapshot of another warehouse and is not replaced" in message
-    assert accounts(on("analyst")) == 4
-
-
-def test_a_download_replaces_no_other_file(on: Machines) -> None:
-    on("writer").sync()
-    analyst = on("analyst")
     analyst.snapshot.write_text("mine")
     [line] = analyst.run("query", "SELECT 1", code=1).stderr.splitlines()
     assert "and is not replaced. Fix: " in line
     assert analyst.snapshot.read_text() == "mine"
+    analyst.snapshot.unlink()
+    assert accounts(analyst) == 4
 
 
 def test_a_forgotten_account_is_in_no_object(on: Machines) -> None:

@@ -49,13 +49,10 @@ def test_config_shows_values_and_origins_but_no_key(run_cli: Cli, monkeypatch: p
         assert origin == "default" or origin in done.stdout
 
 
-NOW = datetime(2026, 3, 31, 9, tzinfo=UTC)
-
-
 def test_the_folder_of_another_warehouse_is_refused(tmp_path: Path) -> None:
     (tmp_path / "warehouse.duckdb").touch()
     with pytest.raises(SettingsError, match=r"another warehouse\. Fix: choose another"):
-        first_day(tmp_path, days=28, now=NOW)
+        first_day(tmp_path, days=28, now=datetime(2026, 3, 31, 9, tzinfo=UTC))
 
 
 def test_a_demo_syncs_each_day_once_and_today_again(run_cli: Cli) -> None:
