@@ -43,52 +43,30 @@ async def _run(folder: Path, service: ListedApi, **changes: Any) -> tuple[RunRep
     return report, outcomes
 
 
-async def test_a_setting_lets_expired_accounts_be_scanned_and_nothing_of_them_is_removed(tmp_path: Path) -> None:
-    service = ListedApi(accounts=2, posts=3, expired=frozenset({2}))
-    for posts in (3, 2, 2):
-        service.posts = posts
-        report, _ = await _run(tmp_path, service, scan_expired=True)
-        assert report.outcomes == {OutcomeKind.COMPLETE: 5}
-        service.clock.days(1)
-    assert Operator(tmp_path).inside(_REMOVED) == [("001-2",)]
-
-
-# What a page becomes, the pages, items and code of the scan that it ends, how many new items landed from it, and the
-# reason for which it is kept. The list has 3 posts, 2 of them on a page, and had 4.
-LISTS: dict[str, tuple[Callable[[Any], Any], tuple[int, int, str], int, str | None]] = {
-    "two lists": (
-        *(lambda _: {"posts": [], "stories": [], "next_cursor": None}, (1, 2, "malformed_page"), 0),
-        "no list of items found.",
-    ),
-    "no cursor": (
-        *(lambda page: {"items": [{**one, "caption": "new"} for one in page["items"]]}, (2, 3, "cursor_missing"), 1),
-        None,
-    ),
-}
-
-
-@pytest.mark.parametrize("case", LISTS)
-async def test_a_list_that_cannot_be_followed_fails_alone_and_decides_nothing(tmp_path: Path, case: str) -> None:
-    spoil, outcome, new, kept = LISTS[case]
-    service = ListedApi(accounts=2, posts=4)
+async def test_lists_that_cannot_be_followed_fail_alone_and_decide_nothing(tmp_path: Path) -> None:
+    spoil: dict[int | None, Callable[[Any], Any]] = {
+        1: lambda _: {"posts": [], "stories": [], "next_cursor": None},
+        2: lambda page: {"items": [{**one, "caption": "new"} for one in page["items"]]},
+    }
+    service = ListedApi(accounts=3, posts=4)
     await _run(tmp_path, service)
     service.posts = 3
-    service.fault = lambda asked: change_page(spoil) if asked.is_posts(1) and asked.cursor == "c2" else None
+    service.fault = lambda asked: change_page(spoil[asked.number]) if asked.number in spoil and asked.cursor else None
     for _ in range(2):
         service.clock.days(1)
-        before = len(service.post_cursors())
+        before = len(service.post_cursors(2))
         report, outcomes = await _run(tmp_path, service)
-        assert (report.state, outcomes[uuid(2), "posts"][0]) == (RunState.PARTIAL, "complete")
-        assert outcomes[POSTS][:4] == ("failed", *outcome)
-        assert service.post_cursors()[before] is None or kept
-    captions = Operator(tmp_path).inside("SELECT media_id FROM core.media WHERE caption = 'new'")
-    assert (len(captions), Operator(tmp_path).inside(_REMOVED)) == (new, [("002-3",)])
-    found = Operator(tmp_path).inside("SELECT reason, page, correlation_id FROM core.quarantine")
-    assert [(reason.endswith(f"{kept}"), page) for reason, page, _ in found] == [(True, outcome[0] + 1)] * bool(kept)
-    assert {trace for *_, trace in found} <= {asked.correlation_id for asked in service.requests if asked.is_posts(1)}
+        assert (report.state, outcomes[uuid(3), "posts"][0]) == (RunState.PARTIAL, "complete")
+        assert outcomes[POSTS][:4] == ("failed", 1, 2, "malformed_page")
+        assert outcomes[uuid(2), "posts"][:4] == ("failed", 2, 3, "cursor_missing")
+        assert service.post_cursors(2)[before] is None
+    assert Operator(tmp_path).inside("SELECT media_id FROM core.media WHERE caption = 'new'") == [("002-2",)]
+    assert Operator(tmp_path).inside(_REMOVED) == [("003-3",)]
+    [(reason, page, trace)] = Operator(tmp_path).inside("SELECT reason, page, correlation_id FROM core.quarantine")
+    assert (reason.endswith("no list of items found."), page) == (True, 2)
+    assert trace in {asked.correlation_id for asked in service.requests if asked.is_posts(1)}
     service.fault = lambda _: None
-    report, outcomes = await _run(tmp_path, service)
-    assert (report.state, outcomes[POSTS][0]) == (RunState.COMPLETE, "complete")
+    assert (await _run(tmp_path, service))[0].state is RunState.COMPLETE
 
 
 class RejectedApi(ListedApi):
@@ -102,40 +80,30 @@ class RejectedApi(ListedApi):
 
 
 def _some_rejected(number: int | None, surface: str) -> int:
-    """All of 4 stories, and of the posts 3 of one account, which is more than half, and 2 of the other."""
-    return 4 if surface == "stories" else (4 - (number or 0)) * (surface == "posts")
+    """3 of 5 accounts, all of 4 stories, and of 4 posts 3 of account 4, which is more than half, and 2 of account 5."""
+    return 3 if number is None else 4 if surface == "stories" else 7 - number
 
 
-# Which records are rejected, the partitions that fail because of it, and the posts that can be read.
-@pytest.mark.parametrize(
-    ("rejected", "failed", "readable"),
-    [
-        (_some_rejected, {POSTS, (uuid(1), "stories"), (uuid(2), "stories")}, 1 + 2),
-        (lambda number, _: 2 * (number is None), {("", "")}, 0),
-    ],
-    ids=["items", "accounts"],
-)
-async def test_a_scan_that_rejects_most_records_is_never_complete(
-    tmp_path: Path, rejected: Callable[[int | None, str], int], failed: set[tuple[str, str]], readable: int
-) -> None:
-    service = RejectedApi(accounts=2, posts=4, stories=4)
-    service.rejected = rejected
-    for selection in [None, None] if ("", "") in failed else [None, None, Selection(everything=True)]:
+REJECTED = {("", ""), (uuid(4), "posts"), (uuid(4), "stories"), (uuid(5), "stories")}
+
+
+async def test_a_scan_that_rejects_most_records_is_never_complete(tmp_path: Path) -> None:
+    service = RejectedApi(accounts=5, posts=4, stories=4)
+    service.rejected = _some_rejected
+    for selection in (None, None, Selection(everything=True)):
         service.clock.days(1)
         report = await synced(tmp_path, service, sync_mode="incremental", selection=selection)
-        outcomes = {row[:2]: row[2:] for row in Operator(tmp_path).inside(_OUTCOMES.format(run_id=report.run_id))}
-        assert report.state is RunState.PARTIAL
-        assert {where for where, (kind, *_) in outcomes.items() if kind == "failed"} == failed
-        for where in failed:
-            _, _, items, code, _, correlation_id, detail = outcomes[where]
+        rows = Operator(tmp_path).inside(_OUTCOMES.format(run_id=report.run_id))
+        failed = {row[:2]: row[2:] for row in rows if row[2] == "failed"}
+        assert (report.state, {*failed}) == (RunState.PARTIAL, REJECTED if selection is None else REJECTED - {("", "")})
+        for where, (_, _, items, code, _, correlation_id, detail) in failed.items():
             assert code == ("items_rejected" if where[0] else "accounts_rejected")
-            last = [asked for asked in service.requests if (asked.account_id or "", asked.surface or "") == where][-1]
-            assert correlation_id == last.correlation_id
+            assert correlation_id == [one for one in service.requests if one.partition == where][-1].correlation_id
             assert f" of {items} " in detail
             assert "gramhouse quarantine" in rule_of(code).hint
     ask = Operator(tmp_path).ask
-    assert failed.isdisjoint(ask("SELECT account_id, surface FROM freshness WHERE complete_at IS NOT NULL"))
-    assert ask("SELECT count(*) FROM media WHERE surface = 'posts'") == [(readable,)]
+    assert REJECTED.isdisjoint(ask("SELECT account_id, surface FROM freshness WHERE complete_at IS NOT NULL"))
+    assert ask("SELECT count(*) FROM media WHERE surface = 'posts'") == [(1 + 2,)]
 
 
 async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(tmp_path: Path) -> None:
@@ -178,9 +146,6 @@ async def test_a_denied_scope_ends_the_scans_of_media_and_all_accounts_are_liste
     assert sum(asked.number is not None for asked in service.requests) < 60
 
 
-SECOND = Selection((uuid(2),), surfaces=("posts",))
-
-
 async def killed(folder: Path, service: ListedApi, fault: Callable[[Asked], bool], **asked: Any) -> None:  # noqa: ANN401 - as synced
     """Run a sync that is killed at a request, and forget what was asked for."""
     service.fault = lambda request: RuntimeError("killed") if fault(request) else None
@@ -214,7 +179,9 @@ async def test_a_backfill_scans_its_selection_again_and_a_sync_keeps_its_progres
     items = "SELECT * EXCLUDE (seen_seq, last_seen_at) FROM core.media ORDER BY account_id, media_id"
     before = Operator(tmp_path).inside(items)
     await killed(tmp_path, service, lambda request: request.is_posts(2) and request.cursor == "c4")
-    report = await synced(tmp_path, service, selection=SECOND, reason="an edited post")
+    report = await synced(
+        tmp_path, service, selection=Selection((uuid(2),), surfaces=("posts",)), reason="an edited post"
+    )
     assert service.post_cursors(2) == [None, "c2", "c4"] == [one.cursor for one in service.take_requests()]
     assert Operator(tmp_path).inside(items) == before
     assert (report.accounts, report.outcomes) == (1, {OutcomeKind.COMPLETE: 1})
@@ -226,15 +193,15 @@ async def test_a_backfill_scans_its_selection_again_and_a_sync_keeps_its_progres
     assert service.post_cursors(2) == ["c4"]
 
 
-@pytest.mark.parametrize(("chosen", "state"), [((2,), RunState.PARTIAL), ((1, 2), RunState.COMPLETE)])
-async def test_a_backfill_that_skips_all_is_partial(tmp_path: Path, chosen: tuple[int, ...], state: RunState) -> None:
+async def test_a_backfill_that_skips_all_is_partial(tmp_path: Path) -> None:
     service = ListedApi(expired=frozenset({2}))
     await synced(tmp_path, service)
-    service.take_requests()
-    report = await synced(tmp_path, service, selection=Selection(tuple(map(uuid, chosen))))
-    assert (report.state, {one.number for one in service.requests}) == (state, {*chosen} - {2})
-    nothing = "Nothing was scanned: the token of the account has expired. Fix: the owner must renew it first"
-    assert to_message(report).startswith(nothing) is (state is RunState.PARTIAL)
+    for chosen, state in (({2}, RunState.PARTIAL), ({1, 2}, RunState.COMPLETE)):
+        service.take_requests()
+        report = await synced(tmp_path, service, selection=Selection(tuple(map(uuid, chosen))))
+        assert (report.state, {one.number for one in service.requests}) == (state, chosen - {2})
+        nothing = "Nothing was scanned: the token of the account has expired. Fix: the owner must renew it first"
+        assert to_message(report).startswith(nothing) is (state is RunState.PARTIAL)
 
 
 async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_path: Path) -> None:

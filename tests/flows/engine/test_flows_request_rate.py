@@ -201,16 +201,6 @@ def test_time_in_which_nothing_was_to_be_sent_does_not_lower_the_rate() -> None:
     assert limited(rate, ("c", 82.4)).allowed == pytest.approx(13, abs=1)
 
 
-def test_a_rate_that_does_not_help_is_given_up() -> None:
-    """Half of the accounts are refused, however slow the run is."""
-    rate, bases = RequestRate(), list[float | None]()
-    for number in range(400):
-        rate = rate.observe(f"account {number}", limited=number % 2 == 0, now=number / 100)
-        bases.append(rate.base)
-    assert bases[10] is not None
-    assert bases[-1] is None
-
-
 def test_what_a_kill_loses_is_bounded_however_long_landing_takes() -> None:
     asked = Window(1000, math.inf)
     with pytest.raises(Deadlock):

@@ -14,7 +14,6 @@ import pytest
 from connectors.warehouse.raw.parts import SCHEMA, list_parts, write_part
 from connectors.warehouse.storage import holder, identity
 from connectors.warehouse.storage.holder import hold
-from flows.clock import SteadyClock
 from flows.config.settings import Settings, load
 from flows.engine import warehouse as engine
 from flows.engine.upkeep import repair_times
@@ -31,9 +30,6 @@ from tests.runs import open_run_resources, synced
 from tests.warehouse.rig import opened_with_state
 
 pytestmark = pytest.mark.anyio
-
-
-HELD = "w.duckdb is held by gramhouse sync (process"
 
 
 class Freeing(VirtualClock):
@@ -73,7 +69,7 @@ async def test_a_command_waits_for_a_limited_time_and_names_the_holder_once(
             pass
     assert clock.slept == slept
     assert [line.endswith(end) for line, end in zip(said, lines, strict=True)] == [True] * len(lines)
-    assert all(HELD in line for line in said[:1])
+    assert all("w.duckdb is held by gramhouse sync (process" in line for line in said[:1])
 
 
 @dataclass
@@ -97,23 +93,18 @@ def end(report: RunReport) -> tuple[RunState, list[str]]:
 COMPLETE = (RunState.COMPLETE, list[str]())
 
 
-async def corrected(folder: Path, clock: WrongClock) -> None:
-    """Correct the clock, with which a run is refused until the times in the files are repaired."""
+async def test_runs_after_one_from_the_future_and_a_repair_decide_removals(tmp_path: Path) -> None:
+    clock = WrongClock(off=timedelta(days=365))
+    await synced(tmp_path, service(clock))
     clock.off = timedelta(0)
     clock.passed += 60
     served = service(clock)
     with pytest.raises(WarehouseUnusable, match="This machine's clock is behind"):
-        await synced(folder, served)
+        await synced(tmp_path, served)
     assert served.requests == []
-    async with open_run_resources(folder, served) as resources:
+    async with open_run_resources(tmp_path, served) as resources:
         assert repair_times(resources.warehouse.files, now=clock.now()) is not None
         assert repair_times(resources.warehouse.files, now=clock.now()) is None
-
-
-async def test_runs_after_one_from_the_future_and_a_repair_decide_removals(tmp_path: Path) -> None:
-    clock = WrongClock(off=timedelta(days=365))
-    await synced(tmp_path, service(clock))
-    await corrected(tmp_path, clock)
     for column in ("closed_scans.complete_at", "media.first_seen_at", "media.last_seen_at"):
         table, _, name = column.partition(".")
         latest = Operator(tmp_path).inside(f"SELECT max({name}) <= '{clock.now().isoformat()}' FROM core.{table}")
@@ -142,15 +133,6 @@ def counting(clock: WrongClock, sync: int) -> ListedApi:
     more = {"caption": f"sync {sync}", "like_count": 10 * sync}
     expired = frozenset({3} if sync % 2 else ())
     return service(clock, posts=12, expired=expired, change_posts=lambda items: [item | more for item in items[sync:]])
-
-
-def test_a_clock_that_was_set_back_goes_on() -> None:
-    clock = WrongClock()
-    steady = SteadyClock(clock, clock.now())
-    clock.off = timedelta(minutes=-10)
-    for seconds in (60, 540):
-        clock.passed = seconds
-        assert steady.now() == START + timedelta(seconds=seconds)
 
 
 async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_follows(tmp_path: Path) -> None:
