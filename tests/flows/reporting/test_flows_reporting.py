@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import timedelta
@@ -30,7 +30,7 @@ from flows.reporting.words import code, plain
 from models.runs import Finding, OutcomeKind, RunState, Severity
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
-from tests.api.listed import ListedApi, uuid
+from tests.api.listed import ListedApi, Records, uuid
 from tests.clocks import START
 from tests.flows.reports import example, failure, fields, report, stale, tokens
 from tests.runs import synced
@@ -115,9 +115,9 @@ def test_the_findings_of_a_report(changes: dict[str, Any], expected: list[str]) 
 
 
 def _trouble(asked: Asked) -> Action | None:
-    if asked.is_posts(1):
+    if asked.is_posts(1) or asked.is_posts(2):
         return refuse("api_forbidden")
-    return refuse("rate_limited", retry_after=7200) if asked.is_posts(2) else None
+    return refuse("rate_limited", retry_after=7200) if asked.is_posts(3) else None
 
 
 def _printed(answer: Answer) -> str:
@@ -126,10 +126,25 @@ def _printed(answer: Answer) -> str:
     return printed.getvalue()
 
 
-async def test_every_output_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_output_says_the_same_about_groups_of_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The summary, its JSON, Prefect's message, page and event, the status and the HTML report."""
     monkeypatch.chdir(tmp_path)
-    run = await synced(tmp_path, ListedApi(accounts=4, expired=frozenset({3}), fault=_trouble))
+    service = ListedApi(accounts=4, expired=frozenset({4}), fault=_trouble)
+    run = await synced(tmp_path, service)
+    denied, deferred = run.failure_groups
+    cause = (denied.outcome, denied.error_code, denied.scans, denied.detail, denied.usernames)
+    text = "This credential is not authorized for the request."
+    assert cause == (OutcomeKind.DENIED, "api_forbidden", 2, text, ["user_1", "user_2"])
+    traces = {n: asked.correlation_id for asked in service.requests for n in (1, 2) if asked.is_posts(n)}
+    assert denied.examples == [
+        {"ig_username": f"user_{n}", "surface": "posts", "correlation_id": traces[n], "account_id": uuid(n)}
+        for n in (1, 2)
+    ]
+    assert (deferred.outcome, deferred.usernames) == (OutcomeKind.DEFERRED, ["user_3"])
+    assert deferred.resume_after is not None
+    assert timedelta(hours=2) <= deferred.resume_after - START < timedelta(hours=3)
     found = list_findings(run)
     assert [each.code for each in found] == ["denied", "deferred", "token_expired"]
     assert [each["text"] for each in to_document(run)["findings"]] == [each.text for each in found]
@@ -196,24 +211,21 @@ def test_external_values_contain_no_mentions_links_or_templates() -> None:
     assert all(len(plain(text)) < 120 for text in HOSTILE)
 
 
-async def _syncs(folder: Path, service: ListedApi, *changes: dict[str, Any]) -> list[RunReport]:
-    """Change attributes of the service and run a sync, each day."""
-    reports = []
-    for day, change in enumerate(changes):
-        service.clock.passed = max(service.clock.passed, day * 86_400.0)
-        for name, value in change.items():
-            setattr(service, name, value)
-        reports.append(await synced(folder, service, page_size=50))
-    return reports
-
-
 def _names(rows: Sequence[Record], **where: object) -> list[str]:
     return [row["ig_username"] for row in rows if row.items() >= where.items()]
 
 
-async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
-    expired = ({1}, {1, 3}, {1, 4}, {1, 4})
-    reports = await _syncs(tmp_path, ListedApi(accounts=4), *({"expired": frozenset(each)} for each in expired))
+async def test_what_is_new_since_the_last_run_is_in_the_report_of_each_day(tmp_path: Path) -> None:
+    def having(**fields: object) -> Callable[[Records], Records]:
+        return lambda items: [item | fields for item in items]
+
+    calm = having(level="high", mood="calm")
+    service, reports = ListedApi(accounts=4), list[RunReport]()
+    for expired, change in (({1}, having(level=1)), ({1, 3}, calm), ({1, 4}, calm), ({1, 4}, calm)):
+        service.expired, service.change_posts = expired, change
+        reports.append(await synced(tmp_path, service, page_size=50))
+        service.clock.days(1)
+    # Tokens expire, stay so, and recover.
     assert [len(report.data["expired"]) for report in reports] == [1, 2, 2, 2]
     found = reports[3].data
     assert _names(found["expired"], is_new=True) == _names(found["renewed"]) == []
@@ -228,38 +240,11 @@ async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
     resumed = [report.run_id for report in reversed(reports[:3])]
     found = read_data(reports[2].snapshot, resumed, now=reports[2].started_at)
     assert _names(found["expired"]) == _names(found["expired"], is_new=True) == ["user_4", "user_1"]
-
-
-async def test_failures_are_grouped_with_examples(tmp_path: Path) -> None:
-    def trouble(asked: Asked) -> Action | None:
-        if asked.is_posts(1) or asked.is_posts(2):
-            return refuse("api_forbidden")
-        return refuse("rate_limited", retry_after=7200) if asked.is_posts(3) else None
-
-    service = ListedApi(accounts=3)
-    _, report = await _syncs(tmp_path, service, {}, {"fault": trouble})
-    denied, deferred = report.failure_groups
-    cause = (denied.outcome, denied.error_code, denied.scans, denied.detail, denied.usernames)
-    text = "This credential is not authorized for the request."
-    assert cause == (OutcomeKind.DENIED, "api_forbidden", 2, text, ["user_1", "user_2"])
-    traces = {number: asked.correlation_id for asked in service.requests for number in (1, 2) if asked.is_posts(number)}
-    assert denied.examples == [
-        {"ig_username": f"user_{n}", "surface": "posts", "correlation_id": traces[n], "account_id": uuid(n)}
-        for n in (1, 2)
-    ]
-    assert (deferred.outcome, deferred.usernames) == (OutcomeKind.DEFERRED, ["user_3"])
-    assert deferred.resume_after is not None
-    assert timedelta(hours=2) <= deferred.resume_after - START - timedelta(days=1) < timedelta(hours=3)
-
-
-async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -> None:
-    def having(**fields: object) -> dict[str, Any]:
-        return {"change_posts": lambda items: [item | fields for item in items]}
-
-    _, second, third = await _syncs(tmp_path, ListedApi(2), having(level=1), having(level="high", mood="calm"), {})
-    assert second.data["new_fields"] == [{"resource": "media", "path": "/mood", "type": "VARCHAR"}]
-    assert [change["path"] for change in second.data["retyped_fields"]] == ["/level"]
-    assert third.data["new_fields"] == third.data["retyped_fields"] == []
+    # Fields are new once, and so are types.
+    second, third = reports[1].data, reports[2].data
+    assert second["new_fields"] == [{"resource": "media", "path": "/mood", "type": "VARCHAR"}]
+    assert [change["path"] for change in second["retyped_fields"]] == ["/level"]
+    assert third["new_fields"] == third["retyped_fields"] == []
 
 
 # Run, hour of its start, state, and the run that it resumes. The findings of f are not reported: g resumes it.
