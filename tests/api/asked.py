@@ -5,7 +5,6 @@ from typing import Self
 from urllib.parse import parse_qs, unquote
 
 from connectors.sandbox.contract import ACCOUNTS_PATH
-from connectors.sandbox.http.requests import PageRequest
 
 
 @dataclass(slots=True)
@@ -26,12 +25,6 @@ class Asked:
         values = {name: texts[0] for name, texts in parse_qs(query.decode("latin-1")).items()}
         account_id = parts[1] if len(parts) == 3 else None
         return cls(account_id, values.get("surface"), values.get("cursor"), values.get("limit", ""))
-
-    @classmethod
-    def of(cls, request: PageRequest) -> Self:
-        """Describe a valid request."""
-        account_id = request.account and request.account.id
-        return cls(account_id, request.surface or None, request.cursor, str(request.limit))
 
     @property
     def operation(self) -> str:

@@ -20,7 +20,7 @@ JSON = {"Content-Type": "application/json"}
 Headers = Mapping[str, str]
 Page = dict[str, Any]
 
-Kind = Literal["error", "raw", "page", "cut", "reset", "delay", "forget_cursors", "repeat_cursor", "empty_page"]
+Kind = Literal["error", "raw", "page", "cut", "reset", "delay", "forget_cursors", "repeat_cursor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,7 @@ class Action:
     verbatim, so it may be a date or invalid. None: 1 for a 429, which always has it, and otherwise absent; False:
     always absent. `raw` sends `body` with this `status`, by default 200, and these `headers`, by default that of JSON.
     Neither has a correlation id unless it is `correlated`. `page` sends what `change` returns of the page's bytes;
-    `cut` half of them. `delay` waits for `seconds`. `empty_page` leads to the same page again, `repeat_cursor` to the
-    page before.
+    `cut` half of them. `delay` waits for `seconds`. `repeat_cursor` leads to the same page again.
     """
 
     kind: Kind
@@ -124,8 +123,8 @@ class Script:
 class OddReply(Response):
     """A reply with these `headers` alone, without a correlation id unless it is `traced`, which may end too early.
 
-    `ending`: "cut" closes the connection after half of the body, "reset" resets it without sending anything, "wire"
-    sends the body alone, as it is, and closes it; without a connection, the last two raise ConnectionResetError.
+    `ending`: "cut" closes the connection after half of the body, "reset" resets it without sending anything; without a
+    connection, it raises ConnectionResetError.
     """
 
     def __init__(
@@ -136,8 +135,8 @@ class OddReply(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply over ASGI."""
-        if self._ending in ("reset", "wire"):
-            await _hang_up(receive, bytes(self.body) if self._ending == "wire" else b"")
+        if self._ending == "reset":
+            await _hang_up(receive)
             return
         if not self._is_traced:
             del self.headers[TRACE]
@@ -149,19 +148,15 @@ class OddReply(Response):
             await super().__call__(scope, receive, send)
 
 
-async def _hang_up(receive: Receive, words: bytes) -> None:
+async def _hang_up(receive: Receive) -> None:
     transport = getattr(getattr(receive, "__self__", None), "transport", None)
     if transport is None:
         message = "the API reset this connection, by script"
         raise ConnectionResetError(message)
-    if words:
-        transport.write(words)
-        transport.close()
-    else:
-        # With a linger time of 0 seconds, closing the socket sends a reset.
-        linger = struct.pack("ii", 1, 0)
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        transport.abort()
+    # With a linger time of 0 seconds, closing the socket sends a reset.
+    linger = struct.pack("ii", 1, 0)
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    transport.abort()
     # Until the server has noticed it, it would send a response of its own.
     while (await receive())["type"] != "http.disconnect":
         pass

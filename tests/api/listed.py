@@ -8,8 +8,6 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from starlette.responses import Response
-
 from connectors.sandbox.data.catalogue import Account
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.http.requests import Credential, Cursors, PageRequest, Resource
@@ -67,10 +65,7 @@ class ListedApi(Api):
     """Accounts 1 to `accounts`, each with `posts` posts, or those of its feed in `feeds`, and `stories` stories.
 
     `change_accounts` and `change_posts` return what is listed instead of all accounts, and of the posts of an account.
-    Each request takes `seconds_each` seconds of `clock`.
     """
-
-    seconds_each = 0.0
 
     def __init__(
         self,
@@ -119,11 +114,6 @@ class ListedApi(Api):
         end, records = begin + request.limit, self.records(number, request.surface)
         cursor = f"c{end}" if end < len(records) else None
         return json.dumps({"items": records[begin:end], "next_cursor": cursor}).encode()
-
-    async def answer(self, request: PageRequest) -> Response:
-        """Answer a request."""
-        self.clock.passed += self.seconds_each
-        return await super().answer(request)
 
     def post_cursors(self, number: int = 1) -> list[str | None]:
         """Return the cursors of the pages of an account's posts that were asked for."""

@@ -1,4 +1,4 @@
-"""What the API may list (API 2): items in shapes other than the Graph API's, and posts that are not newest first.
+"""What the API may list (API 2): items other than the Graph API's, and posts that are not newest first.
 
 A client accepts all of them.
 """
@@ -12,10 +12,6 @@ from connectors.sandbox.data.items import DAY, Document, Item, graph, iso
 from connectors.sandbox.data.posts import Posts
 from connectors.sandbox.settings import SandboxSettings
 
-Shape = Callable[[Item, str, int, int], Document]
-
-_CAMEL = {"media_type": "mediaType", "media_url": "mediaUrl"}
-_FLAT_TYPE = {"IMAGE": "1", "VIDEO": "2", "CAROUSEL_ALBUM": "8"}
 _CITIES = ("Lisboa", "Karaköy", "Nørrebro")
 
 ORDERS = ("newest_first", "random", "by_last_edit")
@@ -23,41 +19,10 @@ _PIN, _ARCHIVE, _DATE, _PLACE = 40, 41, 42, 43
 # Days: how long a pin stays, the period of which an archived post is hidden for two days, the error of wrong times.
 _PINNED_FOR, _ARCHIVE_DAYS, _CLAIMED = 3, 5, 40
 
-
-def camel(item: Item, username: str, owner: int, day: int) -> Document:
-    """Return an item with camelCase names and nested metrics; missing values are null or empty."""
-    record = graph(item, username, owner, day)
-    children = record["children"]["data"] if item.children else []
-    return {
-        **{_CAMEL.get(name, name): record.get(name) for name in ("id", "caption", *_CAMEL, "permalink")},
-        "publishedAt": f"{iso(item.published)}Z",
-        "metrics": {"likes": item.likes, "comments": item.comments, "reach": item.likes * 7},
-        "owner": {"id": str(owner), "username": username},
-        "children": [{_CAMEL.get(name, name): value for name, value in child.items()} for child in children],
-    }
-
-
-def flat(item: Item, username: str, owner: int, day: int) -> Document:
-    """Return an item with epoch seconds, counts as text, a plain `url`, and the media type as a number in text."""
-    record = graph(item, username, owner, day)
-    return {
-        "id": record["id"],
-        "caption": item.caption or "",
-        "media_type": _FLAT_TYPE[item.media_type],
-        "code": record["shortcode"],
-        "url": record["media_url"],
-        "permalink": record["permalink"],
-        "taken_at": item.published,
-        "like_count": str(item.likes),
-        "comment_count": str(item.comments),
-        "user": {"pk": owner, "username": username},
-    }
-
-
 # Fields that are mapped, counted or neither, one of them with a key that no path has; hostile ones are in tests/harness
 # and tests/security.
 _FIELDS = (
-    "like_count", "comments_count", "caption", "timestamp", "score", "location", "tags", "insights", "boost",
+    "like_count", "comments_count", "caption", "timestamp", "score", "location", "tags", "metrics", "mediaType",
     "nul\x00byte",
 )  # fmt: skip
 
@@ -69,7 +34,7 @@ _VALUES: tuple[Callable[[Item], object], ...] = (
     lambda item: _CITIES[item.id % 3],
     lambda _: None,
     lambda item: f"{iso(item.published + 60)}Z",
-    lambda item: {"name": _CITIES[item.id % 3], "geo": {"lat": item.id % 90 + 0.125}},
+    lambda item: {"likes": item.likes, "reach": item.likes * 7, "geo": {"lat": item.id % 90 + 0.125}},
     lambda item: str(item.likes),
     lambda item: ["slow", 1, {"three": 3}, None][: item.id % 5],
     lambda item: 2**63 + item.id,
@@ -93,16 +58,6 @@ def drift(item: Item, username: str, owner: int, day: int) -> Document:
     return document
 
 
-# The shapes of the accounts, in turn.
-SHAPES: dict[str, tuple[Shape, ...]] = {
-    "graph": (graph,),
-    "camel": (camel,),
-    "flat": (flat,),
-    "mixed": (graph, camel, flat),
-    "drift": (drift,),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class FeedSettings:
     """How posts are listed.
@@ -124,17 +79,16 @@ PLAIN_FEED = FeedSettings()
 
 
 class OddCatalogue(Catalogue):
-    """Items in any shape, and posts in any order."""
+    """Items that may drift, and posts in any order."""
 
-    def __init__(self, settings: SandboxSettings, shape: str, feed: FeedSettings) -> None:
+    def __init__(self, settings: SandboxSettings, feed: FeedSettings, *, drifts: bool) -> None:
         super().__init__(settings)
-        self._shapes, self._feed = SHAPES[shape], feed
+        self._feed, self._shape = feed, drift if drifts else graph
         self._posts = Posts(settings, self.draw)
 
     def render(self, item: Item, account: Account, day: int) -> Document:
-        """Return an item in the account's shape."""
-        shape = self._shapes[account.position % len(self._shapes)]
-        return shape(item, account.ig_username, owner(account), day)
+        """Return an item."""
+        return self._shape(item, account.ig_username, owner(account), day)
 
     def items(
         self, account: Account, surface: str, day: int, before: int = FIRST_ITEM

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from connectors.sandbox.contract import ACCOUNTS_PATH, SURFACES
 from connectors.sandbox.data.identity import Draw
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.requests import Cursors, PageRequest, Refused, Resource
+from connectors.sandbox.http.requests import Cursors, PageRequest, Refused
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.clock import SystemClock
@@ -30,21 +30,12 @@ from tests.api.faults import JSON, Action, OddError, OddReply, Rule, Script
 from tests.api.odd import PLAIN_FEED, FeedSettings, OddCatalogue
 
 
-class OddCursors(Cursors):
-    """Cursors that may have a suffix, so that an anchor has any number of them."""
-
-    def read(self, text: str, resource: Resource) -> int | None:
-        """Return the anchor of a cursor, or None if it is not valid for this resource."""
-        return super().read(text.partition("~")[0], resource)
-
-
 class Api(Sandbox):
     """A sandbox that a test scripts.
 
     `script` has the rules of faults. `fault` returns one for a valid request that no rule expresses, or an exception,
     which is raised where the request was sent if that is in this process. `requests` are those received, the oldest
-    first, and `early` is how many came before the Retry-After of a 429 to the same key and account, or list, was over.
-    The time of its limits and delays is that of `clock`.
+    first. The time of its limits and delays is that of `clock`.
     """
 
     url = ""
@@ -54,20 +45,18 @@ class Api(Sandbox):
         settings: SandboxSettings | None = None,
         rules: Iterable[Rule] = (),
         *,
-        shape: str = "graph",
         feed: FeedSettings = PLAIN_FEED,
+        drifts: bool = False,
         clock: Any = None,  # noqa: ANN401 - a subclass knows what it is
     ) -> None:
         settings = settings or SandboxSettings()
-        catalogue = OddCatalogue(settings, shape, feed)
+        catalogue = OddCatalogue(settings, feed, drifts=drifts)
         self.clock: Any = clock or SystemClock()
         super().__init__(settings, catalogue=catalogue, clock=self.clock.monotonic, sleep=self.clock.sleep)
         self.script = Script(settings.seed, rules)
         self.fault: Callable[[Asked], Action | BaseException | None] = lambda _: None
         self.requests: list[Asked] = []
-        self.early = 0
-        self._until: dict[tuple[object, str | None], float] = {}
-        self._seeds, self._again = count(settings.seed), count()
+        self._seeds = count(settings.seed)
         self.forget_cursors()
 
     @contextmanager
@@ -78,7 +67,7 @@ class Api(Sandbox):
 
     def forget_cursors(self) -> None:
         """Invalidate all cursors issued so far."""
-        self.cursors = OddCursors(Draw(next(self._seeds)))
+        self.cursors = Cursors(Draw(next(self._seeds)))
 
     def take_requests(self) -> list[Asked]:
         """Return the requests since the last call."""
@@ -108,24 +97,19 @@ class Api(Sandbox):
             await super().__call__(scope, receive, send)
             return
         asked = Asked.read(scope["path"], scope["query_string"])
-        tenant = dict(scope["headers"]).get(b"authorization"), asked.account_id
-        self.early += self.clock.monotonic() < self._until.get(tenant, 0.0)
         self.requests.append(asked)
 
         async def note(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = dict(message["headers"])
                 asked.status, asked.correlation_id = message["status"], headers.get(b"x-correlation-id", b"").decode()
-                wait = headers.get(b"retry-after", b"")
-                if asked.status == 429 and wait.isdigit():
-                    self._until[tenant] = max(self.clock.monotonic() + int(wait), self._until.get(tenant, 0.0))
             await send(message)
 
         await super().__call__(scope, receive, note)
 
     async def answer(self, request: PageRequest) -> Response:
         """Answer a valid request, with the faults that fire for it in order."""
-        asked = Asked.of(request)
+        asked = self.requests[-1]
         actions, one = self.script.fire(asked), self.fault(asked)
         if isinstance(one, BaseException):
             raise one
@@ -143,10 +127,7 @@ class Api(Sandbox):
             if request.cursor is not None:
                 raise Refused("api_invalid_cursor")
         page = self.render(request)
-        if "empty_page" in kinds:
-            again = f"{self.cursors.issue(request.resource, request.anchor)}~{next(self._again)}"
-            page = json.dumps({"items": [], "next_cursor": again}).encode()
-        elif "repeat_cursor" in kinds:
+        if "repeat_cursor" in kinds:
             page = json.dumps({**json.loads(page), "next_cursor": request.cursor}).encode()
         for action in actions:
             match action.kind:

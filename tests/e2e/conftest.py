@@ -16,7 +16,7 @@ pytest.register_assert_rewrite("tests.harness.against_api")
 
 @pytest.fixture(scope="session")
 def shared_sandbox() -> Iterator[Api]:
-    with Api(SandboxSettings(accounts=8, posts=30, seed=11), shape="mixed").serve() as service:
+    with Api(SandboxSettings(accounts=8, posts=30, seed=11)).serve() as service:
         yield service
 
 

@@ -1,6 +1,6 @@
 """Watches a process: what it sends and gets, what is durable, and which runs a later one resumes.
 
-The only part of the harness that knows how: the API is in this process, and a gateway before it limits all requests.
+The only part of the harness that knows how: the API is in this process.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.http.requests import RateLimiter
 from connectors.state.database import State, open_state_read_only, state_path
 from connectors.state.inbox import land
 from connectors.state.runs import read_runs as read_state
@@ -26,7 +25,6 @@ from tests.harness.scenario import Day
 
 # Notes an event: the name of a method of `Promises`, and what it is called with.
 Note = Callable[..., None]
-_KEY = "key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,6 @@ class Transport(ApiTransport):
 
     def __init__(self, api: Api, random: Random, note: Note, day: Day, clock: Callable[[], float]) -> None:
         super().__init__(api)
-        self._gateway = RateLimiter({_KEY: day.key_limit}, clock)
         self._service, self._day, self._note, self._clock = api, day, note, clock
         self._random = random
         self._number = 0
@@ -67,7 +64,7 @@ class Transport(ApiTransport):
         try:
             await self._wait()
             try:
-                reply = await self._answer(path, query, headers)
+                reply = await super().send(path, query, headers)
             except ConnectionResetError:
                 reply = 0, {}, b""
             await self._wait()
@@ -81,12 +78,6 @@ class Transport(ApiTransport):
 
     async def _wait(self) -> None:
         await asyncio.sleep(self._random.random() * self._day.latency)
-
-    async def _answer(self, path: bytes, query: bytes, headers: Sequence[Header]) -> Answer:
-        if (wait := self._gateway.admit(_KEY, "", 0)) is None:
-            return await super().send(path, query, headers)
-        waits = {"retry-after": str(wait)} if self._day.key_status == 503 else {}
-        return self._day.key_status, waits, b"<html>Too many requests</html>"
 
 
 @contextmanager

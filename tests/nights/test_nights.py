@@ -3,28 +3,24 @@
 The service goes by the virtual clock, which only the waits of the run advance.
 """
 
-import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-import httpx
-import psutil
 import pytest
-from distributed.comm.core import connect
 
 from flows.clock import SystemClock
 from tests import operator as everywhere
 from tests.api.asked import Asked
-from tests.api.faults import JSON, Action, Rule, change_page, from_gateway, refuse
+from tests.api.faults import JSON, Action, change_page, from_gateway, refuse
 from tests.api.listed import ListedApi, account, daily, uuid
 from tests.clocks import VirtualClock
-from tests.operator import KEY, Done, killed_on_exit, use_empty_folder, wait_until
+from tests.operator import KEY, Done, use_empty_folder
 from tests.prefect_api import free_port
 
 # After every real time, so that nothing in a snapshot is stale by the reader's clock.
@@ -270,48 +266,6 @@ def test_explain_names_the_scans_that_removed_an_item(operator: Operator) -> Non
     assert operator.count("media", "removed_at IS NOT NULL") == 1
     text = operator.run("explain", "1-55").text
     assert [each in text for each in ("Removed", "recent", "two complete scans")] == [True, True, False]
-
-
-def find_listening(process: psutil.Process) -> set[str]:
-    """Return the addresses on which a process and its children accept connections."""
-    found = set()
-    for each in (process, *process.children(recursive=True)):
-        with suppress(psutil.Error, OSError):
-            listening = [one for one in each.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
-            found |= {f"tcp://127.0.0.1:{one.laddr.port}" for one in listening}
-    return found
-
-
-async def lets_in(address: str) -> bool:
-    """Return whether a Dask process talks to a client that has no credentials."""
-    try:
-        async with asyncio.timeout(5):
-            comm = await connect(address)  # type: ignore[no-untyped-call]
-            await comm.write({"op": "identity", "reply": True})
-            return isinstance(await comm.read(), dict)
-    except (OSError, TimeoutError):
-        return False
-
-
-def shows_pages(address: str) -> bool:
-    """Return whether a Dask process shows its pages, which need no credentials."""
-    with suppress(httpx.HTTPError), httpx.Client(base_url=address.replace("tcp:", "http:"), timeout=5) as client:
-        return any(client.get(page).is_success for page in ("/metrics", "/health", "/info/main/workers.html"))
-    return False
-
-
-@pytest.mark.long
-def test_no_worker_on_this_machine_lets_in_another_user(operator: Operator) -> None:
-    service = operator.connect(accounts=2)
-    service.sleep = asyncio.sleep
-    service.script.replace([Rule(Action("delay", seconds=600), "media")])
-    with killed_on_exit(operator.start("sync", "--workers", "2")) as process:
-        wait_until(lambda: bool(service.requests) or process.poll() is not None, "a request")
-        addresses = find_listening(psutil.Process(process.pid))
-        open_to = [address for address in addresses if asyncio.run(lets_in(address)) or shows_pages(address)]
-        process.terminate()
-    assert addresses
-    assert open_to == []
 
 
 def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator) -> None:

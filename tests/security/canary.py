@@ -1,4 +1,4 @@
-"""Searches all files of a folder for a secret in many encodings."""
+"""Answers that repeat a secret wherever an answer has text, and the search for it in all files of a folder."""
 
 import json
 import sqlite3
@@ -9,6 +9,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import duckdb
+
+# Status, headers and body.
+Answer = tuple[int, dict[str, str], bytes]
+
+# With characters that are escaped.
+KEY = "cnry/7Zq4+f1e9b==Xw"
+_TRACED = {"X-Correlation-ID": "0123456789ABCDEFGHJKMNPQRS"}
 
 _RELATIONS = "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name = 'looked_at'"
 _WORDS = "SELECT to_json(t)::VARCHAR FROM {} AS t"
@@ -36,6 +43,43 @@ def spellings(secret: str) -> frozenset[bytes]:
             *(_escaped(secret, form, signs_only=signs) for form in ("04x", "04X") for signs in (True, False)),
         }
     )
+
+
+def envelope(message: str, code: str = "api_unauthorized", **more: object) -> bytes:
+    """Return the body of an error of the service."""
+    return json.dumps({"error": {"code": code, "message": message, **more}}).encode()
+
+
+def page(items: object, cursor: object = None, **more: object) -> bytes:
+    """Return the body of a page."""
+    return json.dumps({"items": items, "next_cursor": cursor, **more}).encode()
+
+
+def echoes(key: str) -> dict[str, Answer]:
+    """Return answers that repeat a key, none of them a page, by the place where they do."""
+    raw, issues = b'{"error":{"code":"api_unauthorized","message":"%s"}}', {"issues": [{"code": key, "path": [0]}]}
+    escaped, signs = _escaped(key, "04x", signs_only=False), _escaped(key, "04X", signs_only=True)
+    found: dict[str, Answer] = {
+        "message": (403, {}, envelope(f"no such key: Bearer {key}", "api_forbidden")),
+        "message, cut in the middle of it": (403, {}, envelope("x" * 195 + key, "api_forbidden")),
+        "code": (403, {}, envelope("No.", key)),
+        "issue": (422, {}, envelope("No.", "api_validation_error", details=issues)),
+        "no JSON": (418, {"content-type": "text/html"}, f"<script>Bearer {key}</script>".encode()),
+        "content type": (409, {"content-type": f"text/{key}"}, b"<"),
+        "location": (302, {"location": f"https://{key}.evil.example/?key={key}"}, b""),
+        "retry-after": (403, {"retry-after": key, "date": key}, envelope("Slow.", "api_forbidden")),
+        "correlation id": (403, {"X-Correlation-ID": key}, envelope("No.", "api_forbidden", correlation_id=key)),
+        "coding": (200, {"content-encoding": key}, b"x"),
+        "cursor that is none": (200, {}, page([], {key: key})),
+        "page that is none": (200, {}, page(key, key * 99, **{key: 1})),
+        "page that is no JSON": (200, {}, f'{{"items": [{{"{key}": {key}'.encode()),
+        "content type of a page": (200, {"content-type": f"text/{key}"}, b"<html>"),
+        "JSON escapes": (403, {}, raw % escaped),
+        "JSON escapes of signs": (403, {}, raw % signs),
+        "JSON's slash": (403, {}, raw % key.replace("/", "\\/").encode()),
+        "percent": (403, {}, envelope(f"/login?key={quote(key, safe='')}", "api_forbidden")),
+    }
+    return {name: (status, {**_TRACED, **headers}, body) for name, (status, headers, body) in found.items()}
 
 
 def _of_duckdb(path: Path) -> Iterator[bytes]:

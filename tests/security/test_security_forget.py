@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +24,7 @@ from models.feeds import CATALOGUE, media
 from models.runs import Finding, Outcome, OutcomeKind, Severity
 from tests.harness.machine import BEGINNING, Machine
 from tests.harness.points import Crash
-from tests.operator import Cli, Operator
+from tests.operator import Cli, Done, Operator
 from tests.security.canary import everything, tells
 from tests.warehouse.rig import BEN, POSTS, STORIES, account, at, opened_with_state
 
@@ -146,59 +145,45 @@ def test_nothing_of_a_forgotten_account_is_left_in_any_file(folder: Path, run_cl
     assert NAME not in (folder / "report.html").read_text()
 
 
-@pytest.fixture
-def forget_killed_at(folder: Path) -> Callable[[int], bool]:
-    """Forget the account in a process that is killed at its nth statement or file; return whether it was killed."""
+@pytest.mark.parametrize("stride", [61, pytest.param(5, marks=pytest.mark.long)])
+def test_an_erasure_that_is_killed_at_each_step_is_completed_and_told_of_until_then(
+    folder: Path, run_cli: Cli, stride: int
+) -> None:
     settings = {"GRAMHOUSE_WAREHOUSE": "w.duckdb", "GRAMHOUSE_SNAPSHOT": "s.duckdb"}
     operator = Operator(folder, settings, here=True, cwd=folder)
     machine = Machine(operator, now=(datetime.now(UTC) - BEGINNING).total_seconds())
 
-    def forget_killed_at(nth: int) -> bool:
-        crash = Crash(nth)
-        nowhere = httpx.AsyncBaseTransport()
-        ended = machine.run("forget", ID, "--yes", random=Random(nth), transport=nowhere, crash=crash)
+    def forget(nth: int) -> Done | None:
+        """Forget the account, by its name, in a process that is killed at its nth statement or change of a file."""
+        done = machine.run(
+            *("forget", NAME, "--yes", "--json"),
+            random=Random(nth),
+            transport=httpx.AsyncBaseTransport(),
+            crash=Crash(nth),
+        )
         # The folder is another one with the same name.
         os.chdir(folder)
-        assert ended is None or ended.code == 0, ended
-        return ended is None
+        return done
 
-    return forget_killed_at
-
-
-@pytest.mark.parametrize("stride", [61, pytest.param(5, marks=pytest.mark.long)])
-def test_an_erasure_that_is_killed_at_each_step_is_completed(
-    folder: Path, run_cli: Cli, forget_killed_at: Callable[[int], bool], stride: int
-) -> None:
     step = 1
-    while forget_killed_at(step):
-        step += stride
-    assert step > 200
-    assert left_in(folder) == set()
-    assert not _is_pending(folder)
-    assert "is not the id of a forgotten account" in run_cli("forget", NAME, "--undo")[2]
-    assert run_cli("forget", ID, "--undo")[0] == 0
-
-
-def test_after_a_kill_writers_status_and_doctor_warn_and_the_receipt_has_all_rows(
-    folder: Path, run_cli: Cli, forget_killed_at: Callable[[int], bool]
-) -> None:
-    step = 60
     while _items(folder):
-        assert forget_killed_at(step)
-        step += 30
-    assert "An account is not completely erased" in run_cli("publish")[2]
-    code, out, _ = run_cli("status", "--json")
-    assert (code, "unfinished_erasure" in json.loads(out)["attention"]) == (3, True)
+        assert forget(step) is None
+        step += stride
+    assert "An account is not completely erased" in run_cli("publish").stderr
+    done = run_cli("status", "--json")
+    assert (done.code, "unfinished_erasure" in done.json()["attention"]) == (3, True)
     for command in ("status", "doctor"):
-        assert "An account is not completely erased" in run_cli(command)[1]
-    code, _, err = run_cli("forget", ID, "--undo")
-    assert (code, "is not completely erased yet" in err) == (2, True)
-    # It still knows the name.
-    code, out, err = run_cli("forget", NAME, "--yes", "--json")
-    assert (code, json.loads(out)["removed"], err) == (0, STORED, "")
+        assert "An account is not completely erased" in run_cli(command).stdout
+    assert "is not completely erased yet" in run_cli("forget", ID, "--undo").stderr
+    while (last := forget(step)) is None:
+        step += stride
+    # The receipt has the rows that were erased before the kills, too.
+    assert (last.code, last.json()["removed"], step > 200) == (0, STORED, True)
     assert left_in(folder) == set()
-    code, out, _ = run_cli("forget", ID, "--yes", "--json")
-    assert (code, json.loads(out)["removed"]) == (0, {})
+    assert run_cli("forget", ID, "--yes", "--json").json()["removed"] == {}
+    assert not _is_pending(folder)
+    assert "is not the id of a forgotten account" in run_cli("forget", NAME, "--undo").stderr
+    assert run_cli("forget", ID, "--undo").code == 0
 
 
 def test_without_yes_it_says_what_would_be_erased_and_erases_nothing(folder: Path, run_cli: Cli) -> None:

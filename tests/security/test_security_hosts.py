@@ -155,8 +155,6 @@ async def test_a_cursor_is_only_one_parameter_of_the_next_request(stage: Stage, 
     assert urlsplit(target).path == "/api/v1/accounts/an-id/media"
     sent = [("surface", "posts"), ("cursor", cursor), ("limit", "50")]
     assert parse_qsl(urlsplit(target).query, strict_parsing=True) == sent
-    named = [header.split(":", 1)[0].lower() for header in headers]
-    assert sorted(named) == ["accept", "accept-encoding", "authorization", "cache-control", "host", "user-agent"]
     assert f"host: {stage.url.removeprefix('http://')}" in headers
 
 

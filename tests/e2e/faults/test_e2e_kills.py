@@ -15,7 +15,8 @@ from connectors.warehouse.storage.holder import holder
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
 from tests.harness.against_api import assert_matches_api
-from tests.operator import TIMEOUT, Operator, killed_on_exit, wait_until
+from tests.operator import KEY, TIMEOUT, Operator, killed_on_exit, wait_until
+from tests.security.canary import holding
 
 pytestmark = pytest.mark.e2e
 
@@ -60,7 +61,9 @@ def test_a_run_that_is_ended_is_carried_on_and_asks_for_no_landed_page(
 ) -> None:
     service.script.replace([Rule(Action("delay", seconds=0.02))])
     with killed_on_exit(operator.start("sync", "--json")) as process:
-        code, out, _ = end_after(process, service, requests, number)
+        code, out, err = end_after(process, service, requests, number)
+    assert KEY not in out + err
+    assert holding(operator.folder, KEY) == set()
     service.script.replace()
     if number != signal.SIGKILL:
         document = json.loads(out)

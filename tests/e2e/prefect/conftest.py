@@ -130,7 +130,7 @@ class Up:
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """`gramhouse up`, for all modules: its server takes 10 s of CPU to start. The UI is configured to be PUBLIC."""
     folder = tmp_path_factory.mktemp("up")
-    with Api(SandboxSettings(accounts=4, posts=20, seed=11), shape="mixed").serve() as service:
+    with Api(SandboxSettings(accounts=4, posts=20, seed=11)).serve() as service:
         env = {
             **PROXIES,
             "GRAMHOUSE_BASE_URL": service.url,

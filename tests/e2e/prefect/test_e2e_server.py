@@ -100,7 +100,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(operator: Operator, api: s
         await Response(status_code=204)(scope, receive, send)
 
     settings = SandboxSettings(accounts=60, posts=2, stories=1, seed=11)
-    served = Api(settings, shape="mixed").serve()
+    served = Api(settings).serve()
     with in_thread(webhook) as url, served as service:  # type: ignore[arg-type] # any ASGI application
         operator.env["GRAMHOUSE_BASE_URL"] = service.url
         created = python("-c", MAKE_BLOCK_AND_ALERTS, url).splitlines()
