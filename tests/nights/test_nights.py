@@ -270,12 +270,13 @@ def test_explain_names_the_scans_that_removed_an_item(operator: Operator) -> Non
 
 def test_the_address_in_the_active_profile_of_prefect_is_used(operator: Operator) -> None:
     operator.connect(accounts=2)
-    nowhere = "http://127.0.0.1:9/api"
-    profiles = f'active = "work"\n[profiles.work]\nPREFECT_API_URL = "{nowhere}"\n'
-    (operator.folder / "profiles.toml").write_text(profiles)
-    operator.here = False
-    assert nowhere in operator.run("sync", code=1, PREFECT_HOME=str(operator.folder)).stderr
-    (operator.folder / "profiles.toml").write_text('active = "work"\nprofiles = "work"\n')
+    profiles = operator.folder / "profiles.toml"
+    profiles.write_text('active = "work"\nprofiles = "work"\n')
     refused = operator.run("sync", code=2, PREFECT_HOME=str(operator.folder)).stderr
     assert "profiles.toml is not a file of Prefect profiles. Fix: " in refused
+    nowhere = "http://127.0.0.1:9/api"
+    profiles.write_text(f'active = "work"\n[profiles.work]\nPREFECT_API_URL = "{nowhere}"\n')
+    # A process reads Prefect's settings once.
+    operator.here = False
+    assert nowhere in operator.run("sync", code=1, PREFECT_HOME=str(operator.folder)).stderr
     assert not operator.snapshot.exists()

@@ -4,12 +4,11 @@ import asyncio
 import html
 import json
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import duckdb
 import pytest
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -22,13 +21,6 @@ from tests.operator import COMMAND_LINE, KEY, ROOT, TIMEOUT, Operator, killed_on
 from tests.private_network import BASE_URL, private_network
 
 pytestmark = [pytest.mark.e2e, pytest.mark.anyio]
-
-ANALYST = """
-import duckdb, sys
-db = duckdb.connect(sys.argv[1], read_only=True)
-for line in sys.stdin:
-    print(db.execute("SELECT count(*), max(started_at) FROM media, runs").fetchone(), flush=True)
-"""
 
 
 def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, service: Api) -> None:
@@ -53,15 +45,10 @@ def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, servi
 
 def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operator: Operator, service: Api) -> None:
     operator.sync()
-    command, pipe = [sys.executable, "-c", ANALYST, str(operator.snapshot)], subprocess.PIPE
-    with killed_on_exit(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)) as reader:
+    with duckdb.connect(str(operator.snapshot), read_only=True) as db:
 
-        def look() -> str:
-            assert reader.stdin
-            assert reader.stdout
-            reader.stdin.write("\n")
-            reader.stdin.flush()
-            return reader.stdout.readline()
+        def look() -> object:
+            return db.execute("SELECT count(*), max(started_at) FROM media, runs").fetchone()
 
         before = look()
         service.day = 1
@@ -104,7 +91,9 @@ def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(spelled, raising=False)
 
 
-async def test_a_sync_through_a_proxy_trusts_a_private_authority(shell: Operator, service: Api, tmp_path: Path) -> None:
+async def test_a_sync_through_a_proxy_trusts_a_private_authority(
+    shell: Operator, operator: Operator, service: Api, tmp_path: Path
+) -> None:
     async with private_network(tmp_path, urlsplit(service.url).port or 0) as network:
         network.login = "Basic dXNlcjpodW50ZXIyMg=="
         shell.env |= {
@@ -112,10 +101,12 @@ async def test_a_sync_through_a_proxy_trusts_a_private_authority(shell: Operator
             "HTTPS_PROXY": f"http://user:{PASSWORD}@127.0.0.1:{network.port}",
             "SSL_CERT_FILE": str(network.authority),
         }
-        printed = ""
-        for command in (["doctor"], ["sync", "--verbose"]):
-            done = await asyncio.to_thread(shell.run, *command)
-            printed += done.stdout + done.stderr
+        operator.env = shell.env
+        both = [
+            await asyncio.to_thread(operator.run, "doctor"),
+            await asyncio.to_thread(shell.run, "sync", "--verbose"),
+        ]
+        printed = "".join(done.stdout + done.stderr for done in both)
         assert f"through the proxy 127.0.0.1:{network.port} (HTTPS_PROXY)" in printed
         assert "trusts the certificates of SSL_CERT_FILE" in printed
         assert_matches_api(shell.ask, service)
