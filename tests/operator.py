@@ -33,6 +33,7 @@ PROXIES = {
     "no_proxy": "fe80::1,example.com",
 }
 _OURS = ("GRAMHOUSE_", "PREFECT_")
+_OF_NETWORKS = ("_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 class Done(NamedTuple):
@@ -134,7 +135,8 @@ class Operator:
         return self.folder / "analytics.duckdb"
 
     def environment(self, **changes: str) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        others = (name for name in os.environ if not name.startswith(_OURS) and not name.upper().endswith(_OF_NETWORKS))
+        inherited = {name: os.environ[name] for name in others}
         files = {"GRAMHOUSE_WAREHOUSE": str(self.warehouse), "GRAMHOUSE_SNAPSHOT": str(self.snapshot)}
         return {**inherited, **files, **self.env, **changes}
 

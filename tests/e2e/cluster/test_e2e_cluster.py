@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import pairwise
-from pathlib import Path
 
 import httpx
 import psutil
@@ -34,23 +33,17 @@ _OF_A_WORKER = 2 * 2
 
 
 @pytest.fixture(scope="module")
-def seventy() -> Iterator[Api]:
+def shared_sandbox() -> Iterator[Api]:
     """A sandbox with accounts for many tasks."""
     with Api(SandboxSettings(accounts=70, posts=40, seed=5)).serve() as service:
         yield service
 
 
 @pytest.fixture
-def many(seventy: Api) -> Iterator[Api]:
-    seventy.requests.clear()
-    yield seventy
-    seventy.limiter.configure({"selected_account": None})
-
-
-@pytest.fixture
-def there(tmp_path: Path, many: Api) -> Operator:
-    environment = {"GRAMHOUSE_BASE_URL": many.url, "GRAMHOUSE_API_KEY": KEY}
-    return Operator(tmp_path, {**environment, "GRAMHOUSE_PAGE_SIZE": "10", "GRAMHOUSE_CONCURRENCY": "2"})
+def there(shell: Operator) -> Operator:
+    shell.folder.mkdir()
+    shell.env |= {"GRAMHOUSE_PAGE_SIZE": "10", "GRAMHOUSE_CONCURRENCY": "2"}
+    return shell
 
 
 class Cluster:
@@ -89,40 +82,42 @@ def cluster(there: Operator) -> Iterator[Cluster]:
         yield Cluster(there, stack)
 
 
-def _during_a_run(there: Operator, many: Api, fault: Callable[[subprocess.Popen[str]], object]) -> tuple[int, str]:
+def _during_a_run(there: Operator, service: Api, fault: Callable[[subprocess.Popen[str]], object]) -> tuple[int, str]:
     """Run a sync, and cause a fault in the middle of it; return the exit code and the output."""
     with killed_on_exit(there.start_python(*_RUN, "sync", env={})) as process:
-        wait_until(lambda: len(many.requests) >= 120 or process.poll() is not None, "the middle of the run")
+        wait_until(lambda: len(service.requests) >= 120 or process.poll() is not None, "the middle of the run")
         fault(process)
         out, err = process.communicate(timeout=TIMEOUT)
     assert "Traceback" not in out + err, err
     return process.returncode, out + err
 
 
-def _early(many: Api) -> int:
-    """Return how many requests came although the account's limit was not over: each of them is refused again."""
+def _early(service: Api) -> int:
+    """Return how service requests came although the account's limit was not over: each of them is refused again."""
     statuses = defaultdict[str | None, list[int | None]](list)
-    for one in many.requests:
+    for one in service.requests:
         statuses[one.account_id].append(one.status)
     return sum(pair == (429, 429) for found in statuses.values() for pair in pairwise(found))
 
 
-def _repeated(many: Api) -> int:
-    asked = [(one.account_id, one.surface, one.cursor) for one in many.requests if one.status != 429]
+def _repeated(service: Api) -> int:
+    asked = [(one.account_id, one.surface, one.cursor) for one in service.requests if one.status != 429]
     return len(asked) - len(set(asked))
 
 
-def test_a_killed_worker_is_replaced_and_no_workers_clock_is_read(there: Operator, many: Api, cluster: Cluster) -> None:
+def test_a_killed_worker_is_replaced_and_no_workers_clock_is_read(
+    there: Operator, service: Api, cluster: Cluster
+) -> None:
     for _ in range(2):
         cluster.start_worker("scale.SystemClock.now = None")
     # Accounts are limited, so that some wait, and the worker dies while others are limited.
-    many.limiter.configure({"selected_account": RateLimit(4, 3)})
-    code, output = _during_a_run(there, many, lambda _: cluster.processes[1].kill())
+    service.limiter.configure({"selected_account": RateLimit(4, 3)})
+    code, output = _during_a_run(there, service, lambda _: cluster.processes[1].kill())
     assert code == 0, output
-    assert_matches_api(there.ask, many)
-    assert _repeated(many) <= _OF_A_WORKER
+    assert_matches_api(there.ask, service)
+    assert _repeated(service) <= _OF_A_WORKER
     # Only after a 429 that had not left the worker when it died.
-    assert _early(many) <= _OF_A_WORKER
+    assert _early(service) <= _OF_A_WORKER
     packed = [path for path in there.folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert packed == []
 
@@ -147,10 +142,12 @@ ENDED: dict[str, tuple[str, dict[str, str], Cause, int, list[str]]] = {
 
 
 @pytest.mark.parametrize("fault", ENDED)
-def test_a_run_that_ends_on_a_cluster_is_resumed_here(there: Operator, many: Api, cluster: Cluster, fault: str) -> None:
+def test_a_run_that_ends_on_a_cluster_is_resumed_here(
+    there: Operator, service: Api, cluster: Cluster, fault: str
+) -> None:
     patch, env, cause, code, why = ENDED[fault]
     cluster.start_worker(patch, **env)
-    ended, output = _during_a_run(there, many, lambda run: cause(cluster, run))
+    ended, output = _during_a_run(there, service, lambda run: cause(cluster, run))
     assert ended == code, output
     lines = [line for line in output.splitlines() if line.startswith("✖")]
     assert [all(each in line for each in (*why, "Fix: ")) for line in lines] == [True] * bool(why)
@@ -158,12 +155,12 @@ def test_a_run_that_ends_on_a_cluster_is_resumed_here(there: Operator, many: Api
         # A worker that cannot scan for the run is refused by its address, before the first request.
         assert "tcp://127.0.0.1:" in lines[0]
         assert "another-key" not in output
-        assert many.requests == []
+        assert service.requests == []
     del there.env["GRAMHOUSE_SCHEDULER"]
     report = there.sync()
     assert (report["state"], report["media"]["removed"]) == ("complete", 0)
-    assert_matches_api(there.ask, many)
-    assert _repeated(many) <= 3 * _OF_A_WORKER
+    assert_matches_api(there.ask, service)
+    assert _repeated(service) <= 3 * _OF_A_WORKER
 
 
 def find_listening(process: psutil.Process) -> set[str]:
@@ -194,25 +191,25 @@ def shows_pages(address: str) -> bool:
     return False
 
 
-def test_workers_of_this_machine_let_in_no_other_user_and_end_with_ctrl_c(there: Operator, many: Api) -> None:
-    many.script.replace([Rule(Action("delay", seconds=600), "media", nth=2)])
+def test_workers_of_this_machine_let_in_no_other_user_and_end_with_ctrl_c(there: Operator, service: Api) -> None:
+    service.script.replace([Rule(Action("delay", seconds=600), "media", nth=2)])
     # A terminal sends the signal to every process of the group.
     command = [sys.executable, *_RUN, "sync", "--workers", "2"]
     with subprocess.Popen(
         command, env=there.environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         # A page of the accounts, and two of each scan that has begun.
-        wait_until(lambda: len(many.requests) > 8, "the workers to be in the middle of it")
+        wait_until(lambda: len(service.requests) > 8, "the workers to be in the middle of it")
         addresses = find_listening(psutil.Process(process.pid))
         open_to = [address for address in addresses if asyncio.run(lets_in(address)) or shows_pages(address)]
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT)
-    many.script.replace()
+    service.script.replace()
     assert (bool(addresses), open_to) == (True, [])
     assert process.returncode == 128 + signal.SIGINT
     assert not {"Traceback", "Unclosed"} & {*err.split()}
     assert "run the same command to resume" in err
-    requests = len(many.requests)
+    requests = len(service.requests)
     assert there.sync()["state"] == "complete"
-    assert_matches_api(there.ask, many)
-    assert len(many.requests) > requests
+    assert_matches_api(there.ask, service)
+    assert len(service.requests) > requests

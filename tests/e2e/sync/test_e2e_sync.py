@@ -84,13 +84,6 @@ def test_another_address_or_key_is_refused_in_one_line_and_loses_nothing(operato
 PASSWORD = "hunter22"
 
 
-@pytest.fixture(autouse=True)
-def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"):
-        for spelled in (name, name.lower()):
-            monkeypatch.delenv(spelled, raising=False)
-
-
 async def test_a_sync_through_a_proxy_trusts_a_private_authority(
     shell: Operator, operator: Operator, service: Api, tmp_path: Path
 ) -> None:
