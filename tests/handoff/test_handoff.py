@@ -131,7 +131,7 @@ def test_incremental_models_equal_a_full_refresh_on_each_of_thirty_days(describe
     # Runs are killed, fail, are repeated and come late; a day without a new snapshot has that of the day before. But no
     # files are restored and no account is forgotten: then dbt's own tables are of a time that is no more.
     scenario = generate(3, 30)
-    days = tuple(replace(day, restores=False, upkeep=()) for day in scenario.days)
+    days = tuple(replace(day, restores=None, upkeep=()) for day in scenario.days)
     result = simulate(replace(scenario, days=days), load)
     assert result.violation is None
     assert len(loaded) >= 30

@@ -29,8 +29,8 @@ def main() -> int:
             failed += [seed] if failure else []
     seconds = time.perf_counter() - began
     sys.stdout.write(
-        f"{counts['days']:,} days ({counts['ended']:,} runs not killed, {counts['recent']:,} recent scans)"
-        f" in {seconds:.0f} s; failed: {failed or 'none'}.\n"
+        f"{counts['days']:,} days ({counts['ended']:,} runs not killed, {counts['recent']:,} recent scans,"
+        f" {counts['alone']} files restored alone) in {seconds:.0f} s; failed: {failed or 'none'}.\n"
     )
     return 1 if failed else 0
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from operator import methodcaller
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.settings import RateLimit, SandboxSettings
@@ -27,6 +27,7 @@ _WAITS: tuple[int | str | Literal[False], ...] = (False, 1, 1, 5, 30, 30, 400, 4
 _HOURS = (0.01, 0.5, 3.0, 13.0, 24.0, 24.0, 24.0, 24.0, 60.0)
 Record = dict[str, Any]
 Command = Literal["compact", "rebuild", "publish", "forget"]
+Restored = Literal["together", "warehouse", "state", "raw", "all but raw"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Day:
     """A run, `number` of its scenario: the hours since the last one, its faults, and where it is killed, if it is.
 
     `advance` is by how many days the API advances before it; at the requests `day_changes`, it advances during it.
-    If it `restores`, the files come from a backup of a day before, in the morning.
+    `restores` are the files that come from a backup of a day before, in the morning.
     """
 
     number: int
@@ -61,7 +62,7 @@ class Day:
     mode: Literal["full_refresh", "incremental"] = "full_refresh"
     max_requests: int | None = None
     upkeep: tuple[Upkeep, ...] = ()
-    restores: bool = False
+    restores: Restored | None = None
     accepts_removals: bool = False
     scans_expired: bool = False
 
@@ -246,7 +247,7 @@ def _day(random: Random, number: int, *, recent: bool, again: bool) -> Day:
         mode="incremental" if recent and random.random() < (0.6 if again else 0.9) else "full_refresh",
         max_requests=random.randint(2, 30) if recent and random.random() < 0.1 else None,
         upkeep=_upkeep(random),
-        restores=random.random() < 0.05,
+        restores=random.choice(get_args(Restored)) if random.random() < 0.15 else None,
         accepts_removals=random.random() < 0.1,
         scans_expired=random.random() < 0.2,
     )

@@ -28,13 +28,21 @@ from tests.operator import KEY, Done, Operator
 _QUIET = (Day(100, hours=60.0, mode="incremental"), Day(101), Day(102, page_size=50))
 _CODES = {"complete": 0, "failed": 1, "partial": 3}
 _OUTCOMES = "SELECT account_id, surface, outcome, error_code FROM run_outcomes WHERE run_id = '{}'"
+# The files that a restore replaces, unless it is of all together.
+_FILES = {
+    "warehouse": "warehouse.duckdb",
+    "state": "*.state.sqlite*",
+    "raw": "raw-*.parquet",
+    "all but raw": "warehouse.duckdb*",
+}
 
 
 @dataclass
 class Result:
     """The result of a scenario; `violation` is None if nothing failed.
 
-    It counts `days`, `events`, runs that `ended` without a kill, and `recent` scans.
+    It counts `days`, `events`, runs that `ended` without a kill, `recent` scans, and files restored `alone` that were
+    refused.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -56,7 +64,7 @@ class Simulation:
         self.promises = Promises()
         # The number of the process of each run.
         self.of_runs: dict[str, int] = {}
-        self._backup = folder.with_name("backup")
+        self._backup, self._kept = folder.with_name("backup"), folder.with_name("kept")
         self._remembered: Any = None
         self._log: list[Event] = []
 
@@ -81,16 +89,15 @@ class Simulation:
         self.api.limiter.configure({CATALOG_SCOPE: day.catalogue_limit, ACCOUNT_SCOPE: day.account_limit})
         self.machine.now += day.hours * 3600
         random = Random(f"{self.scenario.seed} {day.number}")
-        if day.restores and self._backup.exists():
-            _copy(self._backup, self.folder)
-            self.promises, self.of_runs = copy.deepcopy(self._remembered)
+        if day.restores is not None and self._backup.exists():
+            self._restore(day, random)
         state = self._sync(day, random)
         for upkeep in day.upkeep if self.warehouse.exists() else ():
             self._keep_up(day, upkeep, random)
         # If the run has not published one, that of an earlier run again.
         if self.snapshot.exists():
             self.published(self.snapshot)
-            # An old backup is kept on most days.
+            # An old backup is kept on most days: what belongs to another day must be refused.
             if not self._backup.exists() or random.random() < 0.2:
                 _copy(self.folder, self._backup)
                 self._remembered = copy.deepcopy((self.promises, self.of_runs))
@@ -213,6 +220,32 @@ class Simulation:
             require(found <= {"warehouse.duckdb", "analytics.duckdb"}, f"{account} is forgotten, and found in {found}")
         if upkeep.command != "compact":
             self._compare(self.promises, self.of_runs)
+
+    def _restore(self, day: Day, random: Random) -> None:
+        """Restore the backup; or some of its files alone, which is refused or changes nothing, and is then undone."""
+        if day.restores == "together":
+            _copy(self._backup, self.folder)
+            self.promises, self.of_runs = copy.deepcopy(self._remembered)
+            return
+        _copy(self.folder, self._kept)
+        pattern = _FILES[str(day.restores)]
+        for path in self.folder.rglob(pattern):
+            path.unlink()
+        for path in self._backup.rglob(pattern):
+            shutil.copy2(path, self.folder / path.relative_to(self._backup))
+        parts = {path.name for path in self.folder.rglob("raw-*")}
+        done = self._command(day, random, "publish")
+        lost = parts - {path.name for path in self.folder.rglob("raw-*")}
+        require(not lost, f"{day.restores} was restored, and of the raw store this was deleted: {lost}")
+        if done is not None and done.code == 0:
+            # Nothing else belongs together if the raw store has not changed since.
+            promises, of_runs = self._remembered if day.restores == "all but raw" else (self.promises, self.of_runs)
+            self._compare(promises, of_runs)
+        else:
+            refused = done is not None and done.code == 1 and "Fix: " in done.stderr
+            require(refused, f"{day.restores} was restored alone: {done}")
+            self.counts["alone"] += 1
+        _copy(self._kept, self.folder)
 
 
 def _copy(folder: Path, to: Path) -> None:
