@@ -150,25 +150,6 @@ Header = tuple[bytes, bytes]
 Answer = tuple[int, dict[str, str], bytes]
 
 
-async def call(
-    app: ASGIApp, path: bytes, query: bytes, headers: Sequence[Header], *, body: bytes = b"", method: str = "GET"
-) -> Answer:
-    """Send a request; return the response."""
-    incoming: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
-    sent: list[MutableMapping[str, Any]] = []
-
-    async def receive() -> MutableMapping[str, Any]:
-        return incoming.pop(0)
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": method, "path": unquote(path.decode()), "raw_path": path}
-    await app({**scope, "query_string": query, "headers": headers}, receive, send)
-    fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], fields, b"".join(message.get("body", b"") for message in sent[1:])
-
-
 class _Body(httpx.AsyncByteStream):
     def __init__(self, headers: Mapping[str, str], body: bytes) -> None:
         self._body, self._length = body, int(headers.get("content-length", 0))
@@ -191,7 +172,18 @@ class ApiTransport(httpx.AsyncBaseTransport):
 
     async def send(self, path: bytes, query: bytes, headers: Sequence[Header]) -> Answer:
         """Return the answer of the API."""
-        return await call(self._api, path, query, headers)
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": unquote(path.decode()), "raw_path": path}
+        await self._api({**scope, "query_string": query, "headers": headers}, receive, send)
+        fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return sent[0]["status"], fields, b"".join(message.get("body", b"") for message in sent[1:])
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Return the response to a request."""
