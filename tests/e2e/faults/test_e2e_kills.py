@@ -25,11 +25,6 @@ pytestmark = pytest.mark.e2e
 STORIES, KILLS, MOST_SECONDS, MOST_REQUESTS = 24, 10, 1.6, 90
 
 
-@pytest.fixture(autouse=True)
-def _small_pages(operator: Operator) -> None:
-    operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
-
-
 def end_after(process: subprocess.Popen[str], service: Api, requests: int, number: int) -> tuple[int, str, str]:
     """Send a signal to a process after it has sent so many requests; return its exit code and output."""
     wait_until(lambda: len(service.requests) >= requests or process.poll() is not None, "the run to get there")
@@ -59,6 +54,7 @@ def check_requests(service: Api, landed: set[object]) -> None:
 def test_a_run_that_is_ended_is_carried_on_and_asks_for_no_landed_page(
     operator: Operator, service: Api, requests: int, number: signal.Signals
 ) -> None:
+    operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
     service.script.replace([Rule(Action("delay", seconds=0.02))])
     with killed_on_exit(operator.start("sync", "--json")) as process:
         code, out, err = end_after(process, service, requests, number)
@@ -84,6 +80,7 @@ def test_a_run_that_is_ended_is_carried_on_and_asks_for_no_landed_page(
 @pytest.mark.parametrize("seed", range(STORIES))
 def test_runs_killed_at_random_moments_reach_the_same_result(seed: int, operator: Operator, service: Api) -> None:
     chance = random.Random(seed)
+    operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
     for service.day in range(2):
         for _ in range(KILLS // 2):
             landed = forget_requests(operator, service)
@@ -114,7 +111,6 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_one_line_and_landed_pages_are_kept(operator: Operator, service: Api, small: Path) -> None:
-    del operator.env["GRAMHOUSE_PAGE_SIZE"]
     operator.env["GRAMHOUSE_WAREHOUSE"] = str(small / "warehouse.duckdb")
     message = operator.run("sync", code=1).stderr
     [line] = [line for line in message.splitlines() if " gramhouse sync of " not in line]
