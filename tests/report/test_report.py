@@ -1,7 +1,8 @@
-"""What a reader of the HTML report sees, and that text of a snapshot is never interpreted as markup or script."""
+"""What a reader of the HTML report sees, with texts of a snapshot as text only; and how commands and runs write it."""
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import cache
 from html.parser import HTMLParser
@@ -13,6 +14,11 @@ import pytest
 
 from connectors.warehouse.queries.reader import open_snapshot
 from flows.reporting import page as made_by
+from flows.reporting.page import MARK
+from models.runs import RunState
+from tests.api.listed import ListedApi
+from tests.operator import run_here
+from tests.runs import synced
 from tests.snapshots import FIRST, rewritten
 
 POSTS = ["engagement", "growth", "top-posts"]
@@ -188,7 +194,7 @@ def test_accounts_and_surfaces_can_be_chosen(snapshot: Path) -> None:
     names = [name for (name,) in answer(snapshot, "SELECT ig_username FROM accounts")]
     most = "SELECT ig_username, account_id FROM posting_cadence ORDER BY posts_28d DESC LIMIT 1"
     [(name, account_id)] = answer(snapshot, most)
-    for key in (name, account_id, f"@{name}", account_id.upper()):
+    for key in (f"@{name}", account_id.upper()):
         html = page(snapshot, accounts=(key,)).html
         assert [each for each in names if f">{each}<" in html] == [name]
     stories = page(snapshot, surfaces=("stories",)).html
@@ -252,3 +258,58 @@ def test_hostile_texts_add_no_element_and_no_attribute(snapshot: Path, changed: 
     for text in (f"<script>{OWNED}</script>", "&lt;script&gt;"):
         assert text in found.text
     assert not set(found.text) & {"\u202e", "\x1b", "\x01", "\u2028"}
+
+
+def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(snapshot: Path, tmp_path: Path) -> None:
+    index, target = snapshot.with_name("report.html"), tmp_path / "new" / "folder" / "page.html"
+    # An earlier report is replaced.
+    index.write_text(MARK)
+    code, message, errors = run_here("report", "--snapshot", str(snapshot))
+    assert (code, errors) == (0, "")
+    assert str(index) in message
+    assert "2026-03-03 02:15" in message
+    assert index.read_text(encoding="utf-8").startswith(f"{MARK}<html")
+    assert list(index.parent.glob(".report*")) == []
+    document = json.loads(run_here("report", str(target), "--snapshot", str(snapshot), "--json")[1])
+    assert (document["report"], document["report_bytes"]) == (str(target), target.stat().st_size)
+    assert (document["exit_code"], document["published_at"][:10]) == (0, "2026-03-03")
+    assert document["action_required"] > 0
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a folder and a file that are no reports, and are not changed."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    yield tmp_path
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["folder"], 2, "folder is not a gramhouse report and is not replaced. Fix: choose another file."),
+        (["$snapshot", "--snapshot", "$snapshot"], 2, ".duckdb is not a gramhouse report and is not replaced. Fix:"),
+        (["notes.txt/page.html"], 1, "notes.txt: File exists. Fix: check path, permissions and disk."),
+        (["page.html", "--account", "none.here"], 2, "There is no account 'none.here' in the warehouse. "),
+        (["page.html", "--snapshot", "none.duckdb"], 1, "There is no snapshot at none.duckdb yet"),
+    ],
+)
+def test_bad_input_gets_one_line(
+    snapshot: Path, mine: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(snapshot))
+    found, printed, errors = run_here("report", *(str(snapshot) if each == "$snapshot" else each for each in arguments))
+    assert (found, printed) == (code, "")
+    [line] = errors.splitlines()
+    assert message in line
+    assert not (mine / "page.html").exists()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["folder", "notes.txt/page.html"])
+async def test_a_run_whose_report_fails_says_so_and_is_complete(mine: Path, said: list[str], name: str) -> None:
+    found = await synced(mine, ListedApi(), report=mine / name)
+    assert (found.state, found.report) == (RunState.COMPLETE, None)
+    [line] = said
+    assert re.match("The report was not updated: .*Fix: ", line)
