@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -202,27 +202,19 @@ def made(folder: Path, first: Item, then: Item) -> dict[str, Any]:
     return {**found, "report": write_page(snapshot, folder / "report.html").html}
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What is shown of the same items without these fields."""
-    return made(tmp_path_factory.mktemp("plain"), {}, {})
-
-
 @pytest.mark.long
-# Every second name, so that all fit in the columns of a table.
-@pytest.mark.parametrize(("first", "values"), [(0, ("a", "b")), (1, ("a", "b")), (0, ([1], [2, 3])), (1, ([1], [2]))])
-def test_names_of_our_sql_change_nothing_else(
-    first: int, values: tuple[Any, Any], expected: dict[str, Any], tmp_path: Path
-) -> None:
-    names = helper_names()[first::2]
-    assert made(tmp_path, *(dict.fromkeys(names, value) for value in values)) == expected
-    snapshot = tmp_path / "analytics.duckdb"
-    columns = sorted({name for name, *_ in ask(snapshot, "DESCRIBE media")} & {*names} - own_columns(MEDIA))
-    assert {*columns} >= {"day", "gh_row", "one"} & {*names}
-    chosen = ", ".join(f'"{name}"' for name in columns)
-    # A list is JSON text.
-    value = values[1] if isinstance(values[1], str) else str(values[1]).replace(" ", "")
-    assert ask(snapshot, f"SELECT DISTINCT {chosen} FROM media WHERE surface = 'posts' AND media_id = '1'") == [
-        (value,) * len(columns)
-    ]
-    export(snapshot, tmp_path / "export")
+def test_names_of_our_sql_change_nothing_else(tmp_path_factory: pytest.TempPathFactory) -> None:
+    expected, names = made(tmp_path_factory.mktemp("plain"), {}, {}), helper_names()
+    # Every second name, so that all fit in the columns of a table; as texts, and as lists, which are JSON text.
+    for chosen, (first, then) in product((names[::2], names[1::2]), (("a", "b"), ([1], [2, 3]))):
+        folder = tmp_path_factory.mktemp("named")
+        assert made(folder, dict.fromkeys(chosen, first), dict.fromkeys(chosen, then)) == expected
+        snapshot = folder / "analytics.duckdb"
+        columns = sorted({name for name, *_ in ask(snapshot, "DESCRIBE media")} & {*chosen} - own_columns(MEDIA))
+        assert {*columns} >= {"day", "gh_row", "one"} & {*chosen}
+        values = ", ".join(f'"{name}"' for name in columns)
+        shown = then if isinstance(then, str) else "[2,3]"
+        assert ask(snapshot, f"SELECT DISTINCT {values} FROM media WHERE surface = 'posts' AND media_id = '1'") == [
+            (shown,) * len(columns)
+        ]
+        export(snapshot, folder / "export")

@@ -194,12 +194,17 @@ def test_a_refused_export_changes_no_file(snapshot: Path, prepare: Callable[[Pat
 ONE, OTHER = {"id": "1", "caption": "\u00e9"}, {"id": "2"}
 
 
-@pytest.fixture
-def versioned(rig: Rig) -> Path:
-    """A snapshot of an item with two versions, the last of which was counted again, and of another with one."""
+def publish_versions(rig: Rig) -> Path:
+    """Publish an item with two versions, the last of which was counted again, and another with one."""
     for hour, item in ((0, ONE), (24, ONE | {"caption": "b"}), (48, ONE | {"caption": "b", "likes": 2})):
         rig.scan(POSTS, hour, [item, OTHER])
     return rig.publish()
+
+
+@pytest.fixture(scope="module")
+def versioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with opened(tmp_path_factory.mktemp("versions")) as rig:
+        return publish_versions(rig)
 
 
 def asked(versioned: Path, query: str) -> list[Row]:
@@ -230,12 +235,14 @@ def test_a_query_with_raw_media_opens_no_other_file(versioned: Path, tmp_path: P
             asked(versioned, query)
 
 
-def test_bytes_are_not_shown_beside_hidden_columns(rig: Rig, versioned: Path) -> None:
-    rig.publish(versioned, hide=["caption"])
-    assert "hidden columns" in refusal(lambda: asked(versioned, "FROM raw_media"))
+def test_bytes_are_not_shown_beside_hidden_columns(rig: Rig) -> None:
+    rig.scan(POSTS, 0, [ONE])
+    hidden = rig.publish(hide=["caption"])
+    assert "hidden columns" in refusal(lambda: asked(hidden, "FROM raw_media"))
 
 
-def test_a_missing_store_is_reported_in_one_line(versioned: Path) -> None:
+def test_a_missing_store_is_reported_in_one_line(rig: Rig) -> None:
+    versioned = publish_versions(rig)
     (versioned.parent / "raw").rename(versioned.parent / "elsewhere")
     message = refusal(lambda: asked(versioned, "FROM raw_media"))
     assert f"{versioned.parent / 'raw'} of the raw store cannot be read" in message
@@ -243,7 +250,8 @@ def test_a_missing_store_is_reported_in_one_line(versioned: Path) -> None:
     assert ask(versioned, "SELECT count(*) FROM media") == [(2,)]
 
 
-def test_a_damaged_part_is_read_by_no_query_no_export_and_no_rebuild(versioned: Path, tmp_path: Path) -> None:
+def test_a_damaged_part_is_read_by_no_query_no_export_and_no_rebuild(rig: Rig, tmp_path: Path) -> None:
+    versioned = publish_versions(rig)
     part = min((versioned.parent / "raw").iterdir())
     data = bytearray(part.read_bytes())
     group = pq.read_metadata(part).row_group(0)
@@ -260,7 +268,8 @@ def test_a_damaged_part_is_read_by_no_query_no_export_and_no_rebuild(versioned: 
     assert not (tmp_path / "out").exists()
 
 
-def test_each_landing_is_read_once_after_a_compaction_and_none_that_came_later(rig: Rig, versioned: Path) -> None:
+def test_each_landing_is_read_once_after_a_compaction_and_none_that_came_later(rig: Rig) -> None:
+    versioned = publish_versions(rig)
     before = asked(versioned, "FROM raw_versions ORDER BY landed, position")
     # The parts that it replaces stay for a day, because readers may still use them.
     assert compact_parts(rig.db, rig.folder / "raw", now=at(72), before=None)["parts_after"] == 1
