@@ -73,7 +73,7 @@ long: $(VENV)/.dev $(DBT)/.made $(COMPAT)/.made ## Everything else: kills, simul
 	$(BIN)/python -m tests.harness --seeds $(SEEDS)
 	rm -rf $(COMPAT)/files
 	$(BIN)/python -m tests.warehouse.snapshot.test_warehouse_export $(COMPAT)/files
-	MADE_BY_ANOTHER_DUCKDB=$(COMPAT)/files $(COMPAT)/bin/python -m pytest -q \
+	MADE_BY_ANOTHER_DUCKDB=$(CURDIR)/$(COMPAT)/files $(COMPAT)/bin/python -m pytest -q \
 	  -W 'ignore:Arrow output on a DB-API result' tests/warehouse/snapshot/test_warehouse_export.py
 endif
 

@@ -103,7 +103,13 @@ def land(rig: Rig, random: Random) -> list[list[Landing]]:
     return runs
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 40))])
+# Short stories that have found planted faults.
+QUICK = (4, 13)
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=[] if seed in QUICK else [pytest.mark.long]) for seed in range(40)]
+)
 def test_any_division_gives_the_rows_of_landings_merged_one_by_one(tmp_path: Path, seed: int) -> None:
     found = []
     for most, folder in ((1, tmp_path / "one by one"), (5, tmp_path / "divided")):

@@ -153,7 +153,7 @@ def test_a_run_removes_little_by_itself(rig: Rig) -> None:
 
 
 def test_an_account_with_more_than_twenty_items_is_held_while_others_are_not(rig: Rig) -> None:
-    rig.full_scan(*(item(f"x{number}") for number in range(1000)))
+    rig.full_scan(*(item(f"x{number}") for number in range(400)))
     posts = [item(f"{number:03}") for number in range(30)]
     # By account: the items that it has, and those that it has no more.
     sizes = {2: (30, 11), 3: (30, 10), 4: (20, 12)}

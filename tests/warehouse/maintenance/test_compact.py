@@ -31,7 +31,7 @@ SELECT
     CASE WHEN n % 10 != 0 THEN TIMESTAMPTZ '2026-01-01' + INTERVAL (n * 7919 % 4000) HOUR END AS published_at,
     n AS content_hash, n AS payload_hash, n AS raw_landed, 0 AS raw_position, n AS seen_seq, n AS present_seq,
     now() AS first_seen_at, now() AS last_seen_at, now() AS changed_at, now() AS content_changed_at
-FROM range(10000) AS t(n);
+FROM range(4000) AS t(n);
 INSERT INTO core.media_counts
 SELECT account_id, surface, media_id, 'like_count', hash(media_id) % 100, changed_at, 1 FROM core.media;
 CHECKPOINT;
