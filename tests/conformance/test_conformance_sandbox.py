@@ -22,6 +22,7 @@ from connectors.sandbox.http.requests import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_
 from connectors.sandbox.settings import RateLimit
 from tests.clocks import VirtualClock
 from tests.conformance.contract_examples import ACCOUNTS, ERRORS, MEDIA, may_answer
+from tests.operator import COMMAND_LINE, TIMEOUT, killed_on_exit
 
 PATH = "/api/v1/accounts"
 
@@ -195,9 +196,8 @@ def test_a_fault_affects_the_next_requests_that_match(asker: Asker, fault: dict[
 
 @pytest.mark.e2e
 def test_the_command_prints_its_settings_and_a_signal_ends_it() -> None:
-    command = [sys.executable, "-W", "error", "-m", "flows.cli", "sandbox", "--port", "0", "--day", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
+    command, pipe = ("-W", "error", *COMMAND_LINE, "sandbox", "--port", "0", "--day", "2"), subprocess.PIPE
+    with killed_on_exit(subprocess.Popen([sys.executable, *command], stdout=pipe, stderr=pipe, text=True)) as process:
         assert process.stdout is not None
         first = process.stdout.readline().rstrip("\n")
         url = first.removeprefix("export GRAMHOUSE_BASE_URL=").removesuffix(" GRAMHOUSE_API_KEY=sandbox-demo-key")
@@ -208,7 +208,5 @@ def test_the_command_prints_its_settings_and_a_signal_ends_it() -> None:
         newest = datetime.fromisoformat(media[0]["timestamp"])
         assert 0 < (datetime.now(UTC) - newest).total_seconds() < 8 * 86_400
         process.send_signal(signal.SIGTERM)
-        output, errors = process.communicate(timeout=240)
-    finally:
-        process.kill()
+        output, errors = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, output, "Traceback" in errors) == (0, "", False)

@@ -30,8 +30,6 @@ ORDER BY resource, account_id, surface
 """
 _REMOVED = "SELECT media_id FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 POSTS = uuid(1), "posts"
-
-
 Outcomes = dict[tuple[str, str], tuple[Any, ...]]
 
 

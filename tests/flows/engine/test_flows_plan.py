@@ -36,7 +36,7 @@ def reasons(plan: Record) -> Counter[tuple[str, str, str]]:
 
 async def test_a_plan_says_why_scans_are_not_made(tmp_path: Path) -> None:
     limited = refuse("rate_limited", retry_after=7200)
-    service = ListedApi(accounts=4, posts=120, expired=frozenset({3}))
+    service = ListedApi(accounts=4, posts=12, expired=frozenset({3}))
     service.fault = lambda asked: limited if asked.is_posts(4) else None
     async with open_run_resources(tmp_path, service) as resources:
         await run_sync(request(tmp_path), resources)
@@ -68,10 +68,10 @@ async def test_a_plan_says_why_scans_are_not_made(tmp_path: Path) -> None:
 
 
 async def test_a_plan_leaves_out_what_an_interrupted_run_has_saved(tmp_path: Path) -> None:
-    service = ListedApi(accounts=5, posts=120)
+    service = ListedApi(accounts=5, posts=12)
     await synced(tmp_path, service)
     whole = make_plan(request(tmp_path), now=service.clock.now())
-    service.fault = lambda each: RuntimeError("killed") if each.is_posts(4) and each.cursor == "c100" else None
+    service.fault = lambda each: RuntimeError("killed") if each.is_posts(4) and each.cursor == "c10" else None
     with pytest.raises(RuntimeError, match="killed"):
         await synced(tmp_path, service)
     service.clock.passed += 60
