@@ -115,7 +115,7 @@ PLACES = st.sampled_from([None, FIRST, SANDBOX.account_id(1).upper(), "x", str(U
 def test_every_answer_is_one_of_the_contract(key: str) -> None:
     seen: set[tuple[str, int]] = set()
 
-    @settings(max_examples=150, deadline=None, derandomize=True)
+    @settings(max_examples=100, deadline=None, derandomize=True)
     @given(PLACES, st.lists(st.tuples(NAMES, VALUES), max_size=4), st.booleans())
     @example(FIRST, [], True)  # noqa: FBT003 - as given
     def request(account_id: str | None, query: list[tuple[str, str]], is_plain: bool) -> None:  # noqa: FBT001

@@ -45,11 +45,9 @@ class Bucket:
     """A limit of the key by tokens."""
 
     per_second: float
-    tokens: float
+    most: float
+    tokens: float = math.inf
     at: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.most = self.tokens
 
     def __call__(self, _: str, now: float) -> bool:
         self.tokens, self.at = min(self.most, self.tokens + (now - self.at) * self.per_second), now
