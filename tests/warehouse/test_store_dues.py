@@ -1,29 +1,22 @@
 """When feeds are due: a table of histories."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import NamedTuple
 
 import duckdb
 import pytest
 
 from connectors.warehouse.queries.progress import read_dues
+from connectors.warehouse.storage import schema
 from models.feeds import Partition, media
 from models.selection import DAY, HOUR, Due, read_goals
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
-TABLES = """
-CREATE SCHEMA core;
-CREATE TABLE core.accounts (account_id VARCHAR, status VARCHAR, first_seen_at TIMESTAMPTZ, removed_at TIMESTAMPTZ);
-CREATE TABLE core.closed_scans (
-    resource VARCHAR, account_id VARCHAR, surface VARCHAR, complete_at TIMESTAMPTZ, recent_at TIMESTAMPTZ
-);
-CREATE TABLE core.media (account_id VARCHAR, surface VARCHAR, published_at TIMESTAMPTZ, first_seen_at TIMESTAMPTZ);
-CREATE TABLE core.run_outcomes (
-    resource VARCHAR, account_id VARCHAR, surface VARCHAR, outcome VARCHAR, error_code VARCHAR, ended_at TIMESTAMPTZ,
-    resume_after TIMESTAMPTZ, run_seq BIGINT
-)
-"""
+# A row of a test has the columns that matter.
+TABLES = Path(schema.__file__).with_name("0001.sql").read_text(encoding="utf-8").replace(" NOT NULL", "")
 
 
 class History(NamedTuple):
@@ -47,19 +40,23 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def find_due(db: duckdb.DuckDBPyConnection, surface: str, goals: str, history: History) -> Due:
     """Return when a feed with this history is due, or without a surface the catalogue."""
+
+    def add(table: str, **row: object) -> None:
+        marks = ", ".join("?" * len(row))
+        db.execute(f"INSERT INTO core.{table} ({', '.join(row)}) VALUES ({marks})", [*row.values()])
+
     partition = media("anna", surface) if surface else Partition("accounts")
-    feed = [partition.resource, partition.account_id, surface]
+    feed = asdict(partition)
     if surface:
-        db.execute("INSERT INTO core.accounts VALUES ('anna', ?, ?, NULL)", [history.status, NOW - 100 * DAY])
+        add("accounts", account_id="anna", status=history.status, first_seen_at=NOW - 100 * DAY)
     if (at := history.closed_at) is not None:
-        db.execute("INSERT INTO core.closed_scans VALUES (?, ?, ?, ?, ?)", [*feed, NOW - DAY, at])
-        items = "INSERT INTO core.media SELECT 'anna', ?, ?, ? FROM range(?)"
-        db.execute(items, [surface, at - DAY, at, history.new])
+        add("closed_scans", **feed, complete_at=NOW - DAY, recent_at=at)
+        for _ in range(history.new):
+            add("media", account_id="anna", surface=surface, published_at=at - DAY)
     if history.outcome is not None:
-        ended = [history.outcome, history.error_code, history.tried_at, history.resume_after]
-        db.execute("INSERT INTO core.run_outcomes VALUES (?, ?, ?, ?, ?, ?, ?, 2)", [*feed, *ended])
-        before = "INSERT INTO core.run_outcomes VALUES (?, ?, ?, 'failed', 'timeout', ?, NULL, 1)"
-        db.execute(before, [*feed, NOW])
+        wait = {"ended_at": history.tried_at, "resume_after": history.resume_after}
+        add("run_outcomes", **feed, run_seq=2, outcome=history.outcome, error_code=history.error_code, **wait)
+        add("run_outcomes", **feed, run_seq=1, outcome="failed", error_code="timeout", ended_at=NOW)
     return read_dues(db, read_goals(goals), scan_expired=False)[partition]
 
 
@@ -67,12 +64,12 @@ LATER = NOW + 2 * DAY
 
 CASES: dict[str, tuple[str, str, History, timedelta, str]] = {
     "never scanned": ("posts", "7d", History(None), -100 * DAY, "first"),
-    "a short goal": ("posts", "3h", History(new=500), 3 * HOUR, "goal"),
-    "a goal of a day": ("posts", "1d", History(new=500), DAY, "goal"),
+    "a short goal": ("posts", "3h", History(new=60), 3 * HOUR, "goal"),
+    "a goal of a day": ("posts", "1d", History(new=60), DAY, "goal"),
     "nothing new": ("posts", "7d", History(), 7 * DAY, "goal"),
     "a post in four months": ("posts", "30d", History(new=1), 15 * DAY, "rate"),
     "a post a week": ("posts", "7d", History(new=4), 1.4 * DAY, "rate"),
-    "many posts": ("posts", "30d", History(new=500), DAY, "rate"),
+    "many posts": ("posts", "30d", History(new=60), DAY, "rate"),
     "stories": ("stories", "7d", History(new=1), 6 * HOUR, "goal"),
     "no stories": ("stories", "7d", History(), DAY, "quiet"),
     "the catalogue": ("", "7d", History(), DAY, "goal"),

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -15,28 +16,9 @@ from connectors.warehouse.maintenance import compact_file, compact_parts
 from connectors.warehouse.maintenance.compact_file import rewrite_file
 from connectors.warehouse.maintenance.compact_parts import group_parts
 from connectors.warehouse.raw.parts import find_parts, find_unmerged_parts, list_parts
-from connectors.warehouse.storage.connection import open_warehouse
 from models.errors import WarehouseUnusable
-from tests.warehouse.rig import Rig, contents, item
-
-# An item per hour of four accounts, unordered; every tenth has no time.
-MEDIA = """
-ALTER TABLE core.media ADD COLUMN "order" VARCHAR;
-COMMENT ON COLUMN core.media."order" IS 'Discovered: it''s /order.';
-CREATE VIEW core.mine AS SELECT count(*) AS items FROM core.media;
-INSERT INTO core.media BY NAME
-SELECT
-    'account-' || (n % 4) AS account_id, CASE WHEN n % 3 = 0 THEN 'stories' ELSE 'posts' END AS surface,
-    lpad(n::VARCHAR, 6, '0') AS media_id, repeat(md5(n::VARCHAR), 10) AS caption, 'a "name"' AS "order",
-    CASE WHEN n % 10 != 0 THEN TIMESTAMPTZ '2026-01-01' + INTERVAL (n * 7919 % 4000) HOUR END AS published_at,
-    n AS content_hash, n AS payload_hash, n AS raw_landed, 0 AS raw_position, n AS seen_seq, n AS present_seq,
-    now() AS first_seen_at, now() AS last_seen_at, now() AS changed_at, now() AS content_changed_at
-FROM range(4000) AS t(n);
-INSERT INTO core.media_counts
-SELECT account_id, surface, media_id, 'like_count', hash(media_id) % 100, changed_at, 1 FROM core.media;
-CHECKPOINT;
-DELETE FROM core.media WHERE media_id >= '001000'
-"""
+from models.feeds import media
+from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, at, contents, item, opened
 
 COLUMNS = (
     "SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, comment"
@@ -46,12 +28,22 @@ COLUMNS = (
 
 @pytest.fixture
 def full(tmp_path: Path) -> Path:
-    """A warehouse with a column of a field, a user's view, and much free space."""
-    path = tmp_path / "full" / "warehouse.duckdb"
-    path.parent.mkdir()
-    with open_warehouse(path) as db:
-        db.execute(MEDIA)
-    return path
+    """A warehouse with unordered items, a column of a field, a user's view, and much free space."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    posts = [
+        item(f"{n:04}", caption=f"{n}" * 50, like_count=n, pace="slow", timestamp=at(-(n * 7919 % 4000)).isoformat())
+        for n in range(1000)
+    ]
+    with opened(folder) as rig:
+        for partition in (media(BEN, "posts"), STORIES, POSTS):
+            rig.full_scan(*posts, {"id": "without a time"}, partition=partition)
+        rig.db.execute("CREATE VIEW core.mine AS SELECT count(*) AS items FROM core.media")
+        rig.db.execute("COMMENT ON COLUMN core.media.pace IS 'Discovered: it''s /pace.'")
+        rig.db.execute("CHECKPOINT")
+        rig.db.execute("DELETE FROM core.media WHERE media_id >= '0300'")
+    shutil.rmtree(folder / "raw")
+    return folder / "warehouse.duckdb"
 
 
 def everything(path: Path) -> tuple[object, ...]:
