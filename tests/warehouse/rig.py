@@ -147,11 +147,6 @@ class Rig:
             scan.page(*items, state="complete" if number == len(pages) else None)
         self.end_run()
 
-    def scan_twice(self, partition: Partition, hour: float, *pages: Sequence[object]) -> None:
-        """Scan twice, 13 hours apart: what both miss is removed."""
-        for n in range(2):
-            self.scan(partition, hour + 13 * n, *pages)
-
     def run(
         self,
         run_id: str,

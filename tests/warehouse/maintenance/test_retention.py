@@ -7,7 +7,7 @@ from connectors.warehouse.publish.publish import bring_state
 from connectors.warehouse.storage.connection import transaction
 from models.feeds import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
-from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Row, at
+from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, at
 
 CUT, GOOD = RunState.INTERRUPTED, OutcomeKind.COMPLETE
 LONG_AGO = -999_999
@@ -26,10 +26,6 @@ def runs(rig: Rig) -> list[str]:
     return [run["run_id"] for run in sorted(rig.runs, key=lambda run: run["started_at"])]
 
 
-def outcomes(rig: Rig) -> list[Row]:
-    return rig.rows("run_id, surface", "run_outcomes", "ended_at, surface")
-
-
 def test_old_runs_are_deleted_with_their_outcomes_and_warnings(rig: Rig) -> None:
     for day in range(4):
         rig.run(f"day-{day}", 24 * day, dict.fromkeys((POSTS, STORIES, CATALOGUE), GOOD))
@@ -38,7 +34,7 @@ def test_old_runs_are_deleted_with_their_outcomes_and_warnings(rig: Rig) -> None
     assert delete(rig, before=48) == 2
     assert rig.values("run_id", "run_warnings") == ["day-2", "day-3"]
     assert runs(rig) == ["day-2", "day-3"]
-    assert len(outcomes(rig)) == 6
+    assert len(rig.rows("*", "run_outcomes")) == 6
     assert delete(rig, before=48) == 0
     assert delete(rig, before=9999) == 1
     assert runs(rig) == ["day-3"]
@@ -145,11 +141,7 @@ def test_running_and_resumable_runs_are_kept(rig: Rig) -> None:
 
 def test_the_counts_of_deleted_runs_are_added_up(rig: Rig) -> None:
     for day in range(3):
-        rig.scan(POSTS, 24 * day, [{"id": str(day), "like_count": day}])
-        rig.runs.append(
-            {"run_id": f"run-{day + 1}", "seq": day + 1, "kind": "sync", "state": "complete", "version": "1",
-             "started_at": at(24 * day), "ended_at": at(24 * day), "published_at": at(24 * day)}
-        )  # fmt: skip
+        rig.run(f"run-{day + 1}", 24 * day, {}, (POSTS, 24 * day, [{"id": str(day), "like_count": day}]))
     sums = "sum(pages), sum(items), sum(added)", "run_counts"
     before = rig.rows(*sums)
     assert [delete(rig, before=25), delete(rig, before=9999)] == [2, 0]
@@ -167,7 +159,8 @@ def test_the_last_outcome_of_each_partition_stays_with_its_run(rig: Rig) -> None
     rig.run("third", 48, {POSTS: GOOD})
     assert delete(rig, before=9999) == 0
     assert runs(rig) == ["first", "second", "third"]
-    assert outcomes(rig) == [("first", "stories"), ("second", "posts"), ("third", "posts")]
+    left = rig.rows("run_id, surface", "run_outcomes", "ended_at, surface")
+    assert left == [("first", "stories"), ("second", "posts"), ("third", "posts")]
     rig.run("fourth", 72, {POSTS: GOOD, STORIES: GOOD})
     assert delete(rig, before=9999) == 2
     assert runs(rig) == ["second", "fourth"]

@@ -43,7 +43,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         rig.scan(STORIES, 2, [post(9, text=TAGGED, view_count="many", saved=True), {"caption": CAPTION}])
         captioned = {"id": "8", "caption": {"text": CAPTION, "x": [CAPTION]}}
         rig.scan(media(BEN, "posts"), 3, [post(7, view_count=7), captioned])
-        rig.scan_twice(POSTS, 12, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
+        for hour in (12, 25):
+            rig.scan(POSTS, hour, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
         rig.scan(POSTS, 400, [post(n, like_count=40 + n) for n in range(1, 8)])
         failed = Outcome(POSTS, "r1", OutcomeKind.FAILED, at(401), at(401), error_code="api_internal_error")
         rig.run("r1", 401, {POSTS: failed}, state=RunState.PARTIAL, kind="backfill", selection=NAME, reason=NAME)

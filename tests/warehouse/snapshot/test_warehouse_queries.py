@@ -35,7 +35,8 @@ def peopled(rig: Rig) -> Rig:
     gone = account(GONE, name="gone")
     rig.scan(CATALOGUE, 0, [account(ANNA, name="anna", status=expired), account(BEN, name="Ben"), gone])
     listed = [account(ANNA, name="anna"), account(BEN, name="Ben", status=expired), account(CARA, name="cara")]
-    rig.scan_twice(CATALOGUE, 11, listed)
+    for hour in (11, 24):
+        rig.scan(CATALOGUE, hour, listed)
     return rig
 
 
