@@ -2,19 +2,18 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.maintenance.compact_file import rewrite_file
 from connectors.warehouse.queries.export import export
-from connectors.warehouse.storage.connection import open_warehouse
-from connectors.warehouse.storage.holder import hold
 from flows.cli.commands import doctor as checks
 from flows.config.settings import Settings
 from models.errors import WarehouseUnusable
-from tests.warehouse.rig import POSTS, opened
+from tests.api.listed import ListedApi
+from tests.operator import KEY, Operator
+from tests.warehouse.rig import opened
 
 
 @pytest.fixture
@@ -31,76 +30,54 @@ def _rights(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.fixture
+def operator(tmp_path: Path) -> Iterator[Operator]:
+    with ListedApi().serve() as service:
+        env = {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY}
+        yield Operator(tmp_path / "data", env, here=True)
+
+
 @pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_permissions_of_data_files_follow_the_umask(tmp_path: Path, umask: int) -> None:
-    folder = tmp_path / "data"
+def test_permissions_of_data_files_follow_the_umask(operator: Operator, umask: int) -> None:
     before = os.umask(umask)
     try:
-        folder.mkdir()
-        with hold(folder / "warehouse.duckdb", "a test", since="now", pause=lambda _: None):
-            _merge(folder)
-            _publish(folder)
-        export(folder / "analytics.duckdb", folder / "out")
+        operator.run("sync")
+        operator.run("export", str(operator.folder / "out"))
     finally:
         os.umask(before)
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} >= {".duckdb", ".lock", ".parquet"}
-    snapshot = folder / "analytics.duckdb"
-    files.remove(snapshot)
+    files = [path for path in operator.folder.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} >= {".duckdb", ".lock", ".sqlite", ".parquet"}
+    files.remove(operator.snapshot)
     # Analysts read it.
-    assert _rights(snapshot) == 0o444
-    assert {_rights(path) & umask for path in [folder, *folder.rglob("*")] if path != snapshot} == {0}
+    assert _rights(operator.snapshot) == 0o444
+    folders = [operator.folder, operator.folder / "raw", operator.folder / "out"]
+    assert {_rights(path) & umask for path in (*files, *folders)} == {0}
     assert {_rights(path) & 0o133 for path in files} == {0}
 
 
-def _publish(folder: Path) -> None:
-    with opened(folder) as rig:
-        rig.publish()
-
-
-def _merge(folder: Path) -> None:
-    with opened(folder) as rig:
-        rig.scan(POSTS, 0, [{"id": "1"}])
-
-
-def _open(folder: Path) -> None:
-    with pytest.raises(WarehouseUnusable), open_warehouse(folder / "warehouse.duckdb"):
-        pass
-
-
-def _compact(folder: Path) -> None:
-    _merge(folder)
-    rewrite_file(folder / "warehouse.duckdb")
-
-
-def _lock(folder: Path) -> None:
-    with pytest.raises(WarehouseUnusable), hold(folder / "w.duckdb", "a test", since="now", pause=lambda _: None):
-        pass
-
-
 @pytest.mark.parametrize(
-    ("name", "work"),
+    ("name", "code"),
     [
-        (".analytics.duckdb.next", _publish),
-        (".analytics.duckdb.next.wal", _publish),
-        ("raw/.next.parquet", _merge),
-        (".warehouse.duckdb.compacted", _compact),
-        ("warehouse.duckdb", _open),
-        ("w.duckdb.lock", _lock),
+        (".analytics.duckdb.next", 0),
+        (".analytics.duckdb.next.wal", 0),
+        ("raw/.next.parquet", 0),
+        (".warehouse.duckdb.compacted", 0),
+        ("warehouse.duckdb", 1),
+        ("warehouse.duckdb.lock", 1),
     ],
 )
-def test_a_link_in_place_of_a_file_changes_no_other(
-    tmp_path: Path, victim: Path, name: str, work: Callable[[Path], None]
-) -> None:
-    link = tmp_path / "data" / name
+def test_a_link_in_place_of_a_file_changes_no_other(operator: Operator, victim: Path, name: str, code: int) -> None:
+    link = operator.folder / name
     link.parent.mkdir(parents=True)
     link.symlink_to(victim)
-    work(tmp_path / "data")
-    assert {path.name for path in (tmp_path / "data").rglob("*") if path.is_symlink()} <= {link.name}
+    for command in ("sync", "compact"):
+        operator.run(command, code=code)
+    assert {path.name for path in operator.folder.rglob("*") if path.is_symlink()} <= {link.name}
 
 
 def test_a_link_in_place_of_the_export_draft_is_refused(tmp_path: Path, victim: Path) -> None:
-    _publish(tmp_path)
+    with opened(tmp_path) as rig:
+        rig.publish()
     (tmp_path / ".out.exporting").symlink_to(victim.parent)
     with pytest.raises(WarehouseUnusable):
         export(tmp_path / "analytics.duckdb", tmp_path / "out")

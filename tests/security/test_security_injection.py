@@ -1,5 +1,6 @@
 """Data of the API is never executed, breaks no layout, and is stored unchanged."""
 
+import asyncio
 import csv
 import io
 import json
@@ -7,17 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import duckdb
 import pytest
 
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
-from flows.pipeline import run_sync
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi, uuid
 from tests.operator import Cli
-from tests.runs import open_run_resources, request
+from tests.runs import synced
 
 ODD = (
     "'; DROP TABLE core.media; --",
@@ -74,18 +73,12 @@ def hostile() -> ListedApi:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with its raw store and snapshot after a run with the hostile API and a failed one."""
     folder = tmp_path_factory.mktemp("hostile")
-    anyio.run(_two_days, folder)
-    return folder
-
-
-async def _two_days(folder: Path) -> None:
     service = hostile()
-    asked = request(folder, page_size=50)
-    async with open_run_resources(folder, service) as resources:
-        await run_sync(asked, resources)
-        service.fault = lambda asked: refuse(ODD[9], status=403) if asked.account_id else None
-        service.clock.passed += 3600
-        await run_sync(asked, resources)
+    asyncio.run(synced(folder, service, page_size=50))
+    service.fault = lambda asked: refuse(ODD[9], status=403) if asked.account_id else None
+    service.clock.days(1)
+    asyncio.run(synced(folder, service, page_size=50))
+    return folder
 
 
 @pytest.fixture
