@@ -31,10 +31,14 @@ def _rights(path: Path) -> int:
 
 
 @pytest.fixture
-def operator(tmp_path: Path) -> Iterator[Operator]:
-    with ListedApi().serve() as service:
-        env = {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY}
-        yield Operator(tmp_path / "data", env, here=True)
+def service() -> Iterator[ListedApi]:
+    with ListedApi().serve() as serving:
+        yield serving
+
+
+@pytest.fixture
+def operator(tmp_path: Path, service: ListedApi) -> Operator:
+    return Operator(tmp_path / "data", {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY}, here=True)
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077])
@@ -60,17 +64,22 @@ def test_permissions_of_data_files_follow_the_umask(operator: Operator, umask: i
     [
         (".analytics.duckdb.next", 0),
         (".analytics.duckdb.next.wal", 0),
-        ("raw/.next.parquet", 0),
+        ("raw/ID/.next.parquet", 0),
         (".warehouse.duckdb.compacted", 0),
         ("warehouse.duckdb", 1),
         ("warehouse.duckdb.lock", 1),
     ],
 )
-def test_a_link_in_place_of_a_file_changes_no_other(operator: Operator, victim: Path, name: str, code: int) -> None:
-    link = operator.folder / name
-    link.parent.mkdir(parents=True)
+def test_a_link_in_place_of_a_file_changes_no_other(
+    operator: Operator, service: ListedApi, victim: Path, name: str, code: int
+) -> None:
+    operator.run("sync")
+    [of_warehouse] = (operator.folder / "raw").iterdir()
+    link = operator.folder / name.replace("ID", of_warehouse.name)
+    link.unlink(missing_ok=True)
     link.symlink_to(victim)
-    for command in ("sync", "compact"):
+    service.posts += 1
+    for command in ("compact", "sync"):
         operator.run(command, code=code)
     assert {path.name for path in operator.folder.rglob("*") if path.is_symlink()} <= {link.name}
 
