@@ -49,11 +49,6 @@ def at(hours: float) -> datetime:
     return START + timedelta(hours=hours)
 
 
-def minute(hour: float, number: int = 1) -> datetime:
-    """Return the time of a page of a scan that began at this hour."""
-    return at(hour + number / 60)
-
-
 def account(account_id: str = ANNA, *, name: str = "anna", status: str = "active", **more: object) -> Item:
     """Return a record of the catalogue."""
     return {"id": account_id, "ig_username": name, "public_id": "k3Xw9QbT5mZa", "status": status, **more}
@@ -143,7 +138,7 @@ class Rig:
         """Merge a complete scan with one page a minute, in a run of its own."""
         scan = self.begin(partition, at(hour))
         for number, items in enumerate(pages, 1):
-            self.now = minute(hour, number)
+            self.now = at(hour + number / 60)
             scan.page(*items, state="complete" if number == len(pages) else None)
         self.end_run()
 

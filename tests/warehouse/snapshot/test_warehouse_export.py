@@ -28,7 +28,7 @@ from connectors.warehouse.raw.parts import read_parts
 from models.errors import QueryError
 from models.feeds import CATALOGUE, media
 from models.views import views
-from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Row, account, ask, at, minute, opened, refusal
+from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Row, account, ask, at, opened, refusal
 
 CAPTIONS = (
     'it\'s "quoted", with a , and a ; and a \\ in it',
@@ -217,7 +217,7 @@ def test_raw_media_has_the_newest_bytes_of_each_item(versioned: Path) -> None:
         found = opened.query("FROM Raw_Media ORDER BY media_id")
     assert [*found[0]] == ["account_id", "surface", "media_id", "seen_at", "run_id", "correlation_id", "payload"]
     assert [(row["media_id"], row["payload"], row["seen_at"]) for row in found] == [
-        ("1", '{"id": "1", "caption": "b", "likes": 2}', minute(48)), ("2", '{"id": "2"}', minute(0)),
+        ("1", '{"id": "1", "caption": "b", "likes": 2}', at(48 + 1 / 60)), ("2", '{"id": "2"}', at(1 / 60)),
     ]  # fmt: skip
     joined = "SELECT m.caption, r.payload->>'likes' FROM media AS m JOIN raw_media AS r USING (media_id) ORDER BY 1"
     assert asked(versioned, joined) == [("b", "2"), (None, None)]
