@@ -7,11 +7,13 @@ the batch in the inbox, which the next opening deletes up to `merged_seq`.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
+from msgspec import to_builtins
 
 from connectors.warehouse.merge.items import merge_items
 from connectors.warehouse.merge.reading import Counted, read_records
@@ -24,6 +26,8 @@ from models.mapping import MediaMapping
 _SQL = statements(__name__)
 
 Row = dict[str, object]
+
+_to_row = partial(to_builtins, builtin_types=[datetime, bytes])
 
 _LISTED_ACCOUNTS = pa.schema(
     {
@@ -51,7 +55,7 @@ def merge_batch(db: DuckDBPyConnection, batch: Sequence[Landing], mapping: Media
     rejected = {row["seq"] for row in records.rejected}
     # Pages that no scan asked for have one record each, which was in quarantine.
     read = [page for page in records.pages if page.scan_id == "" and page.seq not in rejected]
-    if released := [{"body": page.body, **asdict(page.partition)} for page in read]:
+    if released := [{"body": page.body, **_to_row(page.partition)} for page in read]:
         db.register("released", pa.Table.from_pylist(released))
         db.execute(_SQL["released"])
     if records.rejected:
@@ -59,11 +63,7 @@ def merge_batch(db: DuckDBPyConnection, batch: Sequence[Landing], mapping: Media
         written = db.execute(_SQL["quarantine"]).fetchall()
         counted.update((run_seqs[run_id], "quarantined") for action, run_id in written if action == "INSERT")
         db.execute(_SQL["rejected"])
-    outcomes = [
-        {"seq": page.seq, "run_seq": page.run_seq, **asdict(one), "kind": str(one.kind)}
-        for page in batch
-        for one in page.outcomes
-    ]
+    outcomes = [{"seq": page.seq, "run_seq": page.run_seq, **_to_row(one)} for page in batch for one in page.outcomes]
     if outcomes:
         db.register("outcomes", pa.Table.from_pylist(outcomes))
         db.execute(_SQL["outcomes"])
@@ -85,10 +85,7 @@ def _list_in_turn(accounts: Sequence[Row]) -> Iterable[list[Row]]:
 def _close_scans(db: DuckDBPyConnection, ends: Mapping[int, Checkpoint]) -> Counted:
     """Mark what these scans missed, which ended with these landings, and remember them; return what to count."""
     lifetimes = {name: int(lifetime.total_seconds()) for name, lifetime in LIFETIMES.items()}
-    rows = [
-        {**asdict(end), "seq": seq, "state": str(end.state), "lifetime": lifetimes.get(end.partition.surface)}
-        for seq, end in ends.items()
-    ]
+    rows = [{**_to_row(end), "seq": seq, "lifetime": lifetimes.get(end.partition.surface)} for seq, end in ends.items()]
     db.register("ends", pa.Table.from_pylist(rows))
     db.execute(_SQL["closing"])
     db.execute(_SQL["missed"])
