@@ -17,7 +17,7 @@ from importlib.resources import files
 
 import msgspec
 
-from models.views import CHILDREN, MEDIA, own_columns
+from models.views import CHILDREN, MEDIA, macros, own_columns, views
 
 Keys = tuple[str, ...]
 
@@ -110,8 +110,11 @@ class MediaMapping:
         return r"(?:[A-Za-z0-9_]*(?:_c|C)ounts?|" + "|".join(map(re.escape, sorted(words))) + ")"
 
     def child_table(self, path: str) -> str:
-        """Return the name of the view of the elements of an item's list."""
-        return CHILDREN if path in self.children else table_name(MEDIA, to_keys(path))
+        """Return the name of the view of the elements of an item's list, which no other view has."""
+        if path in self.children:
+            return CHILDREN
+        name = table_name(MEDIA, to_keys(path))
+        return f"{name}_2" if name in views() or name in macros() else name
 
 
 BUILT_IN = msgspec.toml.decode(files(__package__).joinpath("built_in.toml").read_bytes(), type=MediaMapping)

@@ -69,6 +69,10 @@ def compare(promises: Promises, ask: Ask, of_runs: dict[str, int]) -> None:
         for key, row in warehouse.media.items()
     ]
     check("media", (*_KEY, *_MEDIA, *columns), rows)
+    # By this, other programs find what has changed since they read the snapshot last.
+    found = ask(f"SELECT {', '.join(_KEY)}, run_id FROM media JOIN runs ON seq = run_seq")
+    rows = [(*key, row.changed_in) for key, row in warehouse.media.items()]
+    compare_rows("media.run_seq", rows, [(*row[:3], of_runs[row[3]]) for row in found])
     # What later runs decide by.
     marks = ("missed_at", "confirmed_by IS NOT NULL")
     check(
@@ -105,7 +109,7 @@ def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:
     for key, item, at in promises.warehouse.changes:
         before, now = last.get(key, {}), reading.counts(item)
         found += [
-            (*key, names.get(metric, metric), now.get(metric), at)
+            (*key, names.get(metric.replace("\0", "\N{REPLACEMENT CHARACTER}"), metric), now.get(metric), at)
             for metric in before.keys() | now.keys()
             if before.get(metric) != now.get(metric)
         ]

@@ -67,7 +67,7 @@ class Row:
 
     The `present`th page of all listed it first, or again after its removal, and the `seen`th last. `missed_at` is the
     end of the first scan that missed it since; another one, late enough, `is_confirmed` to have missed it too. The
-    content of an account is its status.
+    content of an account is its status. An item was `changed_in` this process last: new, changed, removed or returned.
     """
 
     payload: Item
@@ -82,6 +82,7 @@ class Row:
     is_confirmed: bool = False
     removed_at: datetime | None = None
     removal: str | None = None
+    changed_in: int = 0
 
 
 def _is_too_many(number: int, listed: int) -> bool:
@@ -141,7 +142,7 @@ class Warehouse:
             if partition == CATALOGUE:
                 self._list_account(scan, item, at)
             else:
-                count.update(self._list_item(scan, partition, item, at))
+                count.update(self._list_item(process, scan, partition, item, at))
         if not has_cursor or not (page.get("next_cursor") is None or scan.recent):
             return
         # A scan that rejected most records has seen too little: it is abandoned instead.
@@ -151,7 +152,7 @@ class Warehouse:
         scan.closed, scan.ended_in = True, process
         # A scan decides nothing if another one was closed since it began.
         if self.ended.get(partition, 0) <= scan.began:
-            count["expired"] += self._close(partition, scan, at)
+            count["expired"] += self._close(process, partition, scan, at)
 
     def _list_account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
         """List a record of the catalogue; of several records of an account the first counts."""
@@ -176,7 +177,7 @@ class Warehouse:
             row.content_changed_at = at
             self._begin_period(key[2], item["status"], at)
 
-    def _list_item(self, scan: Scan, partition: Partition, item: Item, at: datetime) -> Iterable[str]:
+    def _list_item(self, process: int, scan: Scan, partition: Partition, item: Item, at: datetime) -> Iterable[str]:
         """List an item; return the counts it belongs to: added, or changed and returned."""
         media_id = id_of(item)
         if media_id is None or not is_item(item):
@@ -201,6 +202,8 @@ class Warehouse:
             row.payload, row.changed_at = item, at
         if is_changed or before is None:
             self.changes.append((key, item, at))
+        if is_changed or before is None or is_gone:
+            row.changed_in = process
         return ["added"] * (before is None) + ["returned"] * is_gone + ["changed"] * is_changed
 
     def _see(self, key: Key, shown: Item, at: datetime) -> tuple[Row, bool]:
@@ -231,7 +234,7 @@ class Warehouse:
         text, first, _ = self.quarantine.get((partition, key), (text, at, at))
         self.quarantine[partition, key] = text, first, at
 
-    def _close(self, partition: Partition, scan: Scan, at: datetime) -> int:
+    def _close(self, process: int, partition: Partition, scan: Scan, at: datetime) -> int:
         """Close a scan: what it covered and did not list is missed. Return the number of stories that expired."""
         rows = [row for key, row in self.rows.items() if key[:2] == partition]
         missed = [
@@ -250,7 +253,7 @@ class Warehouse:
             is_old = at - (published(row.shown) or row.first_seen_at) >= _DAY
             if partition[1] == "stories" and row.missed_at is None and is_old:
                 row.missed_at = row.removed_at = at
-                row.removal, expired = "expired", expired + 1
+                row.removal, row.changed_in, expired = "expired", process, expired + 1
             else:
                 _miss(row, scan, at, _CONFIRM_ACCOUNT if partition == CATALOGUE else _CONFIRM)
         if not scan.decides and (missed or partition == CATALOGUE):
@@ -288,6 +291,7 @@ class Warehouse:
         for key, row in self.rows.items():
             if row.is_confirmed and key[0] not in kept:
                 row.removed_at, row.removal, row.is_confirmed = row.missed_at, "removed", False
+                row.changed_in = process
                 count["removed" if key[0] else "accounts_removed"] += 1
                 if not key[0]:
                     self._begin_period(key[2], "removed", row.missed_at)
