@@ -281,7 +281,8 @@ def read_item(record: Record, mapping: MediaMapping, kinds: Kinds, number: int) 
     media_id, place = _first(found, rules.ids, _as_id)
     if place is None:
         raise RejectedItem("no_id")
-    item, content, taken = Item(media_id), dict[str, Any](), [place]
+    content: dict[str, Any] = {}
+    item, taken = Item(media_id), [place]
     for name, (read, candidates) in rules.columns.items():
         for place, is_count, is_content in candidates:
             if (value := found.get(place)) is not None and (value := read(value)) is not None:
