@@ -22,7 +22,7 @@ _PINNED_FOR, _ARCHIVE_DAYS, _CLAIMED = 3, 5, 40
 # Fields that are mapped, counted or neither, one of them with a key that no path has; hostile ones are in tests/harness
 # and tests/security.
 _FIELDS = (
-    "like_count", "comments_count", "caption", "timestamp", "score", "location", "tags", "stats", "mediaType",
+    "like_count", "comments_count", "caption", "timestamp", "score", "location", "tags", "metrics", "mediaType",
     "nul\x00byte",
 )  # fmt: skip
 

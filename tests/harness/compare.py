@@ -109,7 +109,7 @@ def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:
     for key, item, at in promises.warehouse.changes:
         before, now = last.get(key, {}), reading.counts(item)
         found += [
-            (*key, names.get(metric.replace("\0", "\N{REPLACEMENT CHARACTER}"), metric), now.get(metric), at)
+            (*key, names.get(metric, metric), now.get(metric), at)
             for metric in before.keys() | now.keys()
             if before.get(metric) != now.get(metric)
         ]
