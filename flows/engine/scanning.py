@@ -5,8 +5,8 @@ Each page lands with its checkpoint before the next one is requested.
 
 import asyncio
 import logging
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 # Accounts whose progress and known items are read at once. Those of later accounts would only take memory.
 _AT_ONCE = 50
 
-# Seconds before the scans of an account that failed for a passing reason are made once more.
+# Seconds before the scans of an account that failed for a passing reason are made once more, at most.
 _PAUSE = 60.0
 
 
@@ -132,22 +132,22 @@ def _begin_scans(run: Run, accounts: Sequence[ChosenAccount], now: datetime) -> 
     return scans
 
 
-async def _scan_account(run: Run, scans: Iterable[Scan], done: Counter[str]) -> None:
+async def _scan_account(run: Run, scans: Sequence[Scan], done: Counter[str]) -> None:
     """Scan the feeds of an account, until the run may make no more requests; count their outcomes, and pages.
 
     One after the other: all are one rate-limit scope, which must not have concurrent requests, and whose cooldown
     applies to all (API 4.2). What fails for a passing reason is scanned once more, after a pause.
     """
     with suppress(RequestsEnded):
-        left = deque(scans)
-        while left:
-            scan = left.popleft()
-            if not scan.may_repeat:
-                await run.dispatcher.sleep(scan, _PAUSE)
-            if (outcome := await _scan_partition(run, scan)) is None:
-                left.append(scan)
-            else:
-                done.update({outcome.kind: 1, "pages": outcome.pages})
+        while scans:
+            failed = []
+            for scan in scans:
+                if (outcome := await _scan_partition(run, scan)) is None:
+                    failed.append(scan)
+                else:
+                    done.update({outcome.kind: 1, "pages": outcome.pages})
+            if scans := failed:
+                await run.dispatcher.sleep(scans[0], min(_PAUSE, run.request.settings.max_wait))
         run.progress.accounts_done += 1
 
 
