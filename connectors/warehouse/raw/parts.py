@@ -72,7 +72,8 @@ def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: C
     last = next(filter(None, map(_last_landing, reversed(merged.values()))), 0)
     if last > merged_seq or not unmerged.keys() <= {*inbox}:
         what = f"{folder} is newer than the warehouse"
-    elif last < raw_seq:
+    # Before it was the last landing, it was the number of the last part, whose rows may have been erased since.
+    elif last < raw_seq and raw_seq not in merged:
         what = f"{folder} lacks the last rows that the warehouse has there"
     else:
         return [*unmerged.values()]

@@ -15,7 +15,7 @@ import pytest
 from connectors.warehouse.maintenance import compact_file, compact_parts
 from connectors.warehouse.maintenance.compact_file import rewrite_file
 from connectors.warehouse.maintenance.compact_parts import group_parts
-from connectors.warehouse.raw.parts import find_parts, find_unmerged_parts, list_parts
+from connectors.warehouse.raw.parts import SCHEMA, find_parts, find_unmerged_parts, list_parts, write_part
 from models.errors import WarehouseUnusable
 from models.feeds import media
 from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, at, contents, item, opened
@@ -140,6 +140,19 @@ def test_all_rows_are_in_one_part_and_the_others_stay_for_a_day(days: Rig) -> No
         find_unmerged_parts(raw, merged_seq=6, raw_seq=6, inbox=set())
     with pytest.raises(WarehouseUnusable, match="lacks"):
         find_unmerged_parts(raw, merged_seq=8, raw_seq=8, inbox=set())
+
+
+def test_the_last_landing_of_a_merge_is_known_and_what_the_code_before_knew_is_enough(rig: Rig) -> None:
+    raw, scan = rig.folder / "raw", rig.begin()
+    scan.page(item("1"))
+    scan.close(item("2"))
+    rig.merge()
+    assert rig.values("raw_seq", "warehouse") == [2]
+    with pytest.raises(WarehouseUnusable, match="lacks"):
+        find_unmerged_parts(raw, merged_seq=3, raw_seq=3, inbox=set())
+    # It was the number of the last part, also if an erasure had left it without rows.
+    write_part(raw, 3, SCHEMA.empty_table())
+    assert not find_unmerged_parts(raw, merged_seq=3, raw_seq=3, inbox=set())
 
 
 def test_old_rows_go_but_not_those_of_items_and_versions(days: Rig) -> None:
