@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from importlib.metadata import distributions
+from importlib.metadata import distributions, version
 from itertools import chain
 from pathlib import Path
 
@@ -37,6 +37,14 @@ def test_all_installed_packages_have_their_pinned_version() -> None:
     ours = {name: version for name, version in installed.items() if name not in NOT_OURS}
     assert len(ours) > 50
     assert ours.items() - PINS.items() == set()
+
+
+def test_installed_packages_are_compatible() -> None:
+    """As `pip check` does, which takes seconds."""
+    for package in distributions():
+        for needed in map(Requirement, package.requires or ()):
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                assert needed.specifier.contains(version(needed.name), prereleases=True), (package.name, needed)
 
 
 def test_containers_and_hooks_take_no_floating_version() -> None:

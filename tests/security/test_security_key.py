@@ -3,6 +3,7 @@
 import logging
 import ssl
 import traceback
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -37,8 +38,19 @@ ECHOES: dict[str, httpx.Response | Exception] = {
     },
     "reset": httpx.ReadError(f"while sending Authorization: Bearer {KEY}"),
     "broken HTTP": httpx.RemoteProtocolError(f"400, message='Invalid header: Bearer {KEY}'"),
+    "reason": httpx.Response(403, extensions={"reason_phrase": f"No {KEY}".encode()}, content=b"<"),
     "certificate": ssl.SSLCertVerificationError(f"no certificate for {KEY}.example"),
 }
+
+
+def test_the_search_knows_every_spelling_of_the_key() -> None:
+    escaped = "".join(f"\\u{ord(char):04x}" for char in KEY)
+    upper = "".join(f"\\u{ord(char):04X}" for char in KEY)
+    signs = KEY.replace("+", "\\u002b").replace("/", "\\u002f").replace("=", "\\u003d")
+    percent = quote(KEY, safe="")
+    for text in (KEY, quote(KEY), percent, percent.lower(), KEY.replace("/", "\\/"), escaped, upper, signs):
+        assert tells(f"Bearer {text}!", KEY)
+        assert not tells(text, "another" + KEY[::-1])
 
 
 async def _message(client: ApiClient, caplog: pytest.LogCaptureFixture) -> str:

@@ -84,6 +84,18 @@ async def test_a_plan_leaves_out_what_an_interrupted_run_has_saved(tmp_path: Pat
     assert ("stories", "none", "saved") in reasons(left)
 
 
+async def test_a_plan_knows_the_cooldown_of_a_run_that_was_killed(tmp_path: Path) -> None:
+    service = ListedApi()
+    await synced(tmp_path, service)
+    answers: list[Any] = [RuntimeError("killed"), refuse("rate_limited", retry_after=50)]
+    service.fault = lambda asked: answers.pop() if asked.is_posts(2) else None
+    with pytest.raises(RuntimeError, match="killed"):
+        await synced(tmp_path, service)
+    # It was killed by the first request after the wait.
+    plan = make_plan(request(tmp_path), now=service.clock.now() - timedelta(seconds=10))
+    assert plan["longest_wait"] == pytest.approx(10, abs=1)
+
+
 async def test_a_plan_leaves_out_nothing_that_a_run_in_progress_has_saved(tmp_path: Path) -> None:
     service = ListedApi(accounts=2, posts=3)
     await synced(tmp_path, service)

@@ -14,6 +14,7 @@ import pytest
 from connectors.warehouse.raw.parts import SCHEMA, list_parts, write_part
 from connectors.warehouse.storage import holder, identity
 from connectors.warehouse.storage.holder import hold
+from flows.clock import SteadyClock
 from flows.config.settings import Settings, load
 from flows.engine import warehouse as engine
 from flows.engine.upkeep import repair_times
@@ -133,6 +134,15 @@ def counting(clock: WrongClock, sync: int) -> ListedApi:
     more = {"caption": f"sync {sync}", "like_count": 10 * sync}
     expired = frozenset({3} if sync % 2 else ())
     return service(clock, posts=12, expired=expired, change_posts=lambda items: [item | more for item in items[sync:]])
+
+
+def test_a_clock_that_was_set_back_goes_on() -> None:
+    clock = WrongClock()
+    steady = SteadyClock(clock, clock.now())
+    clock.off = timedelta(minutes=-10)
+    for seconds in (60, 540):
+        clock.passed = seconds
+        assert steady.now() == START + timedelta(seconds=seconds)
 
 
 async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_follows(tmp_path: Path) -> None:
