@@ -18,6 +18,7 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 from prefect import Flow
+from prefect.events.actions import SendNotification
 from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound
 from prefect.server.schemas.schedules import CronSchedule
@@ -213,6 +214,12 @@ async def test_only_what_is_missing_is_created_and_changes_are_not_touched(monke
     assert all(len(each.actions) == 1 for each in server.kept)
     # The wait for a missing run begins with its automation, and is not restarted.
     assert [call.kwargs["event"] for call in emitted.call_args_list] == [WATCH_BEGAN] * 2
+    # Each alert names the machine, and links the run if there is one.
+    sent = [each for one in server.kept for each in one.actions if isinstance(each, SendNotification)]
+    assert all(each.block_document_id == BLOCK for each in sent)
+    titles = {each.subject.removeprefix(f"gramhouse on {socket.gethostname()}: "): each.body for each in sent}
+    assert set(titles) <= set(AUTOMATIONS)
+    assert [each for each, body in titles.items() if "flow_run|ui_url" not in body] == ["no run has ended for 26 hours"]
 
 
 async def test_a_service_that_is_not_prefects_is_recognized(monkeypatch: pytest.MonkeyPatch) -> None:
