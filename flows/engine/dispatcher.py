@@ -19,8 +19,11 @@ from models.checkpoint import ScopeCooldown
 
 _log = logging.getLogger(__name__)
 
-# Accounts whose scans are under way, or sleep: each takes about 25 kB.
+# Accounts whose scans are under way, or sleep: each takes about 25 kB, and 100 bytes for each item that it has listed.
 _OPEN_ACCOUNTS = 2_000
+
+# So many accounts for each request in flight do not sleep: one is requested, pages of others wait to land.
+_AWAKE_ACCOUNTS = 4
 
 # So many pages for each request in flight may wait to land: a kill loses them.
 _PAGES_AHEAD = 2
@@ -39,8 +42,8 @@ class Dispatcher:
     """Sends the requests of scans: as many at once, and in all, as the run may, at the `rate` of the service.
 
     In an outage one at a time asks; after the longest wait of the settings the run stops. `stopped_by` is the error
-    that ended all scans. `open_accounts` is held for each account that is scanned. If the number of requests is
-    limited, to `most`, these are as many as requests in flight, so that those that come first are asked first, however
+    that ended all scans. `opening` is held while scans of accounts begin. If the number of requests is limited, to
+    `most`, as many accounts are open as requests are in flight, so that those that come first are asked first, however
     long landing takes.
     """
 
@@ -50,7 +53,9 @@ class Dispatcher:
         self._ask, self._random, self._most = resources.send, resources.random, most
         self._land = resources.warehouse.land
         self._settings = settings
-        self.open_accounts = asyncio.Semaphore(_OPEN_ACCOUNTS if most is None else settings.concurrency)
+        self._open = asyncio.Semaphore(_OPEN_ACCOUNTS if most is None else settings.concurrency)
+        self._awake = asyncio.Semaphore(_AWAKE_ACCOUNTS * settings.concurrency)
+        self.opening = asyncio.Lock()
         self._in_flight = asyncio.Semaphore(settings.concurrency)
         self._pages_ahead = asyncio.Semaphore(_PAGES_AHEAD * settings.concurrency)
         self._outage = Outage(self.clock.monotonic())
@@ -84,8 +89,26 @@ class Dispatcher:
         for sleeping in self._asleep:
             sleeping.cancel()
 
+    async def open_account(self) -> None:
+        """Wait until one more account, or the catalogue, may be scanned."""
+        await self._open.acquire()
+        await self._awake.acquire()
+
+    def close_account(self) -> None:
+        """Let another one be scanned."""
+        self._awake.release()
+        self._open.release()
+
     async def sleep(self, scan: Scan, seconds: float) -> None:
-        """Let a scan sleep before its next request; if none is left for it, it is woken. Raises RequestsEnded."""
+        """Let a scan sleep before its next request, and other accounts be scanned meanwhile. Raises RequestsEnded."""
+        self._awake.release()
+        try:
+            await self._sleep(scan, seconds)
+        finally:
+            await self._awake.acquire()
+
+    async def _sleep(self, scan: Scan, seconds: float) -> None:
+        """Let a scan sleep; if no request is left for it, it is woken. Raises RequestsEnded."""
         self._check(scan)
         sleeping = asyncio.ensure_future(self.clock.sleep(seconds))
         self._asleep.add(sleeping)
@@ -124,7 +147,7 @@ class Dispatcher:
         """Request a page once. Raises ApiError and RequestsEnded."""
         async with self._in_flight, self._probing if self._outage.is_on else nullcontext():
             if (wait := self._outage.next_at - self.clock.monotonic()) > 0:
-                await self.sleep(scan, wait)
+                await self._sleep(scan, wait)
             await self._keep_pace()
             self._check(scan)
             self.progress.requests += 1

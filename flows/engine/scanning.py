@@ -55,8 +55,10 @@ async def list_accounts(run: Run) -> Outcome | None:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         found = await run.warehouse.do(run.files.query, find_listed_accounts, scan.checkpoint)
         run.add(ChosenAccount(listed_as, status, run.request.surfaces) for listed_as, status in found)
+    await run.dispatcher.open_account()
     with suppress(RequestsEnded):
         outcome = await _scan_partition(run, scan)
+    run.dispatcher.close_account()
     run.end_list()
     return outcome
 
@@ -91,11 +93,12 @@ async def scan_batch(run: Run, batch: Batch) -> Counter[str]:
             if run.dispatcher.has_ended:
                 break
             some = due[first : first + _AT_ONCE]
-            for scans in await run.warehouse.do(_begin_scans, run, some, run.clock.now()):
-                # Acquired before the task is created, so that waiting accounts cost no memory.
-                await run.dispatcher.open_accounts.acquire()
-                scanning = group.create_task(_scan_account(run, scans, done))
-                scanning.add_done_callback(lambda _: run.dispatcher.open_accounts.release())
+            # Other batches wait meanwhile, so that accounts whose turn is later cost no memory.
+            async with run.dispatcher.opening:
+                for scans in await run.warehouse.do(_begin_scans, run, some, run.clock.now()):
+                    await run.dispatcher.open_account()
+                    scanning = group.create_task(_scan_account(run, scans, done))
+                    scanning.add_done_callback(lambda _: run.dispatcher.close_account())
     return done
 
 
