@@ -236,7 +236,11 @@ _ESCAPE = re.compile(
 
 def _read_object(body: bytes) -> tuple[bytes, Mapping[str, bytes]]:
     """Return the text of a response's body, repaired as above, and the members of its object. Raises Unreadable."""
-    text = body.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").encode()
+    text = body.removeprefix(b"\xef\xbb\xbf")
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        text = text.decode(errors="replace").encode()
     try:
         return text, _members(text)
     except Unreadable:
