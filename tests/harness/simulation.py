@@ -172,7 +172,7 @@ class Simulation:
         outcomes = {(row[0], row[1]): (row[2], row[3]) for row in rows}
         require(len(rows) == len(outcomes), "a partition has two outcomes")
         require(sum(report["outcomes"].values()) == len(rows), f"{len(rows)} outcomes, and {report['outcomes']}")
-        self.promises.check_outcomes(outcomes)
+        self.promises.check_outcomes(outcomes, report["state"])
         require(_CODES[report["state"]] == code, f"exit code {code} for {report['state']}")
         require(report["requests"] == session.requests, f"{report['requests']} requests, {session.requests} sent")
         resumed = [self.of_runs[run_id] for run_id in report["resumed_runs"]]

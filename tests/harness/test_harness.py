@@ -2,11 +2,14 @@
 
 from dataclasses import fields, replace
 from datetime import timedelta
+from typing import get_args
 
 import pytest
 
+from tests.api.faults import Kind
+from tests.api.odd import ORDERS, FeedSettings
 from tests.harness.oracle import warehouse
-from tests.harness.scenario import Day, generate
+from tests.harness.scenario import Command, Day, Restored, generate
 from tests.harness.simulation import run_seed, simulate
 
 
@@ -19,7 +22,7 @@ def test_what_users_see_is_right_under_any_faults(seed: int) -> None:
 
 
 @pytest.mark.long
-def test_a_seed_gives_the_same_events() -> None:
+def test_a_seed_gives_as_many_events_of_each_kind() -> None:
     scenario = generate(6, 2)
     one, other, another = simulate(scenario), simulate(scenario), simulate(replace(scenario, seed=8))
     assert one.violation is None
@@ -39,5 +42,13 @@ def test_a_warehouse_that_breaks_a_rule_is_found(monkeypatch: pytest.MonkeyPatch
 
 
 def test_scenarios_have_everything_that_a_day_may_have() -> None:
-    days = [day for seed in range(100) for day in generate(seed).days]
+    scenarios = [generate(seed) for seed in range(400)]
+    days = [day for scenario in scenarios for day in scenario.days]
     assert all(any(getattr(day, each.name) != each.default for day in days) for each in fields(Day)[1:])
+    commands = {(each.command, bool(each.crash)) for day in days for each in day.upkeep}
+    assert commands == {(name, killed) for name in get_args(Command) for killed in (True, False)}
+    assert {day.restores for day in days} == {None, *get_args(Restored)}
+    assert {rule.action.kind for day in days for rule in day.faults} == {*get_args(Kind)}
+    feeds = [scenario.feed for scenario in scenarios]
+    assert {feed.order for feed in feeds} == {*ORDERS}
+    assert all(any(getattr(feed, each.name) != each.default for feed in feeds) for each in fields(FeedSettings))
