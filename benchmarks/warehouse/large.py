@@ -51,6 +51,7 @@ def scan_next_day(
 ) -> Sample:
     """Scan the selected accounts on the next day; `wall` of the sample is the time of the merges."""
     scanned = spread(accounts, args.scanned)
+    unbind(run_folder)
     selected = [argument for number in scanned for argument in ("--account", account_id(number))]
     with start_server(accounts, args.posts, day=round_number + 1) as server:
         job = gramhouse(
@@ -84,7 +85,6 @@ def main() -> None:
         for accounts in args.accounts:
             saved = load_or_create(args.folder or folder, accounts, args.posts)
             run_folder = copy_to(saved, folder / str(accounts))
-            unbind(run_folder)
             name = size_name(accounts * args.posts)
             candidates[name] = partial(scan_next_day, args, accounts, run_folder, publish_seconds[accounts])
         samples = measure_interleaved(candidates, args.rounds, log)
