@@ -218,7 +218,7 @@ def why_full(closed: ClosedScan | None, every: timedelta | None, *, at: datetime
 
 # A batch has about this many bytes: large enough that statements cost little, small enough that two fit into memory. An
 # outcome counts like this many, because accounts that are skipped land tens of thousands of them without a page.
-BATCH_BYTES = 8 * 1024 * 1024
+BATCH_BYTES = 12 * 1024 * 1024
 _OUTCOME_BYTES = 4096
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
