@@ -23,7 +23,6 @@ from connectors.warehouse.storage import identity as of_warehouse
 from connectors.warehouse.storage.connection import (
     Database,
     explained,
-    flush_log_midway,
     release_memory,
     transaction,
 )
@@ -224,7 +223,7 @@ class Warehouse:
         log = self.files.path.with_name(f"{self.files.path.name}.wal")
         if log.exists() and log.stat().st_size >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
-            await self.do(flush_log_midway, self.files.db)
+            await self.do(self.files.db.execute, "CHECKPOINT")
 
     async def merge(self) -> None:
         """Merge everything that has landed. If the caller is cancelled, the merge is not."""

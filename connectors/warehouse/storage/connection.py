@@ -25,6 +25,9 @@ _SETTINGS = {
     "threads": "1",
     # The default of 16 MB blocks a commit for almost a second, about every 25,000 rows. Publishing checkpoints.
     "wal_autocheckpoint": "1GB",
+    # Writing the log does not combine the rows of those before: a large sync would do so again and again, which takes
+    # 200 MB, and a night that changes a few rows everywhere would write all of a large file.
+    "max_vacuum_tasks": "0",
     "preserve_insertion_order": "false",
     # DuckDB would print it to standard output, in the middle of JSON output.
     "enable_progress_bar": "false",
@@ -81,19 +84,10 @@ def transaction(db: DuckDBPyConnection) -> Iterator[None]:
         raise
 
 
-def flush_log_midway(db: DuckDBPyConnection) -> None:
-    """Write DuckDB's log to the file during a run, outside of a transaction. Raises duckdb.Error.
-
-    Neither this nor the next flushes combine the rows of those before: during a large sync they would do so again and
-    again, which takes 200 MB.
-    """
-    db.execute("SET max_vacuum_tasks = 0; CHECKPOINT")
-
-
 def flush_log(db: DuckDBPyConnection) -> None:
     """Write DuckDB's log to the file at the end of a run, outside of a transaction. Raises duckdb.Error.
 
-    After a flush during the run, it only combines rows if a fifth of those in the file are deleted.
+    Rows are combined if a fifth of those in the file are deleted.
     """
     [(has_gaps,)] = db.execute("SELECT max(rowid) + 1 > 1.25 * count(*) FROM core.media").fetchall()
     if has_gaps:
