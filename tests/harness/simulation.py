@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import hashlib
 import shutil
 import tempfile
 import traceback
@@ -39,13 +40,13 @@ _FILES = {
 
 @dataclass
 class Result:
-    """The result of a scenario; `violation` is None if nothing failed.
+    """The result of a scenario; `trace` is a digest of all events, and `violation` is None if nothing failed.
 
-    It counts `days`, `events`, runs that `ended` without a kill, `recent` scans, and files restored `alone` that were
-    refused.
+    It counts `days`, runs that `ended` without a kill, `recent` scans, and files restored `alone` that were refused.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
+    trace: str = ""
     violation: str | None = None
 
 
@@ -55,7 +56,7 @@ class Simulation:
     def __init__(self, scenario: Scenario, folder: Path, published: Callable[[Path], None]) -> None:
         folder.mkdir(parents=True)
         self.scenario, self.folder, self.published = scenario, folder, published
-        self.counts = Counter[str]()
+        self.counts, self.trace = Counter[str](), hashlib.sha256()
         self.operator = Operator(folder, here=True, cwd=folder)
         self.machine = Machine(self.operator)
         self.warehouse, self.snapshot = self.operator.warehouse, self.operator.snapshot
@@ -121,7 +122,7 @@ class Simulation:
         self._log = []
         with watched_landings(self._note):
             done = self.machine.run(*arguments, "--json", random=random, transport=transport, crash=crash)
-        self.counts["events"] += len(self._log)
+        self.trace.update(repr((self._log, arguments, done and done.code)).encode())
         require(done is None or "Bug in gramhouse" not in done.stdout, f"{done}")
         return done
 
@@ -264,6 +265,7 @@ def simulate(scenario: Scenario, published: Callable[[Path], None] = lambda _: N
         except Exception as error:  # noqa: BLE001 - any error is a finding of this seed
             what = f"{error}" if isinstance(error, Violation) else "".join(traceback.format_exception(error)[-4:])
             result.violation = f"on its {result.counts['days']}th day: {what}"
+        result.trace = simulation.trace.hexdigest()
         return result
 
 
