@@ -68,7 +68,7 @@ long: $(MUTMUT)/.made
 	$(MUTMUT)/bin/mutmut run '$(MUTANTS)'
 	$(MUTMUT)/bin/mutmut results
 else
-long: $(VENV)/.dev $(DBT)/.made $(COMPAT)/.made ## Everything else: kills, simulated days of SEEDS seeds, the next DuckDB; an hour.
+long: $(VENV)/.dev $(DBT)/.made $(COMPAT)/.made ## Everything else: kills, simulated days of SEEDS seeds, the next DuckDB; half an hour.
 	$(BIN)/pytest -n auto --dist worksteal -m long
 	$(BIN)/python -m tests.harness --seeds $(SEEDS)
 	rm -rf $(COMPAT)/files

@@ -110,7 +110,7 @@ class MediaMapping:
         return r"(?:[A-Za-z0-9_]*(?:_c|C)ounts?|" + "|".join(map(re.escape, sorted(words))) + ")"
 
     def child_table(self, path: str) -> str:
-        """Return the name of the view of the elements of an item's list, which no view of models/views has."""
+        """Return the name of the view of a list's elements: media_children, or one that is not in models/views."""
         if path in self.children:
             return CHILDREN
         name = table_name(MEDIA, to_keys(path))

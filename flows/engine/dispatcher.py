@@ -22,7 +22,8 @@ _log = logging.getLogger(__name__)
 # Accounts whose scans are under way, or sleep: each takes about 25 kB, and 100 bytes for each item that it has listed.
 _OPEN_ACCOUNTS = 2_000
 
-# So many accounts for each request in flight do not sleep: one is requested, pages of others wait to land.
+# For each request in flight, so many accounts are scanned at a time, without those that sleep: one waits for its page,
+# the others for pages to land or for their turn.
 _AWAKE_ACCOUNTS = 4
 
 # So many pages for each request in flight may wait to land: a kill loses them.

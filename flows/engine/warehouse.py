@@ -200,7 +200,7 @@ class Warehouse:
         self._arrived.append(arrived)
         if self._next_landing is None:
             self._next_landing = asyncio.create_task(self._land_arrived())
-            # When all callers are cancelled, nobody asks what became of it; asyncio would print a traceback.
+            # If all callers were cancelled, nobody retrieves its exception, and asyncio would print a traceback.
             self._next_landing.add_done_callback(lambda landing: landing.cancelled() or landing.exception())
         # A caller that is cancelled does not cancel the landing of others.
         await asyncio.shield(self._next_landing)

@@ -72,7 +72,7 @@ def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: C
     last = next(filter(None, map(_last_landing, reversed(merged.values()))), 0)
     if last > merged_seq or not unmerged.keys() <= {*inbox}:
         what = f"{folder} is newer than the warehouse"
-    # Before it was the last landing, it was the number of the last part, whose rows may have been erased since.
+    # In a warehouse of an earlier build, raw_seq is the number of the last part, whose rows may have been erased.
     elif last < raw_seq and raw_seq not in merged:
         what = f"{folder} lacks the last rows that the warehouse has there"
     else:
