@@ -25,8 +25,8 @@ _SETTINGS = {
     "threads": "1",
     # The default of 16 MB blocks a commit for almost a second, about every 25,000 rows. Publishing checkpoints.
     "wal_autocheckpoint": "1GB",
-    # A checkpoint does not combine row groups with deleted rows. A large sync would do that again and again, in 200 MB of
-    # memory, and after a few changes everywhere in a large file, DuckDB would rewrite the whole file.
+    # A checkpoint does not combine row groups with deleted rows. A large sync would do that again and again, in 200 MB
+    # of memory, and after a few changes everywhere in a large file, DuckDB would rewrite the whole file.
     "max_vacuum_tasks": "0",
     "preserve_insertion_order": "false",
     # DuckDB would print it to standard output, in the middle of JSON output.
