@@ -4,10 +4,12 @@ API v1 does not specify the order of posts, so nothing here relies on an order t
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from models.feeds import Partition
 from models.runs import Outcome, began_within
@@ -49,8 +51,7 @@ class ScanState(StrEnum):
     ABANDONED = "abandoned"
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """A scan's progress: a row of the table `checkpoints` (models/tables.py), whose comments say what the fields are.
 
     It becomes durable together with its page, in one transaction, so it is never ahead of its rows. It is that of the
@@ -175,8 +176,7 @@ def plan_scan(
     return fresh
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedScan:
+class ClosedScan(Struct, frozen=True):
     """A partition's last closed scans: full ones, and recent ones that reached known posts.
 
     `seq` is the landing number of the last page of the latest of them. `complete_at` and `pages` describe the last
@@ -224,8 +224,7 @@ _OUTCOME_BYTES = 4096
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeCooldown:
+class ScopeCooldown(Struct, frozen=True):
     """A rate-limit scope's cooldown: no request before `resume_after` (API 4, 8), even after a restart.
 
     `asked_at` is when the API requested it, by the same clock: if that clock turns out to have been ahead, the length
@@ -237,8 +236,7 @@ class ScopeCooldown:
     asked_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
+class Landing(Struct, frozen=True):
     """What lands together or not at all: a page as the API sent it, the checkpoint after it, and outcomes.
 
     `page` is its number in the scan, from 1; without a page it is 0, and `body` is empty. A page that cannot be parsed

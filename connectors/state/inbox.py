@@ -7,11 +7,11 @@ for each costs a second per 100,000 items.
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Connection, delete, func, select, update
 
 from connectors.state.database import driver_of

@@ -8,9 +8,10 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from connectors.source.errors import ApiError, Deferred, Disposition, rule_of
 from connectors.source.messages import Response

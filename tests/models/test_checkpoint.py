@@ -1,7 +1,6 @@
 """Where a scan continues, what a page makes of its checkpoint, how deep it reads, and when a full one is due."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from models.checkpoint import KNOWN_RUN, PINS, Checkpoint, ClosedScan, FullReason, Post, ScanState, plan_scan, why_full
 from models.feeds import media

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -13,6 +12,7 @@ from uuid import UUID
 import duckdb
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.identity import read_erasure

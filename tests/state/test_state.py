@@ -4,12 +4,12 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from connectors.state.database import State, open_state, open_state_read_only
 from connectors.state.identity import bind_service, move_times, read_identity

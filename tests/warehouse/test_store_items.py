@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from duckdb import DuckDBPyConnection
+from msgspec import structs
 
 from connectors.warehouse.merge import items
 from models.feeds import CATALOGUE, media
@@ -152,7 +153,7 @@ def test_a_merge_runs_no_statement_without_work(rig: Rig, monkeypatch: pytest.Mo
 
 def test_unknown_fields_of_pages_without_items_are_registered(rig: Rig) -> None:
     rig.begin(CATALOGUE).close({**account(), "added": 1})
-    page = replace(rig.begin().close(), body=b'{"items": [], "other": 1, "next_cursor": null}')
+    page = structs.replace(rig.begin().close(), body=b'{"items": [], "other": 1, "next_cursor": null}')
     rig.inbox[-1:] = [page]
     rig.merge()
     registered = [("account", "added", None), ("media_page", "other", None)]

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from connectors.source.errors import SKIP, ApiError, rule_of
 from connectors.source.messages import ACCOUNTS, Memory, Response

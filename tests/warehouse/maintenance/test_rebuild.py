@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from msgspec import structs
 
 from connectors.warehouse.maintenance.rebuild import count_paths, explain_paths, rebuild
 from connectors.warehouse.storage.connection import transaction
@@ -32,7 +33,7 @@ def again(
     def land(landings: Sequence[Landing]) -> None:
         for landing in landings:
             rig.seq += 1
-            rig.inbox.append(replace(landing, seq=rig.seq, run_seq=int(landing.run_id.removeprefix("run-"))))
+            rig.inbox.append(structs.replace(landing, seq=rig.seq, run_seq=int(landing.run_id.removeprefix("run-"))))
         if is_killed:
             raise KeyboardInterrupt
 
