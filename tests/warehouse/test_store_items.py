@@ -16,7 +16,11 @@ from tests.warehouse.rig import BEN, POSTS, Rig, account, item
 
 @pytest.mark.parametrize("pages", [["ABA"], ["A", "BA"], ["A", "B", "A"]])
 @pytest.mark.parametrize("is_divided", [False, True])
-def test_every_content_of_an_item_counts_in_order(rig: Rig, pages: list[str], *, is_divided: bool) -> None:
+@pytest.mark.parametrize("few", [0, 100])
+def test_every_content_of_an_item_counts_in_order(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, pages: list[str], few: int, *, is_divided: bool
+) -> None:
+    monkeypatch.setattr(items, "_FEW_ACCOUNTS", few)
     rig.full_scan(item("a", caption="A"))
     scan = rig.begin()
     for captions in pages:
