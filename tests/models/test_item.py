@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from models import item as rules
 from models.checkpoint import Post
 from models.item import Item, changed_columns, read_items, read_posts
 from models.mapping import BUILT_IN, ColumnMapping, FieldType, MediaMapping, Reading
@@ -27,6 +28,12 @@ ITEM: dict[str, Any] = {
     "owner": {"name": "ö", "views": 3, "avatar": "http://x/y", "deep": {"a": [1, "x", None]}},
     "children": [{"id": "c1", "media_url": "https://cdn/1?oh=1", "like_count": 4}, {"id": "c2", "tags": ["b", "a"]}],
 }
+
+
+@pytest.fixture(autouse=True)
+def _compiled_again() -> None:
+    """Let each test compile the mapping: mutation testing only runs those that reach a function."""
+    rules._rules.cache_clear()  # noqa: SLF001 - not for callers
 
 
 def read_item(raw: bytes, mapping: MediaMapping) -> Item:
