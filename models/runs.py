@@ -20,10 +20,8 @@ REQUEST_BUDGET = "request_budget"
 
 ITEMS_REJECTED = "items_rejected"
 ACCOUNTS_REJECTED = "accounts_rejected"
-CACHED_ANSWER = "cached_answer"
-LANDED = (ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER)
-"""The error codes of scans that failed although their pages landed: more than half of the records were rejected, or a
-cache answered."""
+LANDED = (ITEMS_REJECTED, ACCOUNTS_REJECTED)
+"""The error codes of scans that failed although their pages landed: more than half of the records were rejected."""
 
 
 class OutcomeKind(StrEnum):

@@ -6,7 +6,6 @@ import re
 import ssl
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Self
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -109,9 +108,12 @@ class ApiClient:
         # An error response without its body still has a status and Retry-After.
         now, paths, hide = self._clock.now(), self._paths, self._hide
         response = read_response(request, status, headers, body or b"", now=now, paths=paths, hide=hide)
-        # A cache repeats the id of the answer that it kept.
+        # A cache repeats the id of the answer that it kept. If it has just asked the service again, its Age is 0.
         is_repeated = response.correlation_id is not None and not self._answers.remember(response.correlation_id)
-        return replace(response, is_cached=True) if is_repeated else response
+        if is_repeated or headers.get("age", "").strip() not in {"", "0"}:
+            why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
+            raise response.error("cached_answer", why)
+        return response
 
     async def _read_body(self, answer: httpx.Response) -> bytes | None:
         """Read a body, without gzip; None if it is too large after decompression.

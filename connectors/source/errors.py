@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, OutcomeKind, one_line
+from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, OutcomeKind, one_line
 
 
 class Disposition(Enum):
@@ -176,8 +176,7 @@ _TABLE: Sequence[tuple[Disposition, int | None, str, str]] = (
     (SKIP, None, "cursor_missing", _MISSING),
     (SKIP, None, "cursor_empty", _ENDS.format(name="empty_cursor")),
     (SKIP, None, "cursor_invalid", _ELSEWHERE),
-    # Its items have landed, but nothing is known to be so now.
-    (SKIP, None, CACHED_ANSWER, _CACHES),
+    (SKIP, None, "cached_answer", _CACHES),
     (SKIP, None, "cursor_loop cursor_no_progress", _SUPPORT),
 )
 

@@ -64,15 +64,11 @@ def _query(parameters: Mapping[str, str], cursor: str | None, limit: int) -> str
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A page, the operation that returned it, and the response's X-Correlation-ID.
-
-    `is_cached`: a cache answered, not the service, so that nothing on the page is known to be so now.
-    """
+    """A page, the operation that returned it, and the response's X-Correlation-ID."""
 
     operation: str
     page: Page
     correlation_id: str | None
-    is_cached: bool = False
 
     def error(self, code: str, message: str) -> ApiError:
         """Return an error that a scan finds in its page."""
@@ -102,9 +98,8 @@ def read_response(
     except Unreadable as malformed:
         why = str(malformed)
     else:
-        # A cache that asked the service again less than a second ago sends an Age of 0.
         page = replace(page, unknown_fields=frozenset(hide(name.encode()).decode() for name in page.unknown_fields))
-        return Response(operation, page, correlation_id, headers.get("age", "").strip() not in {"", "0"})
+        return Response(operation, page, correlation_id)
     # Outside of the `except` block, so that the error does not reference the other one.
     why = f"{_content_type(headers)}: {why}"
     raise ApiError(operation, "malformed_page", why, status=status, correlation_id=correlation_id, body=hide(body))

@@ -13,7 +13,7 @@ from connectors.source.waits import Attempts, RateLimitBudget
 from flows.reporting.words import join
 from models.checkpoint import Checkpoint, Post, ScanState
 from models.feeds import FEEDS, Feed, Partition
-from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED, Outcome, OutcomeKind
+from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind
 from models.selection import ChosenAccount
 
 _DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeKind.RECENT}
@@ -88,13 +88,10 @@ class Scan:
     def follow(self, response: Response, posts: Sequence[Post], *, at: datetime) -> None:
         """Continue behind a page that was received at a time.
 
-        Raises ApiError if the page does not show how the scan continues, or what the service has now. Such a page must
-        land without a checkpoint: otherwise the scan would continue at its cursor, and might never end.
+        Raises ApiError if the page does not show how the scan continues. Such a page must land without a checkpoint:
+        otherwise the scan would continue at its cursor, and might never end.
         """
         page, checkpoint = response.page, self.checkpoint
-        if response.is_cached:
-            why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
-            raise response.error(CACHED_ANSWER, why)
         # The list may end with a page without a cursor if no page of it had one, now or last time.
         may_end = not self.had_cursor and not checkpoint.had_cursor
         if (fault := page.cursor_fault) is not None and not (fault.may_end and may_end):

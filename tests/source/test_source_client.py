@@ -64,7 +64,7 @@ async def described(url: str, **options: Any) -> tuple[str, str]:  # noqa: ANN40
 
 
 async def test_a_request_has_exactly_the_required_headers() -> None:
-    play = saying(http(set_cookie="session=abc; Path=/"))
+    play = saying(http(set_cookie="session=abc; Path=/", x_correlation_id=""))
     async with Stage(play).open() as stage, client(f"{stage.url}/pre/fix/") as one:
         for _ in range(2):
             await one.send(REQUEST)
@@ -245,7 +245,7 @@ def test_certificates_replace_the_public_ones(tmp_path: Path) -> None:
 async def test_a_proxy_gets_its_credentials_and_not_the_key(tmp_path: Path, proxy: str) -> None:
     is_secure, login = proxy.startswith("https"), base64.b64encode(b"er:hunter22").decode() if "@" in proxy else ""
     async with (
-        Stage(saying(http())).open() as stage,
+        Stage(saying(http(x_correlation_id=""))).open() as stage,
         private_network(tmp_path, int(stage.url.rpartition(":")[2]), is_secure=is_secure) as network,
     ):
         network.login = login and f"Basic {login}"
