@@ -49,7 +49,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         # Nothing else of the parser's message, which may quote the key.
         line = re.search(r"line \d+", str(error))
         where = f" ({line[0]})" if line else ""
-        fix = "correct the file, and save it as UTF-8"
+        fix = "correct the file (texts are in quotes), and save it as UTF-8"
         raise SettingsError(f"{path} is not valid TOML{where}. Fix: {fix}.") from None
 
 

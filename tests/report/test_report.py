@@ -262,13 +262,15 @@ def test_hostile_texts_add_no_element_and_no_attribute(snapshot: Path, changed: 
 
 def test_a_report_is_written_next_to_the_snapshot_or_to_a_named_file(snapshot: Path, tmp_path: Path) -> None:
     index, target = snapshot.with_name("report.html"), tmp_path / "new" / "folder" / "page.html"
-    # An earlier report is replaced.
+    # An earlier report is replaced, and its mode is kept: a web server may read it.
     index.write_text(MARK)
+    index.chmod(0o604)
     code, message, errors = run_here("report", "--snapshot", str(snapshot))
     assert (code, errors) == (0, "")
     assert str(index) in message
     assert "2026-03-03 02:15" in message
     assert index.read_text(encoding="utf-8").startswith(f"{MARK}<html")
+    assert index.stat().st_mode & 0o777 == 0o604
     assert list(index.parent.glob(".report*")) == []
     document = json.loads(run_here("report", str(target), "--snapshot", str(snapshot), "--json")[1])
     assert (document["report"], document["report_bytes"]) == (str(target), target.stat().st_size)

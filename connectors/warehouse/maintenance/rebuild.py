@@ -69,7 +69,8 @@ def rebuild(
 def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> dict[str, Any]:
     """Return the number of `items`, and how many have a value at each of the mapping's `paths`; an object is none.
 
-    `emptied` are the mapped columns that have values and would have none. Changes nothing. Raises as `rebuild` does.
+    `emptied` are the mapped columns that have values and would have none. `dropped` are columns that would go, because
+    they are mapped no more, or their paths are mapped now. Changes nothing. Raises as `rebuild` does.
     """
     found = Counter[str]()
     for _ in _read_stored(db, raw, mapping, found):
@@ -80,11 +81,15 @@ def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> dic
 def _counts(db: DuckDBPyConnection, mapping: MediaMapping, found: Counter[str]) -> dict[str, Any]:
     before = {one.column for one in (read_warehouse(db).mapping or mapping).columns}
     lost = [one.column for one in mapping.columns if one.column in before and not found[one.column]]
+    paths = [path for column in mapping.columns for path in column.paths]
+    dropped = {one.column_name for one in read_registry(db).values() if one.resource == MEDIA and one.path in paths}
+    kept = {None, *(one.column for one in mapping.columns)}
     numbers = ", ".join(["count(*)", *(f"count({quoted(column)})" for column in lost)])
     [(items, *values)] = db.execute(f"SELECT {numbers} FROM core.media").fetchall()  # noqa: S608 - quoted
     return {
         "items": items,
-        "paths": {path: found[path] for column in mapping.columns for path in column.paths},
+        "paths": {path: found[path] for path in paths},
+        "dropped": sorted((dropped | before) - kept),
         "emptied": [column for column, number in zip(lost, values, strict=True) if number],
     }
 
@@ -99,6 +104,7 @@ def explain_paths(mapping: MediaMapping, counts: Mapping[str, Any]) -> Sequence[
         for path in column.paths
         if paths[path] or path not in built_in
     ]
+    lines += [f"{column}: the column goes; its values will be in others" for column in counts["dropped"]]
     return lines + [
         f"{column} would become empty, which needs `gramhouse rebuild --force`" for column in counts["emptied"]
     ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from connectors.warehouse.merge.columns import item_columns
 from connectors.warehouse.publish.hide import OF_ACCOUNTS
 from connectors.warehouse.storage.sql import literal, quoted, statements
-from models.mapping import READING_TYPES, Field, FieldType, MediaMapping, Registry, to_pointer
+from models.mapping import READING_TYPES, ColumnMapping, Field, FieldType, MediaMapping, Registry, to_pointer
 from models.views import CHILDREN, KIND_PATHS, MEDIA, View, kind_of, macros, views
 
 _SQL = statements(__name__)
@@ -23,7 +23,7 @@ def fill_views(mapping: MediaMapping, registry: Registry, hidden: Mapping[str, b
     """
     declared = {**views(), **macros()}
     fields = [field for field in registry.values() if field.resource == MEDIA and field.column_name is not None]
-    comments = {str(field.column_name): _origin(field) for field in fields}
+    comments = _explain_mapped(mapping.columns) | {str(field.column_name): _origin(field) for field in fields}
     columns = item_columns(mapping, registry)
     # A column that also has other values than counts is content, too.
     content = [one for one in columns if not (one.is_count and one.type == "BIGINT")]
@@ -70,9 +70,13 @@ def create_view(view: View) -> Iterator[str]:
 def _fill(view: View, more: Mapping[str, str], comments: Mapping[str, str], **parts: str) -> View:
     """Return a view with its parts in braces, and with `more` columns, by name, in the place of {inferred}."""
     parts["inferred"] = "".join(f", {value} AS {quoted(name)}" for name, value in more.items())
-    columns = {**view.columns, **{name: comments.get(name, "Mapped in gramhouse.toml.") for name in more}}
+    columns = {**view.columns, **{name: comments[name] for name in more}}
     # All at once: names and paths may have braces too.
     return replace(view, select=_PART.sub(lambda part: parts[part[1]], view.select), columns=columns)
+
+
+def _explain_mapped(columns: Iterable[ColumnMapping]) -> dict[str, str]:
+    return {one.column: f"Mapped from {', '.join(one.paths)}." for one in columns}
 
 
 def _origin(field: Field) -> str:
@@ -106,7 +110,7 @@ def _of_list(name: str, lists: Sequence[Field], mapping: MediaMapping, registry:
         comment = f"Inferred from the list at {lists[0].path}, one row each."
         kept = {column: view.columns[column] for column in (*view.relation.key, "run_seq")}
         view = View(name, view.relation, comment, kept, _SQL["list"])
-    comments = {column: _origin(field) for column, field in fields.items()}
+    comments = _explain_mapped(mapped) | {column: _origin(field) for column, field in fields.items()}
     return _fill(view, more, comments, elements=elements, **values)
 
 

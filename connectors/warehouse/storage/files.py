@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from models.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line
@@ -81,12 +81,14 @@ def sync(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file atomically and durably: it is written next to it, then renamed. Raises OSError."""
+    """Replace a file atomically and durably, with its mode: it is written next to it, then renamed. Raises OSError."""
     draft = path.with_name(f".{path.name}.next")
     draft.unlink(missing_ok=True)
     # Exclusive, so that a symbolic link is not followed.
     with draft.open("xb") as file:
         file.write(data)
+    with suppress(FileNotFoundError):
+        draft.chmod(path.stat().st_mode)
     sync(draft)
     draft.replace(path)
     sync(path.parent)

@@ -168,7 +168,8 @@ def _describe_progress(progress: Progress, seconds: float, now: datetime) -> str
     """
     done, accounts = progress.accounts_done, progress.accounts
     cooldowns = [until for until in progress.cooldowns.values() if until > now]
-    is_estimated = progress.phase == "scan" and done and not cooldowns
+    # Those that wait may take much longer.
+    is_estimated = progress.phase == "scan" and done and not cooldowns and accounts - done > progress.waiting
     parts = (
         progress.phase,
         not progress.ending and f"{done:,} of {accounts:,}{'' if progress.catalogue_complete else '+'} accounts",

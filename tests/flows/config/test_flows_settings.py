@@ -112,7 +112,7 @@ def test_each_invalid_value_is_one_line(monkeypatch: pytest.MonkeyPatch, name: s
 
 # A part of one of the lines that refuse a file.
 WRONG_FILES = [
-    ("page_size = x\n", "gramhouse.toml is not valid TOML (line 1). Fix: correct the file"),
+    ("page_size = x\n", "gramhouse.toml is not valid TOML (line 1). Fix: correct the file (texts are in quotes)"),
     (f"concurrency = {'9' * 5000}", "gramhouse.toml is not valid TOML. Fix:"),
     ("pagesize = 1", "gramhouse.toml: pagesize: unknown setting. Did you mean page_size? Fix: "),
     ("\ufeff\r\npage_size = 99\r\n", "gramhouse.toml: page_size: "),

@@ -60,6 +60,8 @@ def test_mapped_columns_come_first_and_elements_of_lists_have_views(rig: Rig, sn
     assert columns(snapshot, "media_children") == [("alt_text", "VARCHAR"), ("size__width", "BIGINT"), ("w", "BIGINT")]
     assert columns(snapshot, "media_stats__days") == columns(snapshot, "media_tags") == [("a", "BIGINT")]
     assert ask(snapshot, "SELECT rating FROM media ORDER BY media_id") == [(4.5,), (3.0,)]
+    described = "SELECT comment FROM duckdb_columns() WHERE column_name IN ('rating', 'alt_text') AND comment NOT NULL"
+    assert {*ask(snapshot, described)} == {("Mapped from /stars, /rating.",), ("Mapped from /alt.",)}
     assert ask(snapshot, "SELECT position, child_id, media_type, alt_text, w, size__width FROM media_children") == [
         (0, "7", "IMAGE", "a", 1, None),
         (1, "8", None, None, None, 5),
