@@ -7,6 +7,7 @@ from connectors.source.errors import rule_of
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import plain
 from models.runs import OutcomeKind
+from models.selection import NothingChosen
 
 # Seconds before the first, second and third retry; further retries wait as long as the third.
 DELAYS = (300.0, 900.0, 3600.0)
@@ -56,11 +57,16 @@ async def repeat(
 ) -> RunReport:
     """Make a run and up to `limit` retries of it; return the last report.
 
-    `announce` is called after each attempt, with the retry that follows, if any. Raises what an attempt raises.
+    `announce` is called after each attempt, with the retry that follows, if any. Raises what an attempt raises, but if
+    nothing is due for a retry: what failed is due after an hour, and the run has failed until then.
     """
-    made = 0
+    made, report = 0, None
     while True:
-        report = await attempt()
+        try:
+            report = await attempt()
+        except NothingChosen:
+            if report is None:
+                raise
         retry = next_retry(report, made, limit, random)
         await announce(report, retry)
         if retry is None:

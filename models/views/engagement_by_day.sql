@@ -19,7 +19,7 @@ counted AS (
         c.account_id,
         (c.observed_at AT TIME ZONE 'UTC')::DATE AS day,
         c.metric,
-        c.value - coalesce(
+        c.value::HUGEINT - coalesce(
             lag(c.value) OVER (PARTITION BY c.account_id, c.media_id, c.metric ORDER BY c.observed_at),
             CASE WHEN c.observed_at < m.published_at + INTERVAL 48 HOURS THEN 0 END
         ) AS gain
@@ -40,8 +40,8 @@ SELECT
     h.account_id,  -- The account's id.
     a.ig_username,  -- Its name on the social network.
     h.day,  -- The day, in UTC.
-    (sum(h.gain) FILTER (h.metric = 'like_count'))::BIGINT AS likes_gained,  -- NULL when no change was seen.
-    (sum(h.gain) FILTER (h.metric = 'comments_count'))::BIGINT AS comments_gained,  -- NULL when no change was seen.
+    TRY_CAST(sum(h.gain) FILTER (h.metric = 'like_count') AS BIGINT) AS likes_gained,  -- NULL when no change was seen.
+    TRY_CAST(sum(h.gain) FILTER (h.metric = 'comments_count') AS BIGINT) AS comments_gained,  -- NULL when no change was seen.
     count(*) FILTER (h.metric = 'post') AS posts_published  -- Posts published on this day, including those removed since.
 FROM happened AS h
 LEFT JOIN accounts AS a USING (account_id)

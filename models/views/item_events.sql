@@ -13,8 +13,14 @@ WITH gh_version AS (
 gh_count AS (
     SELECT
         account_id, surface, media_id, observed_at, run_seq, metric, value,
-        lag(value) OVER (PARTITION BY account_id, surface, media_id, metric ORDER BY observed_at) AS old
-    FROM core.media_counts
+        lag(value) OVER (PARTITION BY account_id, surface, media_id, metric ORDER BY observed_at, run_seq) AS old
+    FROM (
+        -- A page may list an item twice.
+        SELECT
+            account_id, surface, media_id, metric, observed_at, run_seq, arg_max_null(value, rowid) AS value
+        FROM core.media_counts
+        GROUP BY account_id, surface, media_id, metric, observed_at, run_seq
+    )
 ),
 gh_scan AS (
     SELECT account_id, surface, run_seq, started_at, ended_at,

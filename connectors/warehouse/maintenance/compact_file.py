@@ -16,7 +16,7 @@ from models.errors import WarehouseUnusable
 _ORDERS = {
     "media": "ORDER BY account_id, surface, published_at DESC, media_id",
     "media_versions": "ORDER BY account_id, surface, media_id, raw_landed",
-    "media_counts": "ORDER BY account_id, surface, media_id, metric, observed_at",
+    "media_counts": "ORDER BY account_id, surface, media_id, metric, observed_at, rowid",
 }
 
 

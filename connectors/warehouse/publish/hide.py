@@ -226,7 +226,7 @@ def _change(batch: pa.RecordBatch, changes: Mapping[str, Callable[[str], str]]) 
 def _select(table: str, columns: Iterable[str], hiding: Hiding) -> str:
     """Return the statement for the rows of a table without what is hidden."""
     shows_names = hiding.hidden.keys().isdisjoint(OF_ACCOUNTS)
-    if table not in _SQL or (table in ("runs", "run_warnings") and shows_names):
+    if table not in _SQL or (table.startswith("run") and shows_names):
         return f"FROM core.{quoted(table)}"
     shown = {name: hiding.value(name, name) for name in columns if name in hiding.hidden}
     # Every account has a name: one that is left out is the id.

@@ -29,12 +29,17 @@ SELECT * REPLACE (if(attribute = 'ig_username', {period_value}, value) AS value)
 FROM core.account_periods
 
 -- name: runs
--- Warnings name accounts in parentheses, and the first of them is the detail of its run.
+-- The detail may be the words of the API.
 SELECT * REPLACE (
     if(kind = 'backfill', '(hidden)', selection) AS selection, if(reason IS NULL, NULL, '(hidden)') AS reason,
-    regexp_replace(detail, ' \([^()]*\)', '', 'g') AS detail
+    if(detail IS NULL, NULL, '(hidden)') AS detail
 )
 FROM core.runs
 
+-- name: run_outcomes
+-- As above.
+SELECT * REPLACE (if(detail IS NULL, NULL, '(hidden)') AS detail) FROM core.run_outcomes
+
 -- name: run_warnings
+-- They name accounts in parentheses.
 SELECT * REPLACE (regexp_replace(detail, ' \([^()]*\)', '', 'g') AS detail) FROM core.run_warnings

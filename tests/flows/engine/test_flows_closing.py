@@ -20,6 +20,7 @@ from flows.engine.retrying import DELAYS, Retry, next_retry, repeat
 from flows.orchestration.flow_run import final_state
 from flows.reporting.run_report import RunReport
 from models.runs import Finding, OutcomeKind, RunState, Severity
+from models.selection import NothingChosen
 from tests.api.listed import ListedApi, Records
 from tests.clocks import START
 from tests.flows import reports
@@ -140,10 +141,15 @@ def test_a_run_is_retried_only_if_it_failed_as_a_whole_in_passing() -> None:
 
 
 async def test_a_run_is_repeated_after_delays_that_grow_and_the_last_report_counts() -> None:
-    happened, left = list[float](), [*[ended(CATALOGUE)] * 4, GOOD]
+    happened = list[float]()
+    left: list[RunReport | NothingChosen] = [
+        *[ended(CATALOGUE)] * 2, NothingChosen("Nothing is due."), ended(CATALOGUE), GOOD,
+    ]  # fmt: skip
 
     async def make() -> RunReport:
-        return left.pop(0)
+        if isinstance(made := left.pop(0), NothingChosen):
+            raise made
+        return made
 
     async def sleep(seconds: float) -> None:
         happened.append(seconds)

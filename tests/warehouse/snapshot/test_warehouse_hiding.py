@@ -46,10 +46,11 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         for hour in (12, 25):
             rig.scan(POSTS, hour, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
         rig.scan(POSTS, 400, [post(n, like_count=40 + n) for n in range(1, 8)])
-        failed = Outcome(POSTS, "r1", OutcomeKind.FAILED, at(401), at(401), error_code="api_internal_error")
+        denied, code = f"The grant of @{NAME} was revoked.", "api_forbidden"
+        failed = Outcome(POSTS, "r1", OutcomeKind.DENIED, at(401), at(401), error_code=code, detail=denied)
         rig.run("r1", 401, {POSTS: failed}, state=RunState.PARTIAL, kind="backfill", selection=NAME, reason=NAME)
         missing = f"2 of 3 known accounts ({NAME}, ben and 1 more) are missing."
-        rig.runs[-1]["detail"] = missing
+        rig.runs[-1]["detail"] = denied
         rig.warnings.append(
             {"run_id": "r1", "code": "accounts_missing", "count": 2, "detail": missing, "makes_partial": True}
         )

@@ -1,5 +1,6 @@
 """The views that are computed from others: a few rows in, and the rows out."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from models.feeds import CATALOGUE
 from models.views import views
 from tests.snapshots import as_tables
 from tests.warehouse import rig as warehouse
-from tests.warehouse.rig import STORIES, Rig, Row, at, opened
+from tests.warehouse.rig import POSTS, STORIES, Rig, Row, at, opened
 
 VIEWS = {name: view for name, view in views().items() if not is_stored(view)}
 
@@ -440,6 +441,21 @@ def test_a_surface_that_no_run_scans_does_not_make_media_older(db: DuckDBPyConne
     assert ask(db, "SELECT media_as_of FROM expired_accounts") == [(ago(2),)]
     fill(db, {"run_outcomes": [{"run_id": "first", "account_id": "anna", "surface": "stories", "outcome": "failed"}]})
     assert ask(db, "SELECT media_as_of FROM expired_accounts") == [(None,)]
+
+
+def test_every_view_can_be_read_whatever_is_counted(rig: Rig) -> None:
+    largest = {"id": "2", "timestamp": at(0).isoformat(), "like_count": 2**63 - 1, "comments_count": 2**63 - 1}
+    twice = [{"id": "1", "like_count": likes} for likes in (5, 6)]
+    rig.scan(CATALOGUE, 0, [warehouse.account()])
+    rig.scan(POSTS, 0, [*twice, largest])
+    rig.scan(POSTS, 5, [twice[0], largest | {"like_count": -(2**63), "comments_count": -(2**63)}])
+    snapshot = rig.publish(hour=6)
+    for (name,) in warehouse.ask(snapshot, "SELECT view_name FROM duckdb_views() WHERE NOT internal"):
+        warehouse.ask(snapshot, f'FROM "{name}"')
+    counted = "SELECT changes FROM item_events WHERE media_id = '1' AND event = 'counted' ORDER BY changed_at"
+    assert [json.loads(changes)["like_count"] for (changes,) in warehouse.ask(snapshot, counted)] == [
+        {"old": None, "new": 6}, {"old": 6, "new": 5},
+    ]  # fmt: skip
 
 
 def test_stories_are_live_expired_or_unknown(rig: Rig) -> None:
