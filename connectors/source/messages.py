@@ -21,6 +21,8 @@ _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 # The host of a Location, without a user name, and its port.
 _PLACE = re.compile(r"(?:\w+:)?//(?:[^/?#]*@)?(\[[^]]*\]|[^/?#:]+)")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
+# Each wait of a Retry-After header. The name of a day in a date is followed by a comma.
+_WAITS = re.compile(r"(?:\s*[A-Za-z]+,)?[^,]+")
 # A hundred years, which the calendar can hold.
 _LONGEST = 3_155_760_000.0
 
@@ -152,10 +154,13 @@ def read_retry_after(value: str, now: datetime, date: str = "") -> float | None:
     The service and a proxy may both have set the header: the longest wait counts. A gateway may send an HTTP date,
     which is compared with the response's Date header, `date`, or without one with `now` (aware).
     """
-    # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
-    waits = [float(part) for part in map(str.strip, value.split(",")) if _SECONDS.fullmatch(part)]
-    if not waits and (until := _http_date(value)) is not None:
-        waits = [(until - (_http_date(date) or now)).total_seconds()]
+    waits, since = list[float](), _http_date(date) or now
+    for part in map(str.strip, _WAITS.findall(value)):
+        if _SECONDS.fullmatch(part):
+            # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
+            waits.append(float(part))
+        elif (until := _http_date(part)) is not None:
+            waits.append((until - since).total_seconds())
     return max((min(wait, _LONGEST) for wait in waits if wait >= 0), default=None)
 
 

@@ -117,7 +117,7 @@ def macros() -> Mapping[str, View]:
 _INTERNAL = """
 overflow content_hash payload_hash raw_landed raw_position first_run_seq seen_seq present_seq missed_at confirmed_by
 content changed
-n row seq began_seq received_at position counts before is_content is_same_id is_missed is_removed
+n row seq landed began_seq received_at position members counts before is_content is_same_id is_missed is_removed
 """
 
 

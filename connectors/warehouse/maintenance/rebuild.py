@@ -25,7 +25,7 @@ from connectors.warehouse.merge.columns import (
 )
 from connectors.warehouse.merge.items import read_registry, write_fields
 from connectors.warehouse.raw.parts import read_parts
-from connectors.warehouse.storage.identity import read_warehouse
+from connectors.warehouse.storage.identity import drop_inferred, read_warehouse
 from connectors.warehouse.storage.sql import quoted, statements
 from models.checkpoint import Landing
 from models.errors import WarehouseUnusable
@@ -188,8 +188,7 @@ def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, forc
     changed_counts = list_changed_counts(columns, item_columns(before, known))
     db.execute(_SQL["recounted"].format(changed_counts=changed_counts))
     # All columns are there before the first row is written: DuckDB can replay only that after a kill.
-    for (name,) in db.execute(_SQL["inferred"]).fetchall():
-        db.execute(f"ALTER TABLE core.media DROP COLUMN {quoted(name)}")
+    drop_inferred(db)
     _add_columns(db, "core.media", columns)
     [(last,)] = db.execute("SELECT coalesce(max(rowid), -1) FROM core.media").fetchall()
     db.execute(_SQL["counts"])

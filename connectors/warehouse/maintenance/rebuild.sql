@@ -5,10 +5,6 @@ FROM part AS r
 JOIN places AS p ON p.landed = r.landed AND p.position = r.position
 ORDER BY r.landed, r.position
 
--- name: inferred
--- The columns of core.media that are not its own, which alone have comments. Writes nothing.
-SELECT column_name FROM duckdb_columns() WHERE schema_name = 'core' AND table_name = 'media' AND comment IS NULL
-
 -- name: items
 -- Items and versions as they are read now. `content` is that of versions, and of items that have any. Columns of items
 -- follow.

@@ -45,14 +45,24 @@ def write_token(db: DuckDBPyConnection, token: str, *, before: str | None) -> No
     db.execute("UPDATE core.warehouse SET token = ?, token_before = ?", [token, before])
 
 
+def drop_inferred(db: DuckDBPyConnection) -> None:
+    """Drop the columns of core.media that are not its own, which alone have comments, in the open transaction."""
+    inferred = "FROM duckdb_columns() SELECT column_name WHERE schema_name = 'core' AND table_name = 'media'"
+    for (name,) in db.execute(f"{inferred} AND comment IS NULL").fetchall():
+        db.execute(f"ALTER TABLE core.media DROP COLUMN {quoted(name)}")
+
+
 def adopt_mapping(db: DuckDBPyConnection, mapping: MediaMapping) -> bool:
     """Put the mapping in force if no items were read with another one; return whether it changed.
 
-    Views name each mapped column, so core.media has them before the first item.
+    Views name each mapped column, so core.media has them before the first item. Fields of items that were forgotten
+    are registered no more: a mapped column may have their name.
     """
     before = read_warehouse(db).mapping
     if before == mapping or db.execute("FROM core.media LIMIT 1").fetchall():
         return False
+    drop_inferred(db)
+    db.execute("DELETE FROM core.fields WHERE len(kinds) > 0")
     for column in mapping.columns:
         kind = READING_TYPES[column.reading]
         db.execute(f"ALTER TABLE core.media ADD COLUMN IF NOT EXISTS {quoted(column.column)} {kind}")

@@ -93,6 +93,15 @@ def test_a_new_column_is_filled_for_everything_that_landed_and_its_field_leaves(
     assert rig.rows("media_id, about__picture") == [("1", "a dog"), ("2", None), ("3", "x")]
 
 
+@pytest.mark.parametrize("name", ["landed", "members", "is_item"])
+def test_a_field_may_have_any_name(rig: Rig, name: str) -> None:
+    for value in (1, 2):
+        rig.full_scan(item("1", **{name: value}))
+    before = everything(rig)
+    again(rig)
+    assert everything(rig) == before
+
+
 def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
     rig.full_scan(item("1", kept=4, like_count=1), item("2"))
     again(rig, KEPT)

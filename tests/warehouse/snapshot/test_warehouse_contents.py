@@ -141,6 +141,17 @@ def test_versions_have_the_columns_of_fields_with_the_type_that_these_have_now(r
     ]  # fmt: skip
 
 
+def test_a_mapped_column_takes_the_name_of_a_field_of_forgotten_items(rig: Rig, snapshot: Path) -> None:
+    rig.scan(POSTS, 0, [{"id": "1", "rating": "many", "tags": [{"a": 1}]}])
+    rig.db.execute("DELETE FROM core.media")
+    adopt_mapping(rig.db, MAPPED)
+    rig.mapping = MAPPED
+    rig.scan(POSTS, 1, [{"id": "1", "stars": 3}])
+    rig.publish(snapshot)
+    assert ask(snapshot, "SELECT rating FROM media") == [(3.0,)]
+    assert ask(snapshot, "FROM fields WHERE path LIKE '/tags%'") == []
+
+
 # Items, each with the kind that its payload says.
 KINDS: list[tuple[Item, str | None]] = [
     ({"media_type": "IMAGE"}, "image"),
