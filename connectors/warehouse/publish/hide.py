@@ -22,7 +22,7 @@ from connectors.warehouse.publish.replaceable import HASH
 from connectors.warehouse.storage.connection import STORAGE, transaction
 from connectors.warehouse.storage.sql import literal, quoted, statements
 from models.errors import WarehouseUnusable
-from models.mapping import READING_TYPES, Field, FieldType, MediaMapping, Registry, safe_name, to_keys
+from models.mapping import READING_TYPES, Field, FieldType, MediaMapping, Reading, Registry, safe_name, to_keys
 from models.runs import nearest
 from models.views import MEDIA
 
@@ -86,10 +86,12 @@ class Hiding:
         """Return the content of a version without its hidden columns and fields, or with their hashes."""
         kept = {}
         for name, value in msgspec.json.decode(text).items():
-            if name not in self.hidden:
+            if name in self.hidden:
+                if self.hidden[name] and isinstance(value, str):
+                    kept[name] = hash_text(value, self.salt)
+            # A field past the limit of the registry is only known by its path.
+            elif not (name.startswith("/") and any(self.key.fullmatch(squeeze(key)) for key in to_keys(name))):
                 kept[name] = self._without_keys(value)
-            elif self.hidden[name] and isinstance(value, str):
-                kept[name] = hash_text(value, self.salt)
         return msgspec.json.encode(kept).decode()
 
     def _without_keys(self, value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -136,8 +138,13 @@ def find_hidden(hide: Sequence[str], salt: str, mapping: MediaMapping, registry:
             if any(_is_related(field.path, path) for path in paths):
                 is_text = types.get(str(field.column_name)) == "VARCHAR"
                 hidden |= dict.fromkeys(
-                    filter(None, (field.path, field.column_name)), is_hashed and field in named and is_text
+                    # Versions have paths in the composed form.
+                    filter(None, (field.path, unicodedata.normalize("NFC", field.path), field.column_name)),
+                    is_hashed and field in named and is_text,
                 )
+        # Counts of the time before a path was mapped have the name that its field had.
+        counted = [path for column in mapped if column.reading is Reading.COUNT for path in column.paths]
+        hidden = {safe_name(to_keys(path)): False for path in counted} | hidden
         paths += [path for column in of_children for path in column.paths]
         keys += [pattern, *(re.escape(squeeze(to_keys(path)[-1])) for path in paths)]
     setting = ",".join(sorted(f"{name}{HASH}" if is_hashed else name for name, is_hashed in names.items()))

@@ -5,8 +5,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from connectors.warehouse.maintenance.rebuild import rebuild
 from connectors.warehouse.publish.hide import hash_expression, hash_text
 from connectors.warehouse.queries.export import export
+from connectors.warehouse.storage.connection import transaction
 from flows.reporting.page import write_page
 from models.errors import WarehouseUnusable
 from models.feeds import CATALOGUE, media
@@ -185,6 +187,22 @@ def test_what_comes_from_a_hidden_field_is_left_out(rig: Rig, snapshot: Path, ca
     views = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'main' AND table_name LIKE 'media%'"
     for (view,) in ask(snapshot, views):
         assert NAME not in str(ask(snapshot, f"FROM {view}"))
+
+
+def test_earlier_versions_and_counts_are_hidden_with_the_paths_they_came_from(rig: Rig, snapshot: Path) -> None:
+    # Past the limit of the registry, in another form than that of versions, and mapped only now.
+    many = {f"f{number:03}": number for number in range(700)}
+    days: list[Item] = [{}, {"zz": {"username": NAME}, "cafe\u0301": NAME, "plays": 777}, {"plays": 778}]
+    for hour, more in enumerate(days):
+        rig.scan(POSTS, hour, [{"id": "1", "cafe\u0301": "x", **many, **more}])
+    viewed = ColumnMapping("view_count", Reading.COUNT, ("/plays",))
+    rig.mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, viewed))
+    with transaction(rig.db):
+        rebuild(rig.db, rig.folder / "raw", rig.mapping, land=lambda _: None, force=False)
+    put(rig, snapshot, "ig_username", "caf\u00e9", "view_count")
+    assert NAME not in str(ask(snapshot, "FROM media_history"))
+    assert NAME not in str(ask(snapshot, "FROM core.media_versions"))
+    assert ask(snapshot, "FROM media_metrics") == []
 
 
 def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(rig: Rig, snapshot: Path) -> None:
