@@ -91,15 +91,16 @@ def _merge_listings(
     db.register("arrived", arrived)
     accounts = pc.unique(arrived["account_id"]).to_pylist()
     few = {"few": accounts if len(accounts) <= _FEW_ACCOUNTS else None}
-    listed, columns = db.execute(_SQL["known"], few).to_arrow_table(), list[Column]()
-    if unread := sorted({*arrived["n"].to_pylist()}.difference(listed["n"].to_pylist())):
+    known = db.execute(_SQL["known"], few).to_arrow_table()
+    every, columns = known, list[Column]()
+    if unread := sorted({*arrived["n"].to_pylist()}.difference(known["n"].to_pylist())):
         batch, columns = _read_items(db, records, unread, mapping)
-        db.register("known", listed)
+        db.register("known", known)
         db.register("batch", batch)
         query = _SQL["listed"].format(changed_counts=list_changed_counts(columns, columns))
-        listed = db.execute(query, few).to_arrow_table()
-    is_first = pc.equal(listed["turn"], 1)
-    later, listed = listed["n"].filter(pc.invert(is_first)), listed.filter(is_first)
+        every = db.execute(query, few).to_arrow_table()
+    is_first = pc.equal(every["turn"], 1)
+    later, listed = every["n"].filter(pc.invert(is_first)), every.filter(is_first)
     db.register("listed", listed)
     found = {*pc.unique(listed["found"]).to_pylist(), *(name for name in _FLAGS if pc.any(listed[name]).as_py())}
     if "is_content" in found:
