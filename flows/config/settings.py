@@ -220,6 +220,9 @@ def _describe(field: FieldInfo) -> str:
 for _field in Settings.model_fields.values():
     _field.description = _describe(_field)
 
+# What pydantic asks for, by the type of its error; the description of the setting says in which unit.
+_NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
+
 # The values of these settings are not shown: the key may be in them, by mistake or in an address.
 _UNSHOWN = {"api_key", "api_key_file", "base_url", "snapshot", "report_url"}
 
@@ -234,6 +237,8 @@ def _explain(error: Mapping[str, Any], chosen: Mapping[str, object], given: Mapp
         is_variable = len(path) == 1 and where.upper().startswith(PREFIX)
         meant = nearest(str(path[-1]), known, shown=variable_of if is_variable else str)
         return f"{where}: unknown setting. {meant}Fix: correct or remove it (docs/settings.md)."
+    if (number := _NUMBERS.get(error["type"])) is not None and len(path) == 1:
+        error = {"msg": f"it must be {number}; write one. {Settings.model_fields[name].description}".rstrip(".")}
     key = str(given.get("api_key", ("", ""))[1])
     is_shown = isinstance(value, str | int | float | Path) and name not in _UNSHOWN and not (key and key in str(value))
     return refuse(where, error, f" (got {one_line(repr(str(value)), 80)})" if is_shown else "")

@@ -57,6 +57,7 @@ WRONG = [
     ("hide", "caption:hsh", ""),
     ("concurrency", "0", "it must be greater than or equal to 1 (got '0'). Fix: change it, or remove it."),
     ("max_wait", "inf", "it must be less than or equal to 31622400 (got 'inf'). Fix: change it, or remove it."),
+    ("max_wait", "1h", "it must be a number (got '1h'). Fix: write one. Longest wait in seconds of a run"),
     ("scan_expired", "maybe", "(got 'maybe'). Fix: change it, or remove it."),
     ("scheduler", "tcp://10.0.0.1:8786", "needs TLS"),
     *((name, "9" * 30, ": it must be ") for name in NUMBERS),
