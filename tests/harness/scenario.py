@@ -111,7 +111,12 @@ def _add(records: bytes, page: bytes) -> bytes:
 
 def _first(change: Callable[[Record], object]) -> Action:
     """Return an action that adds a changed copy of the first record of a page."""
-    return change_page(lambda page: {**page, "items": page["items"] + [change(one) for one in page["items"][:1]]})
+    return change_page(
+        lambda page: {
+            **page,
+            "items": page["items"] + [change(one) for one in page["items"][:1] if isinstance(one, dict)],
+        }
+    )
 
 
 # Records whose names and values look like something else.

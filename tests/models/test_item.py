@@ -244,5 +244,6 @@ def test_a_post_has_the_id_and_the_time_of_its_item() -> None:
         ('{"id":"3","timestamp":"in March"}', "3", False),
         ('{"id":1e999}', None, False),
         ("null", None, False),
+        ('{"id":"5","a":' + "[" * 200 + "]" * 200 + "}", None, False),
     ):
         assert read_posts([record.encode()], BUILT_IN) == [Post(media_id, NOON if has_time else None)]
