@@ -54,11 +54,12 @@ class Hiding:
     """What a snapshot hides.
 
     `hidden` are the names of columns and the paths of fields, each with whether a hash with the salt replaces its
-    values. `key` is the pattern of the keys within JSON, as `squeeze` returns them. `setting` is what the snapshot
-    records.
+    values. `named` is the pattern of the keys of fields that are hidden by their path, `key` that of the keys within
+    JSON, both as `squeeze` returns them. `setting` is what the snapshot records.
     """
 
     hidden: Mapping[str, bool]
+    named: re.Pattern[str]
     key: re.Pattern[str]
     setting: str
     salt: str
@@ -90,7 +91,7 @@ class Hiding:
                 if self.hidden[name] and isinstance(value, str):
                     kept[name] = hash_text(value, self.salt)
             # A field past the limit of the registry is only known by its path.
-            elif not (name.startswith("/") and any(self.key.fullmatch(squeeze(key)) for key in to_keys(name))):
+            elif not (name.startswith("/") and _has_key(name, self.named)):
                 kept[name] = self._without_keys(value)
         return msgspec.json.encode(kept).decode()
 
@@ -124,10 +125,11 @@ def find_hidden(hide: Sequence[str], salt: str, mapping: MediaMapping, registry:
     names = {_SYNONYMS.get(name, name): one.endswith(HASH) for one in hide for name in [one.removesuffix(HASH)]}
     fields = [field for field in registry.values() if field.resource == MEDIA]
     types = _types_of(mapping, fields)
-    hidden, keys = dict(names), list[str]()
+    patterns = {name: _WITH.get(name, re.escape(squeeze(name))) for name in names}
+    hidden, keys = dict(names), [*patterns.values()]
     for name, is_hashed in names.items():
         _check(name, types, is_hashed=is_hashed)
-        pattern = _WITH.get(name, re.escape(squeeze(name)))
+        pattern = patterns[name]
         mapped = [one for one in mapping.columns if re.fullmatch(pattern, squeeze(one.column))]
         of_children = [one for one in mapping.child_columns if re.fullmatch(pattern, squeeze(one.column))]
         named = [field for field in fields if field.column_name == name or _has_key(field.path, pattern)]
@@ -146,9 +148,10 @@ def find_hidden(hide: Sequence[str], salt: str, mapping: MediaMapping, registry:
         counted = [path for column in mapped if column.reading is Reading.COUNT for path in column.paths]
         hidden = {safe_name(to_keys(path)): False for path in counted} | hidden
         paths += [path for column in of_children for path in column.paths]
-        keys += [pattern, *(re.escape(squeeze(to_keys(path)[-1])) for path in paths)]
+        keys += [re.escape(squeeze(to_keys(path)[-1])) for path in paths]
     setting = ",".join(sorted(f"{name}{HASH}" if is_hashed else name for name, is_hashed in names.items()))
-    return Hiding(hidden, re.compile("|".join(dict.fromkeys(keys))), setting, salt)
+    of_fields, of_json = (re.compile("|".join(dict.fromkeys(each))) for each in (patterns.values(), keys))
+    return Hiding(hidden, of_fields, of_json, setting, salt)
 
 
 def _types_of(mapping: MediaMapping, fields: Iterable[Field]) -> Mapping[str, str]:
@@ -175,7 +178,7 @@ def _check(name: str, types: Mapping[str, str], *, is_hashed: bool) -> None:
     raise WarehouseUnusable(f"GRAMHOUSE_HIDE: {why}{fix}")
 
 
-def _has_key(path: str, pattern: str) -> bool:
+def _has_key(path: str, pattern: str | re.Pattern[str]) -> bool:
     keys = to_keys(path)
     return any(re.fullmatch(pattern, squeeze(key)) for key in (safe_name(keys), *keys))
 
@@ -233,7 +236,7 @@ def _change(batch: pa.RecordBatch, changes: Mapping[str, Callable[[str], str]]) 
 def _select(table: str, columns: Iterable[str], hiding: Hiding) -> str:
     """Return the statement for the rows of a table without what is hidden."""
     shows_names = hiding.hidden.keys().isdisjoint(OF_ACCOUNTS)
-    if table not in _SQL or (table.startswith("run") and shows_names):
+    if table not in _SQL or (table in ("runs", "run_outcomes", "run_warnings") and shows_names):
         return f"FROM core.{quoted(table)}"
     shown = {name: hiding.value(name, name) for name in columns if name in hiding.hidden}
     # Every account has a name: one that is left out is the id.

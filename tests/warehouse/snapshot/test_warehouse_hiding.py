@@ -194,12 +194,16 @@ def test_earlier_versions_and_counts_are_hidden_with_the_paths_they_came_from(ri
     many = {f"f{number:03}": number for number in range(700)}
     days: list[Item] = [{}, {"zz": {"username": NAME}, "cafe\u0301": NAME, "plays": 777}, {"plays": 778}]
     for hour, more in enumerate(days):
-        rig.scan(POSTS, hour, [{"id": "1", "cafe\u0301": "x", **many, **more}])
+        # A field that is not hidden, with a key as in a path of the caption.
+        other = {"about": {"text": f"text {hour}"}}
+        rig.scan(POSTS, hour, [{"id": "1", "cafe\u0301": "x", **other, **many, **more}])
     viewed = ColumnMapping("view_count", Reading.COUNT, ("/plays",))
     rig.mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, viewed))
     with transaction(rig.db):
         rebuild(rig.db, rig.folder / "raw", rig.mapping, land=lambda _: None, force=False)
-    put(rig, snapshot, "ig_username", "caf\u00e9", "view_count")
+    put(rig, snapshot, "ig_username", "caf\u00e9", "view_count", "caption")
+    shown = ask(snapshot, "SELECT about__text FROM media_history ORDER BY valid_from")
+    assert shown == [("text 0",), ("text 1",), ("text 2",)]
     assert NAME not in str(ask(snapshot, "FROM media_history"))
     assert NAME not in str(ask(snapshot, "FROM core.media_versions"))
     assert ask(snapshot, "FROM media_metrics") == []
