@@ -35,7 +35,6 @@ from models.checkpoint import Post
 from models.mapping import ColumnMapping, FieldType, MediaMapping, Reading, to_keys, to_pointer
 from models.values import (
     BIGINT,
-    DEEPEST,
     LOST,
     READ,
     UNREADABLE,
@@ -45,6 +44,7 @@ from models.values import (
     decode_record,
     exact,
     is_instant,
+    may_be_too_deep,
     time_of,
 )
 
@@ -149,8 +149,7 @@ def read_posts(raws: Iterable[bytes], mapping: MediaMapping) -> Sequence[Post]:
     for raw in raws:
         media_id = published_at = None
         try:
-            # Only the whole record shows whether it is nested too deep.
-            decode = decode_record if raw.count(b"[") + raw.count(b"{") > DEEPEST else rules.decode_post
+            decode = decode_record if may_be_too_deep(raw) else rules.decode_post
             found = _flatten(decode(raw), rules.record, {})
             published_at, _ = _first(found, rules.times, time_of)
             media_id, _ = _first(found, rules.ids, _as_id)

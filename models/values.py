@@ -20,14 +20,14 @@ from models.mapping import Reading
 LOST = "\N{REPLACEMENT CHARACTER}"
 
 # Records that are nested deeper are rejected: values are read recursively.
-DEEPEST = 200
+_DEEPEST = 200
 
 REASONS = {
     "no_id": "The item has no id that gramhouse knows.",
     "inexact_id": "The id of the item is no text and no whole number, or has lost a character.",
     "not_an_object": "The item is not a JSON object.",
     "not_json": "The item is not JSON.",
-    "too_deep": f"The item is nested deeper than {DEEPEST} levels.",
+    "too_deep": f"The item is nested deeper than {_DEEPEST} levels.",
     "number_out_of_range": "The item contains a number that is out of the range of a double.",
 }
 
@@ -60,9 +60,14 @@ def decode_record(raw: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RejectedItem("not_an_object")
     # Python 3.13 parses any depth.
-    if raw.count(b"[") + raw.count(b"{") > DEEPEST and _is_deeper(value, DEEPEST):
+    if may_be_too_deep(raw) and _is_deeper(value, _DEEPEST):
         raise RejectedItem("too_deep")
     return value
+
+
+def may_be_too_deep(raw: bytes) -> bool:
+    """Return whether a record has so many brackets that only decoding all of it shows whether it is nested too deep."""
+    return raw.count(b"[") + raw.count(b"{") > _DEEPEST
 
 
 def _is_deeper(value: object, levels: int) -> bool:

@@ -73,7 +73,7 @@ class Response:
     correlation_id: str | None
 
     def error(self, code: str, message: str) -> ApiError:
-        """Return an error that a scan finds in its page."""
+        """Return an error that the page itself shows, or its scan."""
         return ApiError(self.operation, code, message, correlation_id=self.correlation_id)
 
 

@@ -113,7 +113,7 @@ def macros() -> Mapping[str, View]:
     return {view.name: view for view in _read("macros", is_macro=True)}
 
 
-# Columns of items that no view has, and what statements of the merge call their own, beside those of fields.
+# Columns of items that no view has, and what statements of merge and rebuild call their own, beside those of fields.
 _INTERNAL = """
 overflow content_hash payload_hash raw_landed raw_position first_run_seq seen_seq present_seq missed_at confirmed_by
 content changed

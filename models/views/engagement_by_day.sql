@@ -40,8 +40,10 @@ SELECT
     h.account_id,  -- The account's id.
     a.ig_username,  -- Its name on the social network.
     h.day,  -- The day, in UTC.
-    TRY_CAST(sum(h.gain) FILTER (h.metric = 'like_count') AS BIGINT) AS likes_gained,  -- NULL when no change was seen.
-    TRY_CAST(sum(h.gain) FILTER (h.metric = 'comments_count') AS BIGINT) AS comments_gained,  -- NULL when no change was seen.
+    TRY_CAST(sum(h.gain) FILTER (h.metric = 'like_count') AS BIGINT)
+        AS likes_gained,  -- NULL when no change was seen.
+    TRY_CAST(sum(h.gain) FILTER (h.metric = 'comments_count') AS BIGINT)
+        AS comments_gained,  -- NULL when no change was seen.
     count(*) FILTER (h.metric = 'post') AS posts_published  -- Posts published on this day, including those removed since.
 FROM happened AS h
 LEFT JOIN accounts AS a USING (account_id)

@@ -39,7 +39,8 @@ SELECT
     g.latest_value,  -- The last count seen.
     g.latest_observed_at,  -- When that was first seen, UTC.
     g.vanished_at,  -- When a scan first saw the post without this count, UTC; NULL while it has one.
-    TRY_CAST(g.latest_value::HUGEINT - g.first_value AS BIGINT) AS gained,  -- From the first count to the last; below zero when it fell.
+    TRY_CAST(g.latest_value::HUGEINT - g.first_value AS BIGINT)
+        AS gained,  -- From the first count to the last; below zero when it fell.
     (g.latest_value::DOUBLE - g.first_value) * 86400 / nullif(
         epoch(coalesce(g.vanished_at, g.last_seen_at)) - epoch(g.first_observed_at), 0
     ) AS gained_per_day,  -- gained per day of observation; NULL or 0 when seen only once.

@@ -73,9 +73,9 @@ class Case:
     """A response, and its outcome, with what is `given` of it.
 
     `wait`: seconds announced. `closes`: the answer ends with its connection. `pause`: what comes first, the "head" or
-    the first "answer", and not in one piece with the rest. `items`: of the page. `kind`: of
-    the outcome. `lost`: no correlation id is kept. `says`: a part of the message, with _ for spaces. `timed`: the
-    client's patience is what ends it.
+    the first "answer", and not in one piece with the rest. `items`: of the page. `kind`: of the outcome. `lost`: no
+    correlation id is kept. `says`: a part of the message, with _ for spaces. `timed`: the client's patience is what
+    ends it.
     """
 
     name: str

@@ -37,7 +37,7 @@ SELECT * REPLACE (
 FROM core.runs
 
 -- name: run_outcomes
--- As above.
+-- The detail may be the words of the API.
 SELECT * REPLACE (if(detail IS NULL, NULL, '(hidden)') AS detail) FROM core.run_outcomes
 
 -- name: run_warnings
