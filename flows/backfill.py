@@ -8,8 +8,8 @@ from prefect.states import Completed
 
 from flows.clock import SystemClock
 from flows.config.options import BackfillOptions
+from flows.config.run_request import RunRequest
 from flows.engine.plan import describe_plan, make_plan
-from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.flow_run import end_in_state, run_in_flow, run_name
 from flows.sync import TRACKED

@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flows.config.run_request import RunRequest
 from flows.engine.closing import close_run, report_run
 from flows.engine.publishing import Published, publish_snapshot
 from flows.engine.resources import RunResources, open_resources
 from flows.engine.run import Batch, Run, open_run
-from flows.engine.run_request import RunRequest
 from flows.engine.scanning import fail_fast_group, list_accounts, scan_batch
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport

@@ -79,8 +79,7 @@ Kinds = dict[tuple[str, str, FieldType, bool], int]
 and whether the value is a count."""
 
 
-@dataclass(slots=True)
-class Item:
+class Item(msgspec.Struct):
     """What one media record says.
 
     `values` are by the name of their mapped column, or by the path of their field, which begins with a slash, addresses
@@ -92,9 +91,9 @@ class Item:
     """
 
     media_id: str
-    values: dict[str, Scalar | datetime] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    taken: list[str] = field(default_factory=list)
+    values: dict[str, Scalar | datetime] = {}
+    counts: dict[str, int] = {}
+    taken: list[str] = []
     content: bytes = b"{}"
     content_hash: int = 0
 

@@ -11,9 +11,9 @@ from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
 from flows.config.options import BackfillOptions, SyncOptions
+from flows.config.run_request import RunRequest
 from flows.config.settings import Settings
 from flows.engine.resources import RunResources
-from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport

@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from connectors.source.messages import ApiRequest, Response, read_response
+from flows.config.run_request import RunRequest
 from flows.config.settings import Settings
 from flows.engine.resources import RunResources
-from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport

@@ -22,9 +22,9 @@ from benchmarks.measuring.options import temporary_folder
 from benchmarks.measuring.results import Result, log, save_result
 from benchmarks.measuring.samples import Sample
 from flows.config.options import SyncOptions
+from flows.config.run_request import RunRequest
 from flows.config.settings import Settings
 from flows.engine.resources import RunResources
-from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from models.selection import DAY, NothingChosen, read_goals

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select
 from sqlalchemy.exc import DBAPIError
 
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 from models.tables import SCHEMA_NUMBER, STATE, identity
 
 SqlConnection: TypeAlias = Connection

@@ -12,7 +12,7 @@ from flows.cli.signals import Stopped
 from flows.cli.terminal import Answer, begin_log, failure
 from flows.config.errors import ClusterLost, ExitCode, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.progress import notices
-from models.errors import (
+from models.files import (
     OtherService,
     QueryError,
     SnapshotHides,

@@ -18,8 +18,7 @@ from connectors.warehouse.storage.holder import holder
 from flows.config.errors import SettingsError, refuse
 from flows.config.options import ADVANCED, ExpertOptions, Surface, describe_setting, to_time
 from flows.config.settings import Settings, load
-from models.errors import WarehouseUnusable
-from models.files import NEW
+from models.files import NEW, WarehouseUnusable
 from models.runs import RunState
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

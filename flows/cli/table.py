@@ -34,7 +34,7 @@ from flows.cli.terminal import (
 from flows.config.errors import ExitCode
 from flows.reporting.progress import notices
 from flows.reporting.words import count, moment, span
-from models.errors import QueryError, WarehouseUnusable
+from models.files import QueryError, WarehouseUnusable
 from models.runs import one_line
 
 Row = tuple[Any, ...]

@@ -11,7 +11,7 @@ from connectors.state.runs import count_requests, find_next_allowance, read_runs
 from connectors.warehouse.queries.progress import read_dues
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.connection import Database
-from flows.engine.run_request import RunRequest
+from flows.config.run_request import RunRequest
 from flows.engine.warehouse import Files
 from flows.reporting.words import moment
 from models.checkpoint import Checkpoint, ClosedScan, FullReason, plan_scan, why_full

@@ -30,7 +30,7 @@ from flows.engine.warehouse import Files
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, RunReport, read_data
 from flows.reporting.words import count, per_second
-from models.errors import WarehouseError, first_line
+from models.files import WarehouseError, first_line
 from models.runs import LANDED, Finding, OutcomeKind, RunState, Severity, run_state, several
 
 # How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.

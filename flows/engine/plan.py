@@ -15,8 +15,8 @@ from connectors.warehouse.queries.progress import Cost, find_costs, read_catalog
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.holder import holder
+from flows.config.run_request import RunRequest
 from flows.engine.choosing import Choice, ScanStart, Starts, choose, start_scans, why_skipped
-from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import open_existing_state
 from flows.reporting.words import count, join
 from models.checkpoint import KNOWN_RUN, PINS, Checkpoint

@@ -15,7 +15,7 @@ from connectors.warehouse.storage.identity import read_warehouse
 from flows.config.settings import Settings
 from flows.engine.warehouse import Files
 from models import release
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from flows.config.settings import Settings
 from flows.engine.warehouse import Files, Warehouse, open_warehouse
 from flows.reporting.progress import Progress
 from models.clock import CLOCK_STEP, Clock
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 
 if TYPE_CHECKING:
     from connectors.source.client import ApiClient

@@ -15,10 +15,10 @@ from connectors.source.waits import RateLimitBudget, Send
 from connectors.state.identity import bind_service, read_forgotten, read_identity
 from connectors.state.inbox import read_cooldowns
 from connectors.state.runs import begin_run, end_run
+from flows.config.run_request import RunRequest
 from flows.engine.choosing import Choice, choose_scans
 from flows.engine.dispatcher import Dispatcher
 from flows.engine.resources import RunResources, steady_clock
-from flows.engine.run_request import RunRequest
 from flows.engine.scan import describe_failure
 from flows.engine.warehouse import Files
 from flows.reporting.progress import notices
@@ -27,9 +27,8 @@ from flows.reporting.words import count
 from models import release
 from models.checkpoint import Landing
 from models.erasure import Forgotten, without_forgotten
-from models.errors import OtherService, WarehouseUnusable
 from models.feeds import CATALOGUE, SURFACES, Partition
-from models.files import service_refusal
+from models.files import OtherService, WarehouseUnusable, service_refusal
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
 from models.selection import CATALOGUE_ACCOUNT, ChosenAccount, keep_due, sort_overdue
 

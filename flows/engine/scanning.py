@@ -30,8 +30,8 @@ from flows.engine.run import Batch, Run
 from flows.engine.scan import Scan
 from models.api import Page
 from models.checkpoint import Landing, ScanState
-from models.errors import WarehouseError
 from models.feeds import CATALOGUE, Partition
+from models.files import WarehouseError
 from models.item import read_posts
 from models.runs import Outcome, OutcomeKind
 from models.selection import CATALOGUE_ACCOUNT, ChosenAccount

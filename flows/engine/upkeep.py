@@ -40,8 +40,7 @@ from flows.reporting.recording import STOPPED, record_failed_start, short
 from models.checkpoint import ScopeCooldown
 from models.clock import Ahead, Clock
 from models.erasure import ACTIVITY, Account, Erasure
-from models.errors import WarehouseError, WarehouseUnusable
-from models.files import service_refusal
+from models.files import WarehouseError, WarehouseUnusable, service_refusal
 from models.runs import LONG_COOLDOWN, RunState
 from models.selection import SelectionError
 

@@ -35,8 +35,7 @@ from flows.reporting.words import span
 from models.checkpoint import BATCH_BYTES, Landing, ScopeCooldown, cut_batch
 from models.clock import Clock
 from models.erasure import ACTIVITY, UNFINISHED
-from models.errors import WarehouseBusy, WarehouseUnusable
-from models.files import NEW, Identity, find_mismatch
+from models.files import NEW, Identity, WarehouseBusy, WarehouseUnusable, find_mismatch
 from models.item import CONTENT_RULE
 from models.mapping import MediaMapping
 

@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr
 from connectors.source.network import check_api_key
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
-from models.errors import first_line
+from models.files import first_line
 
 
 class ApiCredentials(Block):

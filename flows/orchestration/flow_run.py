@@ -21,9 +21,9 @@ from flows.clock import SystemClock
 from flows.config.environment import prefect_api_url
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.options import BackfillOptions, SyncOptions
+from flows.config.run_request import RunRequest
 from flows.config.settings import load
 from flows.engine.retrying import DELAYS, Retry, repeat
-from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.processes import end_with_parent
 from flows.pipeline import Steps, start_run
@@ -32,7 +32,7 @@ from flows.reporting.message import failure_event, list_events, title, to_markdo
 from flows.reporting.progress import notices
 from flows.reporting.recording import record_failed_start
 from flows.reporting.run_report import RunReport
-from models.errors import WarehouseBusy, WarehouseError, first_line
+from models.files import WarehouseBusy, WarehouseError, first_line
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
 

@@ -25,8 +25,8 @@ from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, WEEKS, Reader, last_report
 from flows.reporting.words import count, span
 from models import release
-from models.errors import first_line
 from models.feeds import SURFACES
+from models.files import first_line
 from models.runs import Severity, one_line, several
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"

@@ -8,7 +8,7 @@ from connectors.warehouse.storage.files import real
 from flows.clock import SystemClock
 from flows.config.settings import find_warehouse
 from flows.reporting.progress import notices
-from models.errors import WarehouseBusy, WarehouseUnusable, first_line
+from models.files import WarehouseBusy, WarehouseUnusable, first_line
 from models.selection import NothingChosen, SelectionError
 
 _LONGEST = 1000

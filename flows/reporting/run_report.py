@@ -13,8 +13,8 @@ from connectors.warehouse.queries.selection import find_accounts
 from connectors.warehouse.storage.sql import statements
 from flows.config.errors import ExitCode
 from models.checkpoint import RunKind
-from models.errors import SnapshotUnreadable
 from models.feeds import SURFACES
+from models.files import SnapshotUnreadable
 from models.runs import Finding, OutcomeKind, RunState
 
 # Of the time axes of a report.

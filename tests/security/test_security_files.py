@@ -10,7 +10,7 @@ import pytest
 from connectors.warehouse.queries.export import export
 from flows.cli.commands import doctor as checks
 from flows.config.settings import Settings
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 from tests.api.listed import ListedApi
 from tests.operator import KEY, Operator
 from tests.warehouse.rig import opened

@@ -16,8 +16,8 @@ from mcp_types import TextContent
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from flows.cli.agent_tools import BYTES, Tools
-from models.errors import QueryError, WarehouseUnusable
 from models.feeds import CATALOGUE
+from models.files import QueryError, WarehouseUnusable
 from tests.operator import Cli
 from tests.warehouse.rig import POSTS, account, opened
 

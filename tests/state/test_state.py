@@ -17,9 +17,8 @@ from connectors.state.inbox import delete_landings, land, read_checkpoints, read
 from connectors.state.runs import begin_run, end_run
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown
 from models.clock import Ahead
-from models.errors import WarehouseUnusable
 from models.feeds import CATALOGUE, Partition, media
-from models.files import Identity, find_mismatch
+from models.files import Identity, WarehouseUnusable, find_mismatch
 from models.runs import Outcome, OutcomeKind, RunState
 from models.tables import STATE
 from tests.api.listed import ListedApi, Records

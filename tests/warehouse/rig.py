@@ -28,8 +28,8 @@ from connectors.warehouse.storage.identity import adopt_mapping
 from flows.config.settings import Settings
 from flows.engine.warehouse import Files, open_files
 from models.checkpoint import Checkpoint, Landing, ScanState, ScopeCooldown, cut_batch
-from models.errors import WarehouseUnusable
 from models.feeds import CATALOGUE, Partition, media
+from models.files import WarehouseUnusable
 from models.mapping import BUILT_IN, MediaMapping
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import read_goals

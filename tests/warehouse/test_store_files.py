@@ -12,7 +12,7 @@ import pytest
 from connectors.warehouse.storage.connection import flush_log, open_warehouse
 from connectors.warehouse.storage.files import database, explain, local
 from connectors.warehouse.storage.holder import UNKNOWN, hold, holder, lock_path
-from models.errors import WarehouseBusy, WarehouseUnusable
+from models.files import WarehouseBusy, WarehouseUnusable
 from models.mapping import BUILT_IN
 from models.views import MEDIA, own_columns
 from tests.warehouse.rig import Rig

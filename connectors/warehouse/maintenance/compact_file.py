@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.storage.connection import STORAGE, explained
 from connectors.warehouse.storage.files import discard, logs, private_files, real, sync
 from connectors.warehouse.storage.sql import literal, quoted
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 
 # How the rows of tables are sorted: as they are asked for. Other tables keep their order.
 _ORDERS = {

@@ -28,8 +28,8 @@ from connectors.warehouse.raw.parts import read_parts
 from connectors.warehouse.storage.identity import drop_inferred, read_warehouse
 from connectors.warehouse.storage.sql import quoted, statements
 from models.checkpoint import Landing
-from models.errors import WarehouseUnusable
 from models.feeds import media
+from models.files import WarehouseUnusable
 from models.item import CONTENT_RULE, Items, read_items
 from models.mapping import BUILT_IN, MediaMapping, Registry, register, to_keys
 from models.runs import several

@@ -21,7 +21,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.publish.replaceable import HASH
 from connectors.warehouse.storage.connection import STORAGE, transaction
 from connectors.warehouse.storage.sql import literal, quoted, statements
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 from models.mapping import READING_TYPES, Field, FieldType, MediaMapping, Reading, Registry, safe_name, to_keys
 from models.runs import nearest
 from models.views import MEDIA

@@ -23,7 +23,7 @@ from connectors.warehouse.storage.connection import flush_log, transaction
 from connectors.warehouse.storage.files import discard, logs, sync
 from connectors.warehouse.storage.identity import read_warehouse
 from connectors.warehouse.storage.sql import quoted, statements
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 from models.mapping import BUILT_IN, MediaMapping, Registry
 from models.selection import Goals
 

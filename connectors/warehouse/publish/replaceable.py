@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 
 from connectors.warehouse.storage.files import is_duckdb
-from models.errors import SnapshotHides, WarehouseUnusable, first_line
+from models.files import SnapshotHides, WarehouseUnusable, first_line
 
 HASH = ":hash"
 """Follows a name in GRAMHOUSE_HIDE if a hash replaces the values."""

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from connectors.warehouse.queries.reader import Record, Snapshot, open_snapshot
 from connectors.warehouse.storage.files import real, sync
 from connectors.warehouse.storage.sql import literal, quoted
-from models.errors import SnapshotUnreadable, WarehouseUnusable, first_line
+from models.files import SnapshotUnreadable, WarehouseUnusable, first_line
 
 # Every file of an export has this key in its metadata.
 _MARK = "gramhouse"

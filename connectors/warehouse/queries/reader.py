@@ -15,7 +15,7 @@ from duckdb.sqltypes import DuckDBPyType
 
 from connectors.warehouse.storage.files import logs
 from connectors.warehouse.storage.sql import quoted, statements
-from models.errors import (
+from models.files import (
     QueryError,
     SnapshotMissing,
     SnapshotUnreadable,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from connectors.warehouse.storage.files import sync
-from models.errors import WarehouseUnusable, first_line
+from models.files import WarehouseUnusable, first_line
 
 SCHEMA = pa.schema(
     {

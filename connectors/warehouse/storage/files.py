@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from models.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line
+from models.files import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line
 
 # `Path` turns s3:// into s3:/. DuckDB interprets other words before a colon as extensions, and downloads them.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]+:|:")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from connectors.warehouse.storage.files import explain, real
-from models.errors import WarehouseBusy, first_line
+from models.files import WarehouseBusy, first_line
 
 _TRIES = 5
 _PAUSE = 0.05

@@ -62,8 +62,8 @@ def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
 async def _sync_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> RunReport:
     """Sync at 02:15 of each of these days, by a clock of that day, and the last one now; return its report."""
     from flows.config.options import SyncOptions
+    from flows.config.run_request import RunRequest
     from flows.engine.resources import open_resources
-    from flows.engine.run_request import RunRequest
     from flows.pipeline import run_sync
 
     files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}

@@ -30,9 +30,8 @@ from flows.engine.warehouse import open_existing_state, open_files
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.words import count, moment, span
 from models.erasure import UNFINISHED
-from models.errors import WarehouseBusy
 from models.feeds import FEEDS
-from models.files import service_refusal
+from models.files import WarehouseBusy, service_refusal
 from models.runs import LONG_COOLDOWN, OutcomeKind
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}

@@ -18,8 +18,8 @@ from flows.cli.table import fields, listing
 from flows.cli.terminal import Answer, clean, row
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
+from flows.config.run_request import RunRequest
 from flows.config.settings import Settings
-from flows.engine.run_request import RunRequest
 from flows.reporting.run_report import Reader
 from flows.reporting.words import join, moment
 from models.runs import one_line

@@ -18,7 +18,7 @@ from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.orchestration.processes import PREFECT_CLIENT, REPORT_PATH, import_prefect, local_prefect
 from flows.reporting.progress import notices
-from models.errors import WarehouseBusy
+from models.files import WarehouseBusy
 
 # Seconds that runs wait while another one has the warehouse, unless the setting is set.
 _BUSY_WAIT = 6 * 3600

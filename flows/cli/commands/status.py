@@ -28,8 +28,8 @@ from flows.reporting.findings import LOST, list_findings
 from flows.reporting.run_report import NO_DATA, Data, Reader, RunReport, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.erasure import UNFINISHED
-from models.errors import SnapshotMissing, WarehouseError
 from models.feeds import FEEDS
+from models.files import SnapshotMissing, WarehouseError
 from models.runs import Finding, RunState, Severity
 
 REASONS = (

@@ -22,8 +22,8 @@ from flows.clock import SystemClock
 from flows.config.environment import find_exposed_key, prefect_api_url
 from flows.config.errors import ExitCode, SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
+from flows.config.run_request import RunRequest
 from flows.config.settings import Settings, load
-from flows.engine.run_request import RunRequest
 from flows.reporting.findings import list_findings
 from flows.reporting.message import list_numbers, to_document, to_message
 from flows.reporting.progress import Progress, notices

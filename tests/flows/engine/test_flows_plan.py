@@ -10,12 +10,12 @@ from unittest.mock import Mock
 import pytest
 
 from connectors.warehouse.queries.reader import Record
+from flows.config.run_request import RunRequest
 from flows.config.settings import Settings
 from flows.engine.choosing import Choice
 from flows.engine.plan import describe_plan, make_plan
 from flows.engine.resources import RunResources
 from flows.engine.run import Run
-from flows.engine.run_request import RunRequest
 from flows.pipeline import run_sync
 from models.feeds import SURFACES
 from models.runs import OutcomeKind, RunState

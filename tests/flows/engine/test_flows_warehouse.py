@@ -21,7 +21,7 @@ from flows.engine.upkeep import repair_times
 from flows.engine.warehouse import open_warehouse
 from flows.reporting.run_report import RunReport
 from models.checkpoint import ScopeCooldown
-from models.errors import WarehouseBusy, WarehouseUnusable
+from models.files import WarehouseBusy, WarehouseUnusable
 from models.runs import RunState
 from tests.api.asked import Asked
 from tests.api.listed import ListedApi

@@ -42,7 +42,7 @@ from flows.orchestration.processes import local_prefect
 from flows.orchestration.serving import WATCH_BEGAN, create_alerts, deployments, read_described
 from flows.publish import PublishOptions, publish
 from flows.reporting.message import failure_event, list_events
-from models.errors import OtherService, WarehouseBusy
+from models.files import OtherService, WarehouseBusy
 from models.runs import RunState
 from models.selection import NothingChosen
 from tests.api.listed import ListedApi

@@ -16,8 +16,8 @@ from connectors.warehouse.maintenance import compact_file, compact_parts
 from connectors.warehouse.maintenance.compact_file import rewrite_file
 from connectors.warehouse.maintenance.compact_parts import group_parts
 from connectors.warehouse.raw.parts import SCHEMA, find_parts, find_unmerged_parts, list_parts, write_part
-from models.errors import WarehouseUnusable
 from models.feeds import media
+from models.files import WarehouseUnusable
 from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, at, contents, item, opened
 
 COLUMNS = (

@@ -13,7 +13,7 @@ from msgspec import structs
 from connectors.warehouse.maintenance.rebuild import count_paths, explain_paths, rebuild
 from connectors.warehouse.storage.connection import transaction
 from models.checkpoint import Landing
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 from models.item import CONTENT_RULE
 from models.mapping import BUILT_IN, ColumnMapping, MediaMapping, Reading
 from tests.warehouse.rig import STORIES, Item, Rig, contents, item, opened, opened_with_state

@@ -25,8 +25,8 @@ from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.queries.reader import open_snapshot
 from connectors.warehouse.raw.parts import read_parts
-from models.errors import QueryError
 from models.feeds import CATALOGUE, media
+from models.files import QueryError
 from models.views import views
 from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Row, account, ask, at, opened, refusal
 

@@ -10,8 +10,8 @@ from connectors.warehouse.publish.hide import hash_expression, hash_text
 from connectors.warehouse.queries.export import export
 from connectors.warehouse.storage.connection import transaction
 from flows.reporting.page import write_page
-from models.errors import WarehouseUnusable
 from models.feeds import CATALOGUE, media
+from models.files import WarehouseUnusable
 from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.runs import Outcome, OutcomeKind, RunState
 from tests.warehouse.rig import BEN, POSTS, STORIES, Item, Rig, Row, account, ask, at, opened, refusal

@@ -14,8 +14,8 @@ import pytest
 from connectors.warehouse.queries.reader import Snapshot, open_snapshot
 from connectors.warehouse.queries.selection import choose_accounts
 from connectors.warehouse.storage.sql import literal
-from models.errors import QueryError, WarehouseUnusable
 from models.feeds import CATALOGUE, media
+from models.files import QueryError, WarehouseUnusable
 from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
 from tests.warehouse.rig import ANNA, BEN, Rig, account, at

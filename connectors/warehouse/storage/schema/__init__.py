@@ -10,7 +10,7 @@ from pathlib import Path
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.sql import literal, quoted
-from models.errors import WarehouseUnusable
+from models.files import WarehouseUnusable
 
 # `CREATE TABLE core.media (  -- Comment`, and `    media_id VARCHAR NOT NULL,  -- Comment`, continued by `    -- more`.
 _TABLE = re.compile(r"^CREATE TABLE (core\.\w+) \(  -- (.+)$", re.MULTILINE)
