@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from connectors.source.errors import ApiError, Deferred, Disposition
+from connectors.source.errors import ApiError, Deferred, Disposition, rule_of
 from connectors.source.messages import ApiRequest, Memory, Response, accounts_request, feed_request
 from connectors.source.waits import Attempts, RateLimitBudget
 from flows.reporting.words import join
@@ -21,6 +21,17 @@ _DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeK
 # A scan ends with an error after so many consecutive pages of items that it has seen, or without items.
 MOST_REPEATED = 10
 MOST_EMPTY = 1_000
+
+
+class After(NamedTuple):
+    """What follows an error of a scan: it begins `again` at once, because of this, or it `is_later` scanned once more.
+
+    Otherwise the error is its outcome. If it `abandons` its checkpoint, that is of no use to a later run.
+    """
+
+    again: str
+    is_later: bool
+    abandons: bool
 
 
 @dataclass(slots=True)
@@ -123,6 +134,22 @@ class Scan:
             repeated = f"{after.repeated_pages} pages of items already seen in this scan"
             why = f"{repeated} and {after.empty_pages} empty ones came in a row: the listing does not end"
             raise response.error("cursor_no_progress", why)
+
+    def decide(self, error: ApiError) -> After:
+        """Return what follows an error after which its page is not requested again."""
+        checkpoint, kind, again = self.checkpoint, error.rule.disposition, ""
+        # Unless each cursor expires before the list ends.
+        if kind is Disposition.RESTART and checkpoint.cursor is not None and checkpoint.items > self.refused_after:
+            again = "The cursor was refused"
+        # An old scan would be repeated anyway, and its cursor may never work again.
+        elif self.is_old and kind is not Disposition.STOP and error.rule.outcome is not OutcomeKind.DENIED:
+            again = f"An old scan could not be continued ({error})"
+        is_useless = bool(again) or kind is Disposition.RESTART or error.code.startswith("cursor_")
+        return After(
+            again,
+            is_later=not again and self.may_repeat and rule_of(error.code).is_transient,
+            abandons=is_useless and checkpoint.pages > 0 and checkpoint.state is ScanState.SCANNING,
+        )
 
     def check_rejected(self, response: Response) -> None:
         """Raise ApiError if the scan ended, and has rejected most records."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from connectors.source.errors import ApiError, Deferred, Disposition, rule_of
+from connectors.source.errors import ApiError, Deferred, Disposition
 from connectors.source.messages import Response
 from connectors.source.waits import Attempts
 from connectors.state.inbox import read_checkpoints
@@ -27,13 +27,13 @@ from connectors.warehouse.queries.progress import (
 from flows.engine.choosing import start_scans, why_skipped
 from flows.engine.dispatcher import RequestsEnded
 from flows.engine.run import Batch, Run
-from flows.engine.scan import Scan
+from flows.engine.scan import After, Scan
 from models.api import Page
 from models.checkpoint import Landing, ScanState
 from models.feeds import CATALOGUE, Partition
 from models.files import WarehouseError
 from models.item import read_posts
-from models.runs import Outcome, OutcomeKind
+from models.runs import Outcome
 from models.selection import CATALOGUE_ACCOUNT, ChosenAccount
 
 _log = logging.getLogger(__name__)
@@ -173,27 +173,17 @@ async def _scan_partition(run: Run, scan: Scan) -> Outcome | None:
         except Deferred as deferred:
             return await _land_outcome(run, scan, deferred)
         except ApiError as error:
-            why = _why_again(scan, error)
-            outcome = await _land_error(run, scan, error, is_over=not why)
-            if not why:
+            after = scan.decide(error)
+            outcome = await _land_error(run, scan, error, after)
+            if not after.again:
                 return outcome
+            why = after.again
         # After a violation of the order, the scan must be full.
         known_seq = scan.fresh.known_seq if scan.checkpoint.order_broken_by is None else None
         now, scan_id = run.clock.now(), run.resources.new_id()
         scan.continue_at(replace(scan.fresh, scan_id=scan_id, started_at=now, updated_at=now, known_seq=known_seq))
         scan.attempts.failures.clear()
         scan.is_old, scan.note = False, f"{why}; scanned again from the first page."
-
-
-def _why_again(scan: Scan, error: ApiError) -> str:
-    """Return why a scan begins again after an error; empty if it ends."""
-    # Unless each cursor expires before the list ends.
-    gets_further = scan.checkpoint.cursor is not None and scan.checkpoint.items > scan.refused_after
-    if error.rule.disposition is Disposition.RESTART and gets_further:
-        return "The cursor was refused"
-    # An old scan would be repeated anyway, and its cursor may never work again.
-    is_final = error.rule.disposition is Disposition.STOP or error.rule.outcome is OutcomeKind.DENIED
-    return f"An old scan could not be continued ({error})" if scan.is_old and not is_final else ""
 
 
 async def _land_outcome(run: Run, scan: Scan, deferred: Deferred | None = None) -> Outcome:
@@ -207,8 +197,8 @@ async def _land_outcome(run: Run, scan: Scan, deferred: Deferred | None = None) 
     return outcome
 
 
-async def _land_error(run: Run, scan: Scan, error: ApiError, *, is_over: bool) -> Outcome | None:
-    """Log and land an error of a scan, and the outcome, if it is over and is not repeated; return that.
+async def _land_error(run: Run, scan: Scan, error: ApiError, after: After) -> Outcome | None:
+    """Log and land an error of a scan, and its outcome, unless it is scanned again; return that.
 
     A page that could not be parsed goes to quarantine. Ends all other scans if they would fail, too.
     """
@@ -217,17 +207,15 @@ async def _land_error(run: Run, scan: Scan, error: ApiError, *, is_over: bool) -
     landing = Landing(scan.partition, run.run_id)
     if error.body is not None:
         landing = _receive(run, scan, error.body, error.correlation_id)
-    is_refused = error.rule.disposition is Disposition.RESTART
-    is_useless = not is_over or is_refused or error.code.startswith("cursor_")
-    if is_useless and scan.checkpoint.pages and scan.checkpoint.state is ScanState.SCANNING:
+    if after.abandons:
         abandoned = replace(scan.checkpoint, updated_at=now, cursor=None, state=ScanState.ABANDONED)
         landing = replace(landing, checkpoint=abandoned)
-    if is_over and scan.may_repeat and rule_of(error.code).is_transient:
+    if after.is_later:
         scan.may_repeat = False
-    elif is_over:
+    elif not after.again:
         outcome = scan.outcome(now, error)
         landing = replace(landing, outcomes=(outcome,))
-    elif is_refused:
+    elif error.rule.disposition is Disposition.RESTART:
         scan.refused_after = scan.checkpoint.items
         run.progress.restarted += 1
     await run.land(landing)
