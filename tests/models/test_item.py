@@ -129,6 +129,7 @@ def test_another_spelling_changes_nothing(members: str, others: str) -> None:
         ({"owner": {**ITEM["owner"], "deep": {"a": ["x", 1, None]}}}, ("/owner/deep/a",)),
         ({"children": ITEM["children"][::-1]}, ("/children",)),
         ({"children": [{**ITEM["children"][0], "like_count": 9, "media_url": "https://b"}, ITEM["children"][1]]}, ()),
+        ({"children": [ITEM["children"][0], {**ITEM["children"][1], "tags": ["b"]}]}, ("/children",)),
         ({"new": "x"}, ("/new",)),
         ({"new": "https://x"}, ()),
         ({"owner/name": 1}, ("/owner~1name",)),
@@ -136,6 +137,11 @@ def test_another_spelling_changes_nothing(members: str, others: str) -> None:
 )
 def test_what_an_edit_changes(edit: dict[str, Any], names: tuple[str, ...]) -> None:
     assert changed({**ITEM, **edit}) == names
+
+
+def test_a_number_in_a_list_is_no_count() -> None:
+    before, after = (read({"id": "1", "likes": [number]}) for number in (1, 2))
+    assert changed_columns(before.content, after.content) == ("/likes",)
 
 
 def test_the_mapping_may_say_what_is_content() -> None:
