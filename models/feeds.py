@@ -46,7 +46,7 @@ SURFACES = tuple(FEEDS)
 """The names of all feeds."""
 
 LIFETIMES = {name: feed.lifetime for name, feed in FEEDS.items() if feed.lifetime is not None}
-"""The lifetimes of the feeds whose items expire. These feeds have a schedule of their own."""
+"""The lifetimes of the feeds whose items expire."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -159,9 +159,9 @@ def read_posts(raws: Iterable[bytes], mapping: MediaMapping) -> Sequence[Post]:
 
 
 def has_counts(column: ColumnMapping, mapping: MediaMapping) -> bool:
-    """Return whether a mapped column has counts; the mapping may ignore all of its paths."""
+    """Return whether a mapped column has counts; it has none if the mapping ignores one of its paths."""
     _, candidates = _rules(mapping).columns[column.column]
-    return any(one.is_count for one in candidates)
+    return all(one.is_count for one in candidates)
 
 
 def changed_columns(before: bytes, after: bytes) -> tuple[str, ...]:

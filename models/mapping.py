@@ -257,7 +257,7 @@ def register(known: Registry, seen: Iterable[Field], own: Collection[str]) -> Re
         key, ordinal = (field.resource, field.path), numbers[field.resource]
         if (before := fields.get(key)) is not None:
             wider = replace(before, kinds=before.kinds | field.kinds, is_count=before.is_count or field.is_count)
-            changed_at = before.last_type_change_at if wider.type == before.type else field.first_seen_at
+            changed_at = before.last_type_change_at if wider.kinds == before.kinds else field.first_seen_at
             fields[key] = replace(wider, last_type_change_at=changed_at)
         elif ordinal < MOST_FIELDS:
             numbers[field.resource], name = ordinal + 1, None

@@ -149,10 +149,14 @@ def began_within(began: datetime, *, now: datetime, within: timedelta) -> bool:
     return timedelta(0) <= now - began <= within
 
 
+JOINER = "\u200d"
+"""Joins emoji into one. It is a format character, but steers no terminal."""
+
+
 def one_line(text: str, limit: int = 200) -> str:
     """Return external text as one printable line of at most `limit` characters."""
     head = text[: 4 * limit]
-    line = " ".join("".join(char if char.isprintable() else " " for char in head).split())
+    line = " ".join("".join(char if char.isprintable() or char == JOINER else " " for char in head).split())
     return line if len(line) <= limit and len(head) == len(text) else line[: limit - 1] + "…"
 
 

@@ -88,6 +88,9 @@ FRESH_WITHIN = "posts=1d,stories=6h"
 EARLY = timedelta(minutes=30)
 """A run scans what is due within this time: for an hourly schedule, the next run would be further away."""
 
+ALLOWANCE = DAY - EARLY
+"""The requests of runs that began within this time count for a day: a nightly run may begin a little earlier."""
+
 _LONGEST_GOAL = timedelta(days=366)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _UNITS = {"h": HOUR, "d": DAY}

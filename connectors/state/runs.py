@@ -36,13 +36,18 @@ def begin_run(
     `runs`.
     """
     mark_interrupted(connection)
-    connection.execute(delete(runs).where(_of.run_id.is_(None)))
+    delete_commands(connection)
     same = {"kind": kind, "selection": selection, "base_url": base_url}
     resumed = find_resumed(connection, now=now, within=within, **same)
     seq = select(func.coalesce(func.max(_of.seq), 0) + 1).scalar_subquery()
     first = {"run_id": run_id, "seq": seq, "resumes": next(iter(resumed), None)}
     connection.execute(insert(runs).values(state=RunState.RUNNING, started_at=now, **first, **same, **columns))
     return resumed
+
+
+def delete_commands(connection: Connection) -> None:
+    """Delete the rows of starts that failed, and of other commands."""
+    connection.execute(delete(runs).where(_of.run_id.is_(None)))
 
 
 def find_resumed(connection: Connection, /, *, now: datetime, within: timedelta, **same: str | None) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
 """The tools of `gramhouse mcp`: commands that only read the snapshot, by the Model Context Protocol."""
 
 import asyncio
+import json
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from dataclasses import dataclass
+from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -12,8 +14,15 @@ from connectors.warehouse.queries.reader import mentions_raw_media
 from flows.config.errors import ExitCode
 from models import release
 
-# The most bytes of an answer.
+# The most bytes of an answer, and of a document that is shortened to an answer.
 BYTES = 50_000
+_LONGEST = 64 * 1024 * 1024
+
+# The lengths of lists and texts to which a document is shortened, in turn.
+_LENGTHS = ((100, 1000), (100, 200), (50, 100), (20, 100), (5, 100))
+
+# A warehouse that is not there: its state has names that the snapshot may hide.
+_NO_WAREHOUSE = "--warehouse=/nonexistent/warehouse.duckdb"
 
 _INSTRUCTIONS = """\
 A snapshot of social-media accounts, their posts and their stories, in DuckDB's SQL. Begin with `describe`. Times are in
@@ -51,26 +60,37 @@ class Tools:
         `since`: of all runs since 2d or 36h ago, or a date. `account`: only of this one. Query `changes` to count them.
         """
         chosen = [f"--{name}={value}" for name, value in (("since", since), ("account", account)) if value]
-        return await self._run("changes", "--json", "--limit=100", *chosen)
+        return await self._document("changes", "--limit=100", *chosen)
 
     async def explain(self, what: str) -> str:
         """Show what is known of an item (id or permalink) or an account (id or name), in order of time."""
-        return await self._run("explain", "--json", "--", what)
+        return await self._document("explain", "--", what)
 
     async def status(self) -> str:
         """Say how fresh the data are, and which accounts and runs need attention."""
-        return await self._run("status", "--json")
+        return await self._document("status", _NO_WAREHOUSE)
 
-    async def _run(self, command: str, *arguments: str) -> str:
-        """Run a command; return what it prints."""
+    async def _document(self, command: str, *arguments: str) -> str:
+        """Run a command; return its JSON object, whose lists and texts are shortened until it is an answer."""
+        text = await self._run(command, "--json", *arguments, most=_LONGEST)
+        document = json.loads(text)
+        for entries, characters in _LENGTHS:
+            if len(text.encode()) <= BYTES:
+                break
+            what = {"shortened": f"Lists have at most {entries} entries, texts {characters} characters."}
+            text = json.dumps(what | _shorten(document, entries, characters), ensure_ascii=False)
+        return text
+
+    async def _run(self, command: str, *arguments: str, most: int = BYTES) -> str:
+        """Run a command; return what it prints, at most so many bytes."""
         program = (sys.executable, "-m", "flows.cli", command, f"--snapshot={self.snapshot}", *arguments)
         process = await asyncio.create_subprocess_exec(*program, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, limit=BYTES)
         output, errors = process.stdout, process.stderr
         assert output is not None and errors is not None  # noqa: S101, PT018 - pipes
         try:
             async with asyncio.timeout(self.seconds):
-                await output.readexactly(BYTES)
-            raise ToolError(f"The answer has more than {BYTES:,} bytes. Fix: ask for less; aggregate or limit a query.")
+                await output.readexactly(most)
+            raise ToolError(f"The answer has more than {most:,} bytes. Fix: ask for less; aggregate or limit a query.")
         except asyncio.IncompleteReadError as end:
             if await process.wait() not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
                 raise ToolError(((await errors.read()) or end.partial).decode(errors="replace").strip()) from None
@@ -81,6 +101,16 @@ class Tools:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+
+
+def _shorten(value: Any, entries: int, characters: int) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        # The last events say what is now.
+        cut = {name: one[-entries:] if name == "events" else one for name, one in value.items()}
+        return {name: _shorten(one, entries, characters) for name, one in cut.items()}
+    if isinstance(value, list):
+        return [_shorten(one, entries, characters) for one in value[:entries]]
+    return value[:characters] if isinstance(value, str) else value
 
 
 def build_server(snapshot: str) -> MCPServer:

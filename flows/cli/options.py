@@ -23,8 +23,8 @@ from models.runs import RunState
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-# The fewest of the last runs that are read.
-_LEAST = 100
+# The fewest of the last runs that are read: as many as begin while no snapshot can be published for a month.
+_LEAST = 1000
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 

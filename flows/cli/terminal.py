@@ -21,7 +21,7 @@ from rich.table import Table
 from flows.config.errors import ExitCode
 from flows.reporting.progress import Progress, notices
 from flows.reporting.words import json_value, moment
-from models.runs import Finding, Severity
+from models.runs import JOINER, Finding, Severity
 
 # Lines that go into a pipe or a file are neither wrapped nor truncated.
 UNLIMITED = 10**6
@@ -40,8 +40,8 @@ _STATES: dict[int, str] = {
     ExitCode.BUSY: "locked",
 }
 
-# Control and format characters (except for the joiner of emoji), surrogates, line and paragraph separators.
-_STEERING, _JOINER = {"Cc", "Cf", "Cs", "Zl", "Zp"}, "\u200d"
+# Control and format characters, surrogates, line and paragraph separators.
+_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def show(*lines: RenderableType, soft_wrap: bool = False) -> None:
@@ -95,7 +95,7 @@ def failure(code: int, message: str) -> Answer:
 
 
 def _is_harmless(char: str) -> bool:
-    return char == _JOINER or unicodedata.category(char) not in _STEERING
+    return char == JOINER or unicodedata.category(char) not in _STEERING
 
 
 def without_control_characters(text: object, *, newlines: bool = False) -> str:

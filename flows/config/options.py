@@ -134,7 +134,7 @@ class BackfillOptions(_Options):
     everything: Annotated[bool, Parameter("--all")] = False
     """All accounts in the catalogue."""
     failed: bool = False
-    """Unfinished scans: those that failed, were denied or were deferred."""
+    """Unfinished scans: those that failed, were deferred or denied, or whose account was not found."""
     dry_run: bool = False
     """Show what would be scanned and the estimated number of requests, without scanning."""
     expert: Expert = ExpertOptions()

@@ -35,7 +35,7 @@ class RunRequest:
         return self.options.selection() or Selection(everything=True, surfaces=self.surfaces)
 
     def limit(self, made: int = 0) -> int | None:
-        """Return the most requests of a run, after so many in the last 24 hours; None without a limit.
+        """Return the most requests of a run, after so many in the last day; None without a limit.
 
         Those of a backfill are counted for the syncs of that time, but not limited.
         """

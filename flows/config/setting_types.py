@@ -26,6 +26,8 @@ OFF = "off"
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
 _SCHEDULER = re.compile(r"(tls://[^/]+|tcp://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)/?")
 
+# Without the forms that only some programs know, such as L and W.
+_CRON_PART = re.compile(r"(\*|(\d+|[A-Za-z]{3})(-(\d+|[A-Za-z]{3}))?)(/\d+)?")
 _CRON_FIELDS = 5
 
 
@@ -51,7 +53,9 @@ def fires(expression: str, time_zone: str, after: datetime) -> Iterator[datetime
 
 def _is_schedule(text: str) -> bool:
     """Return whether it is `off`, or five fields that are due some day."""
-    return text == OFF or (len(text.split()) == _CRON_FIELDS and any(CronSim(text, datetime.now(UTC))))
+    fields = text.split()
+    is_plain = len(fields) == _CRON_FIELDS and all(map(_CRON_PART.fullmatch, ",".join(fields).split(",")))
+    return text == OFF or (is_plain and any(CronSim(text, datetime.now(UTC))))
 
 
 def _snapshot(place: str) -> str:

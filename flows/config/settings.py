@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from connectors.buckets import is_cloud
@@ -75,7 +75,7 @@ class Settings(BaseModel):
     """Age that the last scan of a feed may reach, such as 1d, or posts=7d,stories=6h. `sync --due` scans a feed as
     often as it has something new, and within this age."""
     requests_per_day: int | None = Field(None, ge=1, le=10**9)
-    """Maximum number of requests of syncs in 24 hours; the most overdue scans come first. By default no limit."""
+    """Maximum number of requests of syncs in a day; the most overdue scans come first. By default no limit."""
     stale_after: float | None = Field(None, gt=0, le=types.LONGEST_WAIT)
     """Seconds after which an account's posts or stories are stale; by default one and a half times the longest goal of
     GRAMHOUSE_FRESH_WITHIN, at least 36 hours."""
@@ -113,6 +113,14 @@ class Settings(BaseModel):
     mapping: Annotated[MappingSettings | None, types.FromJson] = None
     """How media items are read; best written as [mapping] in gramhouse.toml."""
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_flag(cls, value: object, info: ValidationInfo) -> object:
+        # Pydantic would read it as 1 or 0.
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("it must not be true or false; write its value, or remove it")
+        return value
+
     def snapshot_url(self) -> str | None:
         """Return the address of the snapshot in a bucket; None if it is a file on this machine."""
         return self.snapshot if is_cloud(self.snapshot) else None
@@ -129,7 +137,7 @@ class Settings(BaseModel):
 
     def raw_folder(self) -> Path:
         """Return the folder of the raw store."""
-        return real(self.warehouse).parent / "raw" if self.raw is None else self.raw
+        return real(self.warehouse).parent / "raw" if self.raw is None else real(self.raw)
 
     def media_mapping(self) -> MediaMapping:
         """Return the mapping with which media items are read."""
@@ -262,6 +270,7 @@ def load(**chosen: object) -> Settings:
 def find_warehouse(chosen: object) -> Path:
     """Return the warehouse's path, `chosen` or configured, although other settings are wrong; or else the default."""
     with suppress(SettingsError, ValidationError):
-        found = chosen or os.environ.get("GRAMHOUSE_WAREHOUSE") or read_file().get("warehouse")
+        named = os.environ.get("GRAMHOUSE_WAREHOUSE", "").strip(AROUND)
+        found = chosen or named or read_file().get("warehouse")
         return Settings.model_validate({"warehouse": found} if found else {}).warehouse
     return Settings().warehouse

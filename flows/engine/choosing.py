@@ -17,7 +17,7 @@ from flows.reporting.words import moment
 from models.checkpoint import Checkpoint, ClosedScan, FullReason, plan_scan, why_full
 from models.feeds import CATALOGUE, Partition
 from models.runs import TOKEN_EXPIRED, OutcomeKind
-from models.selection import DAY, ChosenAccount, Dues, NothingChosen, keep_due
+from models.selection import ALLOWANCE, ChosenAccount, Dues, NothingChosen, keep_due
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Choice:
 
 def choose(db: Database, state: State | None, request: RunRequest, *, now: datetime) -> Choice:
     """Return what a run would scan now, due or not, by the warehouse or a snapshot. Raises SelectionError."""
-    made = 0 if state is None else state.read(count_requests, since=now - DAY)
+    made = 0 if state is None else state.read(count_requests, since=now - ALLOWANCE)
     dues = read_dues(db, request.settings.goals(), scan_expired=request.settings.scan_expired)
     lists_catalogue = request.options.kind == "sync" and (not request.options.due or dues[CATALOGUE].is_due(now))
     return Choice(choose_accounts(db, request.selection), dues, lists_catalogue, request.limit(made))
@@ -56,7 +56,7 @@ def choose_scans(files: Files, request: RunRequest, *, now: datetime) -> Choice:
         # The last run was killed, or its snapshot was not published: this one makes up for that.
         return choice
     if choice.limit == 0:
-        until = moment(files.state.read(find_next_allowance, settings.requests_per_day or 0, per=DAY, now=now))
+        until = moment(files.state.read(find_next_allowance, settings.requests_per_day or 0, per=ALLOWANCE, now=now))
         raise NothingChosen(f"Nothing is scanned: no request is left of GRAMHOUSE_REQUESTS_PER_DAY until {until} UTC.")
     is_due = any(keep_due(choice.accounts, choice.dues, now=now, scan_expired=settings.scan_expired))
     if not choice.lists_catalogue and not is_due:
@@ -91,6 +91,12 @@ class ScanStart:
     checkpoint: Checkpoint
     last: Checkpoint | None
     closed: ClosedScan | None
+
+    @property
+    def had_cursor(self) -> bool:
+        """Return whether the list had more than one page when it was last scanned."""
+        is_begun = self.last is not None and self.last.had_cursor
+        return is_begun or (self.closed is not None and self.closed.pages > 1)
 
 
 Starts = Mapping[Partition, ScanStart]

@@ -221,7 +221,8 @@ def _changed_by_one_field(run: Run) -> Iterator[Finding]:
         return
     if (found := run.files.query(find_lone_change, syncs, accounts=run.progress.accounts)) is not None:
         what = f"{found} alone changed most items, and each of them got a new version"
-        ignore = json.dumps([found], ensure_ascii=False)
+        mapped = next((one.paths for one in run.files.mapping.columns if one.column == found), None)
+        ignore = json.dumps(mapped or [found], ensure_ascii=False)
         fix = f"if this is no change of an item, set ignore = {ignore} under [mapping] in gramhouse.toml"
         text = f"In each of the last {_SYNCS} syncs, {what}"
         yield Finding("items_changed_by_one_field", Severity.WARNING, text, fix, count=_SYNCS)

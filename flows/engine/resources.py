@@ -118,8 +118,12 @@ async def open_resources(
 
     Raises SettingsError, WarehouseBusy, WarehouseUnusable and BucketError, before the first request to the API.
     """
-    clock = SystemClock()
+    clock, snapshot = SystemClock(), settings.snapshot_file()
     check_writable(settings)
+    if not settings.warehouse.exists() and settings.snapshot_url() is None and snapshot.exists():
+        from connectors.warehouse.publish.replaceable import another_warehouse  # noqa: PLC0415 - as above
+
+        raise WarehouseUnusable(f"{settings.warehouse} does not exist yet, so {another_warehouse(str(snapshot))}")
     settings.address(), settings.key(), settings.network()
     # On another thread, because importing aiohttp takes about as long as opening the warehouse.
     importing = asyncio.get_running_loop().run_in_executor(None, import_module, "connectors.source.client")

@@ -14,7 +14,7 @@ from connectors.source.messages import CATALOGUE_SCOPE, ApiRequest, Response, ac
 from connectors.source.waits import RateLimitBudget, Send
 from connectors.state.identity import bind_service, read_forgotten, read_identity
 from connectors.state.inbox import read_cooldowns
-from connectors.state.runs import begin_run, end_run
+from connectors.state.runs import begin_run, delete_commands, end_run
 from flows.config.run_request import RunRequest
 from flows.engine.choosing import Choice, choose_scans
 from flows.engine.dispatcher import Dispatcher
@@ -30,7 +30,7 @@ from models.erasure import Forgotten, without_forgotten
 from models.feeds import CATALOGUE, SURFACES, Partition
 from models.files import OtherService, WarehouseUnusable, service_refusal
 from models.runs import REQUEST_BUDGET, Outcome, OutcomeKind, RunState
-from models.selection import CATALOGUE_ACCOUNT, ChosenAccount, keep_due, sort_overdue
+from models.selection import CATALOGUE_ACCOUNT, ChosenAccount, NothingChosen, keep_due, sort_overdue
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
 # 530 batches, or 900 if each page has a single account: below the thousand task runs that a Prefect server records
@@ -85,6 +85,8 @@ class Run:
         self._waiting: list[ChosenAccount] = []
         # The surfaces of each account that have no outcome.
         self._unsettled = {"": CATALOGUE_ACCOUNT.surfaces} if choice.lists_catalogue else {}
+        # What this run landed of partitions that have no outcome yet: their pages and items.
+        self.landed = dict[Partition, dict[str, int]]()
 
     def add(self, accounts: Iterable[ChosenAccount]) -> None:
         """Add accounts, which were listed or chosen, to those that are scanned; with --due only what is due of them.
@@ -134,6 +136,7 @@ class Run:
         for settled in (outcome.partition for outcome in landing.outcomes):
             left = self._unsettled[settled.account_id]
             self._unsettled[settled.account_id] = tuple(each for each in left if each != settled.surface)
+            self.landed.pop(settled, None)
         await self.warehouse.land(landing)
 
     def budget(self, account: ChosenAccount, now: datetime) -> RateLimitBudget:
@@ -164,7 +167,7 @@ class Run:
             about = {"kind": OutcomeKind.DEFERRED, "error_code": REQUEST_BUDGET, "detail": detail}
         else:
             raise AssertionError(f"{rest[0].feeds[0]} has no outcome")
-        await self.settle((feed, about) for account in rest for feed in account.feeds)
+        await self.settle((feed, about | self.landed.get(feed, {})) for account in rest for feed in account.feeds)
 
     def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the state."""
@@ -204,7 +207,12 @@ def _begin(request: RunRequest, resources: RunResources) -> Run:
     clock = steady_clock(files, resources.clock)
     _check_service(request, files)
     now = clock.now()
-    choice = choose_scans(files, request, now=now)
+    try:
+        choice = choose_scans(files, request, now=now)
+    except NothingChosen:
+        # What had kept an earlier run from its start has been corrected.
+        files.state.write(delete_commands)
+        raise
     progress.run_id = resources.new_id()
     resumed = files.state.write(
         begin_run,

@@ -125,7 +125,7 @@ def _begin_scans(run: Run, accounts: Sequence[ChosenAccount], now: datetime) -> 
             scan = Scan(
                 account, start.fresh, checkpoint, Attempts(request.settings.page_size), budget,
                 known=known.get(feed, frozenset()),
-                had_cursor=start.last is not None and start.last.had_cursor,
+                had_cursor=start.had_cursor,
                 is_old=now - checkpoint.started_at > request.within,
                 may_repeat=feed != CATALOGUE,
             )  # fmt: skip
@@ -235,6 +235,7 @@ async def _land_page(run: Run, scan: Scan, response: Response) -> Outcome | None
     posts = read_posts(page.records, run.files.mapping) if scan.feed is not None else ()
     scan.pages += 1
     scan.items += len(page.records)
+    run.landed[scan.partition] = {"pages": scan.pages, "items": scan.items}
     try:
         scan.follow(response, posts, at=landing.received_at)
     except ApiError as fault:

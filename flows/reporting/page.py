@@ -56,7 +56,7 @@ def make_page(
     surfaces = sorted(surfaces)
     reader = Reader(snapshot, accounts, surfaces=surfaces)
     midnight = reader.at.replace(hour=0, minute=0, second=0, microsecond=0)
-    reader.set(since=midnight - timedelta(days=7 * weeks - 1))
+    reader.set(is_whole=not accounts and {*surfaces} == {*SURFACES}, since=midnight - timedelta(days=7 * weeks - 1))
     report = last_report(reader)
     data, found = (report.data, list_findings(report)) if report else (NO_DATA, [])
     actions = sum(finding.severity is Severity.ACTION for finding in found)

@@ -1,4 +1,5 @@
--- The queries of the page, in their order. The variables are those of Reader, and: since, the first midnight of the days.
+-- The queries of the page, in their order. The variables are those of Reader, and: since, the first midnight of the days; is_whole,
+-- whether it shows all accounts and surfaces.
 
 -- name: totals
 SELECT
@@ -10,8 +11,15 @@ SELECT
     ) AS items
 
 -- name: last_runs
--- As rows of a table and of charts.
-SELECT r.*, coalesce(o.outcomes, MAP {}) AS outcomes, concat_ws(' ', r.kind, r.selection) AS title,
+-- As rows of a table and of charts. What runs found is that of the accounts and surfaces, unless these are all.
+SELECT r.* REPLACE (
+        if(getvariable('is_whole'), r.added, coalesce(c.added, 0)) AS added,
+        if(getvariable('is_whole'), r.changed, coalesce(c.changed, 0)) AS changed,
+        if(getvariable('is_whole'), r.returned, coalesce(c.returned, 0)) AS returned,
+        if(getvariable('is_whole'), r.expired, coalesce(c.expired, 0)) AS expired,
+        if(getvariable('is_whole'), r.removed, coalesce(c.removed, 0)) AS removed
+    ),
+    coalesce(o.outcomes, MAP {}) AS outcomes, concat_ws(' ', r.kind, r.selection) AS title,
     date_trunc('second', r.ended_at - r.started_at)::VARCHAR AS took,
     strftime(r.started_at AT TIME ZONE 'UTC', '%-d %b') AS label,
     concat(title, strftime(r.started_at AT TIME ZONE 'UTC', ', %Y-%m-%d %H:%M UTC: '), r.state) AS name
@@ -20,7 +28,16 @@ LEFT JOIN (
     SELECT run_id, histogram(outcome) AS outcomes FROM run_outcomes
     WHERE resource = 'accounts' OR (account_id IN (FROM chosen) AND surface IN getvariable('surfaces'))
     GROUP BY run_id
-) AS o USING (run_id) ORDER BY r.seq
+) AS o USING (run_id)
+LEFT JOIN (
+    SELECT run_seq, count(*) FILTER (change = 'new') AS added,
+        count(*) FILTER (change IN ('changed', 'counted')) AS changed, count(*) FILTER (change = 'returned') AS returned,
+        count(*) FILTER (change = 'expired') AS expired, count(*) FILTER (change = 'removed') AS removed
+    FROM changes
+    WHERE NOT getvariable('is_whole') AND account_id IN (FROM chosen) AND surface IN getvariable('surfaces')
+    GROUP BY run_seq
+) AS c ON c.run_seq = r.seq
+ORDER BY r.seq
 
 -- name: unfinished
 -- What is not fresh although its token is valid, or was not scanned to the end when it was last tried, with what the API's
@@ -39,9 +56,11 @@ FROM engagement_by_day WHERE account_id IN (FROM chosen)
   AND day BETWEEN (getvariable('since') AT TIME ZONE 'UTC')::DATE AND (getvariable('made_at') AT TIME ZONE 'UTC')::DATE
 
 -- name: days
--- From the first run on. NULL is a gap: on that day less than half of the accounts with a valid token were observed, and
+-- From the first run on. Posts of an account that left are not counted: one that is connected again has another id, and
+-- each of them again. NULL is a gap: on that day less than half of the accounts with a valid token were observed, and
 -- what the others gained would look like a bad day.
-WITH scanned AS (
+WITH listed AS (SELECT account_id FROM accounts WHERE removed_at IS NULL),
+scanned AS (
     SELECT day, list(surface) AS surfaces
     FROM (
         SELECT day, surface FROM observed
@@ -57,14 +76,14 @@ SELECT strftime(d.day, '%a %Y-%m-%d') AS name, strftime(d.day, '%-d %b') AS labe
     coalesce(COLUMNS(s.* EXCLUDE (day)), if('stories' IN r.surfaces, 0, NULL))
 FROM (
     SELECT unnest(generate_series(
-        greatest(getvariable('since'), date_trunc('day', (SELECT min(started_at) FROM runs))), getvariable('made_at'),
+        greatest(getvariable('since'), date_trunc('day', (SELECT min(started_at) FROM runs WHERE kind <> 'totals'))), getvariable('made_at'),
         INTERVAL 1 DAY
     ))::DATE AS day
 ) AS d
 LEFT JOIN scanned AS r USING (day)
 LEFT JOIN (
     SELECT day, sum(likes_gained)::BIGINT AS likes, sum(comments_gained)::BIGINT AS comments,
-        sum(posts_published)::BIGINT AS posts
+        sum(posts_published) FILTER (account_id IN (FROM listed))::BIGINT AS posts
     FROM engagement GROUP BY day
 ) AS e USING (day)
 LEFT JOIN (
@@ -93,7 +112,8 @@ ORDER BY likes DESC, c.posts_per_week DESC, account
 SELECT p.ig_username AS account, {'text': m.caption, 'address': m.permalink} AS post, p.relative_likes,
     p.like_count, p.published_at::DATE AS published
 FROM (
-    FROM post_performance WHERE account_id IN (FROM chosen)
+    FROM post_performance
+    WHERE account_id IN (FROM chosen) AND account_id IN (SELECT account_id FROM accounts WHERE removed_at IS NULL)
     QUALIFY count(*) OVER (PARTITION BY account_id) >= 5
 ) AS p
 JOIN media AS m ON m.surface = 'posts' AND m.account_id = p.account_id AND m.media_id = p.media_id

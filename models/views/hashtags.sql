@@ -8,7 +8,8 @@ WITH found AS (
         m.media_id,
         m.published_at,
         regexp_extract_all(
-            lower(m.caption), '(?:^|[^\p{L}\p{M}\p{N}_&])((?:#[\p{L}\p{M}\p{N}_]+)+)', 1
+            regexp_replace(replace(lower(m.caption), chr(8419), ' '), '[\x{FE00}-\x{FE0F}]', '', 'g'),
+            '(?:^|[^\p{L}\p{M}\p{N}_&])((?:#[\p{L}\p{M}\p{N}_]+)+)', 1
         ) AS tags
     FROM media AS m
     WHERE m.surface = 'posts'

@@ -51,7 +51,7 @@ gh_all AS (
     FROM gh_count GROUP BY account_id, surface, media_id, observed_at, run_seq
     UNION ALL
     SELECT gh_row.account_id, gh_row.surface, gh_row.media_id, gh_row.changed_at, gh_row.event,
-        coalesce(gh_row.run_seq, gh_first.run_seq), NULL,
+        coalesce(gh_row.run_seq, if(gh_first.started_at <= gh_row.changed_at, gh_first.run_seq, NULL)), NULL,
         CASE WHEN gh_row.event <> 'returned' THEN [
             gh_each FOR gh_each IN [
                 if(gh_first.started_at <= gh_row.changed_at, gh_first.scan, NULL), nullif(gh_second.scan, gh_first.scan)

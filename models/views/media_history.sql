@@ -36,5 +36,5 @@ SELECT
     gh_row.published_at,
     gh_row.run_seq
     {inferred}
-FROM core.media AS gh_row
+FROM {current} AS gh_row
 LEFT JOIN core.accounts AS gh_account ON gh_account.account_id = gh_row.account_id

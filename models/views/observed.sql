@@ -9,16 +9,18 @@ WITH told AS (
     FROM run_outcomes AS o JOIN runs AS r USING (run_id)
     WHERE list_contains({surfaces}, o.surface)
 ),
--- A successful outcome of older runs is left out if it equals the one before in the same month.
+-- A successful outcome of older runs is left out if it equals the one before in the same month. A run whose catalogue is
+-- not complete may not have listed the account.
 synced AS (
     SELECT
         seq, (ended_at AT TIME ZONE 'UTC')::DATE AS day,
         unnest(coalesce(string_split(selection, ' and '), {surfaces})) AS surface
     FROM (FROM runs WHERE kind = 'sync' QUALIFY row_number() OVER (ORDER BY seq DESC) > 30)
     WHERE state IN ('complete', 'partial')
+      AND run_id NOT IN (SELECT run_id FROM run_outcomes WHERE resource = 'accounts' AND outcome <> 'complete')
 ),
 repeated AS (
-    SELECT a.account_id, s.surface, s.seq, t.outcome, t.error_code, t.pages, s.day, t.day AS told_on
+    SELECT a.account_id, s.surface, s.seq, t.outcome, t.error_code, t.pages, s.day, t.day AS told_on, t.seq AS told_by
     FROM synced AS s
     CROSS JOIN accounts AS a
     ASOF JOIN told AS t ON t.account_id = a.account_id AND t.surface = s.surface AND t.seq <= s.seq
@@ -26,8 +28,8 @@ repeated AS (
 known AS (
     FROM told
     UNION ALL BY NAME
-    SELECT * EXCLUDE (told_on) FROM repeated
-    WHERE outcome IN ('complete', 'recent', 'skipped') AND date_trunc('month', told_on) = date_trunc('month', day)
+    SELECT * EXCLUDE (told_on, told_by) FROM repeated
+    WHERE outcome IN ('complete', 'recent', 'skipped') AND told_by < seq AND date_trunc('month', told_on) = date_trunc('month', day)
 ),
 days AS (
     SELECT

@@ -87,7 +87,8 @@ def test_a_link_in_place_of_a_file_changes_no_other(
 def test_a_link_in_place_of_the_export_draft_is_refused(tmp_path: Path, victim: Path) -> None:
     with opened(tmp_path) as rig:
         rig.publish()
-    (tmp_path / ".out.exporting").symlink_to(victim.parent)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".exporting").symlink_to(victim.parent)
     with pytest.raises(WarehouseUnusable):
         export(tmp_path / "analytics.duckdb", tmp_path / "out")
 

@@ -1,6 +1,7 @@
 """Queries, also those of an agent, read the snapshot and no other file, even if the snapshot is malicious."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -80,6 +81,8 @@ ESCAPES = [
     "SELECT 'é'; CHECKPOINT",
     "FROM checkpoint()",
     'FROM "enable_logging" /* a comment */ ()',
+    'FROM "enable_logging"\u00a0()',
+    "FROM json_execute_serialized_sql(json_serialize_sql('FROM enable_logging()'))",
     "SELECT * FROM query('FROM enable_log' || 'ging()')",
     "FROM enable_profiling(format = 'json', save_location = '{0}/profile.json')",
     "SELECT ('x').write_log()",
@@ -207,6 +210,20 @@ def test_a_query_reads_nothing_but_what_is_published(published: Path, sql: str) 
         asyncio.run(Tools(str(published)).query(sql.format(published.parent)))
     assert SECRET not in str(refused.value)
     assert sorted(published.parent.iterdir()) == before
+
+
+def test_lists_and_texts_of_a_long_answer_are_cut(tmp_path: Path) -> None:
+    with opened(tmp_path) as rig:
+        rig.run("run", 0)
+        rig.scan(CATALOGUE, 0, [account()])
+        rig.scan(POSTS, 1, [{"id": str(n), "caption": "word " * 200} for n in range(200)])
+        for day in range(30):
+            rig.scan(POSTS, 24 * day + 2, [{"id": "0", "caption": f"{day} {'word ' * 200}", "likes": day}])
+        tools = Tools(str(rig.publish(hour=999)))
+    for ask in (partial(tools.changes, "2026-01-01"), partial(tools.explain, "0")):
+        text = asyncio.run(ask())
+        assert len(text.encode()) <= BYTES
+        assert "entries, texts" in json.loads(text)["shortened"]
 
 
 def test_an_answer_that_is_long_or_takes_too_long_is_refused(published: Path) -> None:

@@ -51,12 +51,14 @@ def test_a_version_has_a_column_beside_what_stands_at_its_first_path(rig: Rig, u
 
 
 def test_a_count_that_the_mapping_ignores_has_its_newest_value_and_no_history(rig: Rig) -> None:
-    of_likes = tuple(path for one in BUILT_IN.columns for path in one.paths if "like" in path)
-    rig.mapping = replace(BUILT_IN, ignore=of_likes)
-    for likes in (5, 6):
-        rig.full_scan(item("a", like_count=likes, comments_count=1))
-    assert rig.rows("like_count, comments_count, changed_at = first_seen_at") == [(6, 1, True)]
-    assert rig.values("metric", "media_counts") == ["comments_count"]
+    rig.mapping = replace(BUILT_IN, ignore=("/like_count", "/view_count"))
+    for seen in (5, 6):
+        rig.full_scan(
+            item("a", like_count=seen, view_count=seen, comments_count=1), {"id": "b", "likeCount": seen, "saves": 1}
+        )
+    rows = rig.rows("media_id, like_count, view_count, comments_count, changed_at = first_seen_at")
+    assert sorted(rows) == [("a", 6, 6, 1, True), ("b", 6, None, None, True)]
+    assert sorted(rig.rows("media_id, metric", "media_counts")) == [("a", "comments_count"), ("b", "saves")]
 
 
 def test_an_address_signed_anew_is_updated_and_is_no_change(rig: Rig) -> None:
@@ -104,7 +106,7 @@ def test_fields_past_the_limit_stay_in_overflow(rig: Rig) -> None:
 def test_the_content_of_a_version_has_texts_as_they_came(rig: Rig) -> None:
     said = {"code": "007", "list": [1], "like": "[1]", "at": "2026-01-01T00:00:00Z"}
     for caption in "AB":
-        rig.full_scan(item("a", caption=caption, **said))
+        rig.full_scan(item("a", caption=caption, **said), item("b", code=7))
     [content] = map(json.loads, rig.values("content", "media_versions"))
     assert {name: content[f"/{name}"] for name in said} == {**said, "at": "2026-01-01T00:00:00+00:00"}
 

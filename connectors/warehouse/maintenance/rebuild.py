@@ -6,6 +6,7 @@ Rejected accounts are not read again, because every sync lists all accounts.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ from models.views import MEDIA, own_columns
 
 _SQL = statements(__name__)
 
+# Counts items beside those with a value at a path.
+_OTHER_ID = ""
+
 # The records that are read at once: about 3 MB of them.
 _AT_ONCE = 5_000
 
@@ -54,8 +58,8 @@ def rebuild(
     Returns what `count_paths` does, and how many records of the quarantine can be read now, so that `land` makes them
     durable again for the next merge, which deletes them there (`imported`), were deleted because their item was seen
     later (`outdated`), and remain (`quarantined`). Raises WarehouseUnusable if a part of the raw store is damaged or
-    lacks an item, if an item has no id now, or, unless `force`, if a mapped column would become empty. Then the caller
-    rolls back.
+    lacks an item, if an item has no id now, or, unless `force`, if one has another id, or a mapped column would become
+    empty. Then the caller rolls back.
     """
     before = read_warehouse(db).mapping or mapping
     counts = read_again(db, raw, mapping, force=force)
@@ -70,7 +74,8 @@ def count_paths(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping) -> dic
     """Return the number of `items`, and how many have a value at each of the mapping's `paths`; an object is none.
 
     `emptied` are the mapped columns that have values and would have none. `dropped` are columns that would go, because
-    they are mapped no more, or their paths are mapped now. Changes nothing. Raises as `rebuild` does.
+    they are mapped no more, or their paths are mapped now. So many items would have `other_ids`: syncs would take them
+    for new ones. Changes nothing. Raises as `rebuild` does.
     """
     found = Counter[str]()
     for _ in _read_stored(db, raw, mapping, found):
@@ -91,6 +96,7 @@ def _counts(db: DuckDBPyConnection, mapping: MediaMapping, found: Counter[str]) 
         "paths": {path: found[path] for path in paths},
         "dropped": sorted((dropped | before) - kept),
         "emptied": [column for column, number in zip(lost, values, strict=True) if number],
+        "other_ids": found[_OTHER_ID],
     }
 
 
@@ -105,9 +111,13 @@ def explain_paths(mapping: MediaMapping, counts: Mapping[str, Any]) -> Sequence[
         if paths[path] or path not in built_in
     ]
     lines += [f"{column}: the column goes; its values will be in others" for column in counts["dropped"]]
-    return lines + [
-        f"{column} would become empty, which needs `gramhouse rebuild --force`" for column in counts["emptied"]
-    ]
+    lines += [f"{column} would become empty, which needs `gramhouse rebuild --force`" for column in counts["emptied"]]
+    return lines + ([_explain_ids(counts)] if counts["other_ids"] else [])
+
+
+def _explain_ids(counts: Mapping[str, Any]) -> str:
+    what = f"{counts['other_ids']:,} of {counts['items']:,} items would have another id, and be new ones for syncs"
+    return f'{what}. Fix: write the path of their id first, such as media_id = ["$.id", "$.uuid"]'
 
 
 def order_of(mapping: MediaMapping) -> tuple[object, ...]:
@@ -141,8 +151,10 @@ def _read_stored(
                     f" as {payloads[first][:80].decode(errors='replace')}: {reason} Nothing was changed."
                     " Fix: correct [mapping] in gramhouse.toml."
                 )
+            ids = rows["media_id"].to_pylist()
             for number in pc.indices_nonzero(rows["is_item"]).to_pylist():
                 item = items.read[number]
+                found[_OTHER_ID] += item.media_id != ids[number]
                 for names in (item.taken, item.values, item.counts):
                     found.update(asked.intersection(names))
             yield rows, items
@@ -161,9 +173,9 @@ def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, forc
     before, known = read_warehouse(db).mapping or mapping, read_registry(db)
     own = own_columns(MEDIA) | {column.column for column in mapping.columns}
     mapped = {path for column in mapping.columns for path in column.paths}
-    # A field keeps its column, unless its path or its column is mapped now. What lists have is found again.
+    # A field keeps its column, unless its path or its column is mapped now. What lists have is found again, and counts.
     registry: Registry = {
-        key: one
+        key: replace(one, is_count=False)
         for key, one in known.items()
         if not one.kinds or (one.resource == MEDIA and one.path not in mapped and one.column_name not in own)
     }
@@ -177,6 +189,8 @@ def read_again(db: DuckDBPyConnection, raw: Path, mapping: MediaMapping, *, forc
     columns = item_columns(mapping, registry)
     _add_columns(db, "temp.items", columns)
     counts = _counts(db, mapping, found)
+    if counts["other_ids"] and not force:
+        raise WarehouseUnusable(f"With this mapping {_explain_ids(counts)}, or `gramhouse rebuild --force`.")
     if counts["emptied"] and not force:
         emptied = tuple(f"{column}: " for column in counts["emptied"])
         have = [line for line in explain_paths(mapping, counts) if line.startswith(emptied)]

@@ -62,11 +62,13 @@ DROP TABLE temp.unlisted
 -- The outcomes recent and complete count as the same. Each partition's last outcome is kept because it is read later.
 -- The first one of each month is kept too, so that when the oldest runs are deleted, the deleted outcomes of later runs
 -- can still be inferred from an equal one. Which accounts a backfill scanned, or a sync of what was due, cannot be
--- inferred: of these runs an outcome is deleted only if it equals one of the same day. Writes core.run_outcomes.
+-- inferred, nor what a run that failed has scanned, or one before its last day: of these an outcome is deleted only if it
+-- equals one of the same day. Writes core.run_outcomes.
 WITH old AS (
     SELECT
         o.rowid AS row_id, o.outcome, (o.ended_at AT TIME ZONE 'UTC')::DATE AS day,
-        r.kind = 'sync' AND NOT coalesce(starts_with(r.selection, 'due'), false) AS scans_all,
+        r.kind = 'sync' AND NOT coalesce(starts_with(r.selection, 'due'), false) AND r.state IN ('complete', 'partial')
+            AND day = (r.ended_at AT TIME ZONE 'UTC')::DATE AS scans_all,
         concat_ws(' ', replace(o.outcome, 'recent', 'complete'), o.error_code, o.detail) AS seen,
         lag(seen) OVER (
             PARTITION BY o.resource, o.account_id, o.surface, date_trunc('month', o.ended_at) ORDER BY r.seq

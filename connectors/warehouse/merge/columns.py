@@ -100,7 +100,7 @@ def table_of(items: Items, columns: Sequence[Column]) -> pa.Table:
 def _array(values: Sequence[Mapping[str, Any]], counts: Sequence[Mapping[str, int]], column: Column) -> pa.Array:
     key = column.key
     listed: list[Any] = [each.get(key) for each in values]
-    if column.is_count:
+    if column.is_count or column.type == "BIGINT":
         listed = [each.get(key, value) for each, value in zip(counts, listed, strict=True)]
     if column.type == "VARCHAR" and not {*map(type, listed)} <= {str, type(None)}:
         listed = [value if value is None else as_text(value) for value in listed]
@@ -119,30 +119,37 @@ def _overflow(item: Item, in_columns: AbstractSet[str]) -> str | None:
 
 def read_version(row: Row, columns: Sequence[Column], mapping: MediaMapping) -> Row:
     """Return the content of a stored row as it was `before`, by the rule of records, and what differs in it `after`."""
-    before, after = (content_of(_values_of(row[which], columns), mapping) for which in ("before", "after"))
-    return {"n": row["n"], "content": before.decode(), "changed": changed_columns(before, after)}
+    content = content_of(_values_of(row["before"], columns), mapping)
+    before, after = (content_of(_values_of(row[which], columns, spells=True), mapping) for which in ("before", "after"))
+    return {"n": row["n"], "content": content.decode(), "changed": changed_columns(before, after)}
 
 
-def _values_of(row: Row, columns: Sequence[Column]) -> Row:
-    """Return the values of a row as those of an item: by the name of a mapped column, or the path of a field."""
+def _values_of(row: Row, columns: Sequence[Column], *, spells: bool = False) -> Row:
+    """Return the values of a row as those of an item: by the name of a mapped column, or the path of a field.
+
+    In a column of texts for several types, the spelling of a number or a time depends on when the column became one of
+    texts. If texts are what they only `spell`, such a text is its number or its time.
+    """
     values = {column.key: _by_value(row[column.name], column.kinds) for column in columns}
     left = _decode(row["overflow"] or "{}")
     values |= {path: _by_value(value, {FieldType.LIST}) for path, value in left.items()}
+    if spells:
+        values |= {one.key: _spelled(values[one.key]) for one in columns if len(one.kinds) > 1}
     return {key: value for key, value in values.items() if value is not None}
 
 
 def _by_value(value: Any, kinds: Collection[FieldType]) -> Any:  # noqa: ANN401 - JSON
-    """Return the value of a field with these types: that of a time or a list, which a column has in another form.
-
-    In a column of texts for several types, also the number or the time that a text spells, because its spelling depends
-    on when the column became one of texts.
-    """
+    """Return the value of a field with these types: that of a time or a list, which a column has in another form."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, str) and FieldType.LIST in kinds and value.startswith(("[", "{")):
         with suppress(msgspec.DecodeError):
             return _decode(value)
-    if isinstance(value, str) and len(kinds) > 1:
+    return value
+
+
+def _spelled(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, str):
         for read in (as_count, READ[Reading.NUMBER], time_of):
             if (found := read(value)) is not None:
                 return _by_value(found, ())
@@ -154,10 +161,10 @@ def list_changed_counts(columns: Sequence[Column], stored: Sequence[Column]) -> 
 
     `stored` are the columns that `m` has.
     """
-    before = {column.name: _count("m", column) for column in stored if column.is_count}
+    before = {column.name: count_of("m", column) for column in stored if column.is_count}
     counts = [
-        f"if({_count('b', one)} IS DISTINCT FROM {before.get(one.name, 'NULL')},"
-        f" {{metric: '{one.name}', value: {_count('b', one)}}}, NULL)"
+        f"if({count_of('b', one)} IS DISTINCT FROM {before.get(one.name, 'NULL')},"
+        f" {{metric: '{one.name}', value: {count_of('b', one)}}}, NULL)"
         for one in columns
         if one.is_count
     ]
@@ -170,7 +177,7 @@ def list_changed_columns(columns: Sequence[Column]) -> str:
     return ", ".join(f'if(bool_or(b."{name}" IS DISTINCT FROM m."{name}"), \'{name}\', NULL)' for name in names)
 
 
-def _count(table: str, column: Column) -> str:
+def count_of(table: str, column: Column) -> str:
     """Return the expression for a count, whose column may also have other values: text, or numbers with a fraction."""
     value = f'{table}."{column.name}"'
     if column.type == "BIGINT":

@@ -1,10 +1,11 @@
 """The views of schema `main`: those of models/views, with the columns that this warehouse's fields have. No IO."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from connectors.warehouse.merge.columns import item_columns
+from connectors.warehouse.merge.columns import count_of, item_columns
 from connectors.warehouse.publish.hide import OF_ACCOUNTS
 from connectors.warehouse.storage.sql import literal, quoted, statements
 from models.mapping import READING_TYPES, ColumnMapping, Field, FieldType, MediaMapping, Registry, to_pointer
@@ -25,15 +26,22 @@ def fill_views(mapping: MediaMapping, registry: Registry, hidden: Mapping[str, b
     fields = [field for field in registry.values() if field.resource == MEDIA and field.column_name is not None]
     comments = _explain_mapped(mapping.columns) | {str(field.column_name): _origin(field) for field in fields}
     columns = item_columns(mapping, registry)
-    # A column that also has other values than counts is content, too.
+    # A column that also has other values than counts is content, too: those values.
     content = [one for one in columns if not (one.is_count and one.type == "BIGINT")]
-    paths = ", ".join(literal(to_pointer((one.key,))) for one in content)
+    mixed = {one.name: one for one in content if one.is_count}
+    # Versions have paths in the composed form.
+    paths = ", ".join(literal(to_pointer((unicodedata.normalize("NFC", one.key),))) for one in content)
     # By place: the names of a structure, which DuckDB would read in one go too, have no case.
-    values = {one.name: f"TRY_CAST(gh_row.content[{n}] AS {one.type})" for n, one in enumerate(content, 1)}
+    values = {one.name: _cast(f"gh_row.content[{n}]", one.type) for n, one in enumerate(content, 1)}
     more = {one.name: f"gh_row.{quoted(one.name)}" for one in columns if one.name not in declared[MEDIA].columns}
     of_content = {name: value for name, value in more.items() if name in values}
     of_versions = {name: values[name] for name in of_content}
-    counts = {name: f"gh_count.counts[{literal(name)}]" for name in more if name not in values}
+    counts = {name: f"gh_count.counts[{literal(name)}]" for name in more if name not in values or name in mixed}
+    counts |= {name: f"coalesce({counts[name]}::{one.type}, {more[name]})" for name, one in mixed.items()}
+    replaced = ", ".join(
+        f"if({count_of('m', one)} IS NULL, m.{quoted(name)}, NULL) AS {quoted(name)}" for name, one in mixed.items()
+    )
+    current = f"(SELECT * REPLACE ({replaced}) FROM core.media AS m)" if mixed else "core.media"  # noqa: S608 - quoted
     of_kind = *KIND_PATHS, *next(column.paths for column in mapping.columns if column.column == "media_type")
     naming = [one.name for one in columns if one.name == "media_type" or one.key in of_kind]
     # No table has it, so it is hidden here.
@@ -42,7 +50,7 @@ def fill_views(mapping: MediaMapping, registry: Registry, hidden: Mapping[str, b
     filled = [
         _fill(declared[MEDIA], more, comments, kind=kind),
         _fill(declared["media_superseded"], of_versions, comments, paths=f"[{paths}]", **superseded),
-        _fill(declared["media_history"], of_content, comments),
+        _fill(declared["media_history"], of_content, comments, current=current),
         _fill(declared["fields"], {}, {}, counts=_counts(mapping, fields)),
         _fill(declared["media_at"], {**of_content, **counts}, comments, kind=kind),
     ]
@@ -111,13 +119,22 @@ def _of_list(name: str, lists: Sequence[Field], mapping: MediaMapping, registry:
         kept = {column: view.columns[column] for column in (*view.relation.key, "run_seq")}
         view = View(name, view.relation, comment, kept, _SQL["list"])
     comments = _explain_mapped(mapped) | {column: _origin(field) for column, field in fields.items()}
+    if not (is_children or more):
+        more, comments = {"value": "gh_row.element ->> '$'"}, {"value": "The element, as text."}
     return _fill(view, more, comments, elements=elements, **values)
 
 
 def _member(paths: Iterable[str], kind: str) -> str:
     """Return the expression for the first of some members that an element of a list has."""
     values = ", ".join(f"gh_row.element ->> {literal(path)}" for path in paths)
-    return f"TRY_CAST(coalesce({values}) AS {kind})"
+    return _cast(f"coalesce({values})", kind)
+
+
+def _cast(text: str, kind: str) -> str:
+    """Return the expression for a value that an expression has as text."""
+    # DuckDB reads no time without seconds.
+    whole = rf"regexp_replace({text}, '^(.{{16}})([Z+-])', '\1:00\2')" if kind == "TIMESTAMP WITH TIME ZONE" else text
+    return f"TRY_CAST({whole} AS {kind})"
 
 
 def _counts(mapping: MediaMapping, fields: Iterable[Field]) -> str:

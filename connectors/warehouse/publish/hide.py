@@ -124,7 +124,9 @@ def find_hidden(hide: Sequence[str], salt: str, mapping: MediaMapping, registry:
     """
     names = {_SYNONYMS.get(name, name): one.endswith(HASH) for one in hide for name in [one.removesuffix(HASH)]}
     fields = [field for field in registry.values() if field.resource == MEDIA]
-    types = _types_of(mapping, fields)
+    # Of the elements of lists.
+    inner = [field for field in registry.values() if field.resource != MEDIA and field.column_name is not None]
+    types = dict.fromkeys((str(field.column_name) for field in inner), "in a list") | dict(_types_of(mapping, fields))
     patterns = {name: _WITH.get(name, re.escape(squeeze(name))) for name in names}
     hidden, keys = dict(names), [*patterns.values()]
     for name, is_hashed in names.items():
@@ -148,6 +150,7 @@ def find_hidden(hide: Sequence[str], salt: str, mapping: MediaMapping, registry:
         counted = [path for column in mapped if column.reading is Reading.COUNT for path in column.paths]
         hidden = {safe_name(to_keys(path)): False for path in counted} | hidden
         paths += [path for column in of_children for path in column.paths]
+        paths += [field.path for field in inner if field.column_name == name]
         keys += [re.escape(squeeze(to_keys(path)[-1])) for path in paths]
     setting = ",".join(sorted(f"{name}{HASH}" if is_hashed else name for name, is_hashed in names.items()))
     of_fields, of_json = (re.compile("|".join(dict.fromkeys(each))) for each in (patterns.values(), keys))

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -36,7 +37,8 @@ def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> tuple[dat
     """
     # If the folder is a symbolic link, its target is written to.
     target = real(folder)
-    draft = target.with_name(f".{target.name}.exporting")
+    # Within the folder, which may be a file system of its own.
+    draft, is_new = target / ".exporting", not target.exists()
     # The SQL of views comes from the file: it must not read or write anywhere else.
     settings = {
         "temp_directory": literal(str(draft / ".spill")),
@@ -58,7 +60,6 @@ def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> tuple[dat
             names = sorted((one["name"], one["kind"]) for one in opened.relations() if one["kind"] != "macro")
             names += [("raw_versions", "raw")] if with_raw else []
             exported = [_write(opened, draft, name, kind, str(published["version"])) for name, kind in names]
-        target.mkdir(exist_ok=True)
         made = [path.replace(target / path.name) for path in draft.glob("*.parquet")]
         for path in {*before} - {*made}:
             path.unlink()
@@ -71,6 +72,10 @@ def export(snapshot: Path, folder: Path, *, with_raw: bool = False) -> tuple[dat
         ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+        if is_new:
+            # After an error it is empty.
+            with suppress(OSError):
+                target.rmdir()
     return published["snapshot_at"], exported
 
 

@@ -24,7 +24,7 @@ def find_seen_ids(db: DuckDBPyConnection, scan: Checkpoint) -> Sequence[str]:
     """Return the ids, as the API wrote them, of what an unfinished scan has received in merged pages."""
     partition = scan.partition
     if partition.account_id:
-        of_scan = [partition.account_id, partition.surface, scan.began_seq, _MOST_SEEN]
+        of_scan = [partition.account_id, partition.surface, scan.began_seq, scan.updated_at, _MOST_SEEN]
         return [media_id for (media_id,) in db.execute(_SQL["seen_items"], of_scan).fetchall()]
     return [listed_as for listed_as, _ in find_listed_accounts(db, scan)[:_MOST_SEEN]]
 

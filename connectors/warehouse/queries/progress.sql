@@ -1,5 +1,6 @@
 -- name: seen_items
-SELECT media_id FROM core.media WHERE account_id = ? AND surface = ? AND seen_seq >= ? LIMIT ?
+-- Not what a scan of another kind of run has seen since.
+SELECT media_id FROM core.media WHERE account_id = ? AND surface = ? AND seen_seq >= ? AND last_seen_at <= ? LIMIT ?
 
 -- name: listed_accounts
 SELECT listed_as, status FROM core.accounts WHERE seen_seq >= ? ORDER BY account_id

@@ -49,10 +49,12 @@ _ONLY_READING = (
 # not checked here. The file is opened read-only and without access to other files, so nothing else can do harm.
 _ACTING = {
     "checkpoint", "disable_logging", "disable_profiling", "enable_logging", "enable_profiling", "force_checkpoint",
-    "query", "query_table", "truncate_duckdb_logs", "write_log",
+    "json_execute_serialized_sql", "query", "query_table", "truncate_duckdb_logs", "write_log",
 }  # fmt: skip
 _RAW = re.compile(r"\braw_(media|versions)\b", re.IGNORECASE)
 _CALL = re.compile(r'"?(\w+)"?\s*', re.ASCII)
+# What DuckDB takes for a space, but its tokenizer does not.
+_SPACE = re.compile("[\u00a0\u1680\u180e\u2000-\u200f\u2028\u2029\u202f\u205f-\u2064\u3000\ufeff]")
 _NAMES = {token_type.identifier, token_type.keyword}
 
 # What JSON has values for. Anything else is text, as DuckDB writes it, because a JSON number may lose digits.
@@ -137,6 +139,7 @@ def _check_reading(db: DuckDBPyConnection, query: str) -> None:
         # DuckDB turns some pivots into two statements; the first, which has no text, creates an enum type.
         if statement.type not in {StatementType.SELECT, StatementType.EXPLAIN} and statement.query:
             raise QueryError(_ONLY_READING)
+    query = _SPACE.sub(" ", query)
     tokens, text = tokenize(query), query.encode()
     for (start, kind), (after, _) in pairwise(tokens):
         name = _CALL.match(text[start:after].decode())

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -64,7 +64,12 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
         if not is_ours:
             fix = "Fix: wait until it has finished, or read the snapshot meanwhile."
             raise WarehouseBusy(f"{warehouse} is held by {_read(file)}. {fix}")
-        yield
+        try:
+            yield
+        finally:
+            # Another program that holds the lock next, such as a backup, writes no name.
+            with suppress(OSError):
+                file.truncate(0)
 
 
 def holder(warehouse: Path) -> str | None:

@@ -15,6 +15,7 @@ from connectors.warehouse.publish.publish import prepare
 from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.queries.reader import Record, open_snapshot
 from connectors.warehouse.storage.connection import explained
+from connectors.warehouse.storage.files import real
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.storage.identity import read_warehouse
 from flows.cli.app import EXITS
@@ -120,14 +121,18 @@ async def _request_pages(settings: Settings, cooldowns: Collection[str]) -> _Res
 
 
 def _disk(settings: Settings, _: datetime) -> _Results:
-    file = settings.warehouse.absolute()
-    folder = next(each for each in file.parents if each.exists())
-    free, size = shutil.disk_usage(folder).free, file.stat().st_size if file.exists() else 0
-    text = f"{naturalsize(free)} are free in {folder}"
-    if free < size + _ROOM:
-        yield "bad", f"{text}; a snapshot is a copy of the warehouse ({naturalsize(size)}). Fix: free space."
-    else:
-        yield "ok", text
+    warehouse, snapshot = real(settings.warehouse), settings.snapshot_file().absolute()
+    size = warehouse.stat().st_size if warehouse.exists() else 0
+    places = (path.parents for path in (warehouse, snapshot, settings.raw_folder() / "part"))
+    folders = [next(folder for folder in above if folder.exists()) for above in places]
+    # One of each disk.
+    for folder in {each.stat().st_dev: each for each in reversed(folders)}.values():
+        free = shutil.disk_usage(folder).free
+        text = f"{naturalsize(free)} are free in {folder}"
+        if free < size + _ROOM:
+            yield "bad", f"{text}; a snapshot is a copy of the warehouse ({naturalsize(size)}). Fix: free space."
+        else:
+            yield "ok", text
 
 
 def _configuration(settings: Settings, _: datetime) -> _Results:

@@ -58,6 +58,7 @@ LIMIT getvariable('most') -- NULL: all.
 FROM account_changes
 WHERE run_seq >= getvariable('first_run') AND account_id IN (FROM chosen)
 ORDER BY run_seq DESC, changed_at DESC, ig_username, change
+LIMIT getvariable('most')
 
 -- What the snapshot knows of one item or one account. The parameters are its id, and the surface and media id of an item.
 

@@ -35,8 +35,8 @@ def publish(
 def compact(*, options: WarehouseOptions = WarehouseOptions()) -> Answer:
     """Rewrite the warehouse file, compacted and sorted.
 
-    Small parts of the raw store are combined, without rows older than GRAMHOUSE_KEEP_RAW. The old parts are deleted a
-    day after the next publish, because an older snapshot refers to them.
+    Small parts of the raw store are combined, without superseded rows that are older than GRAMHOUSE_KEEP_RAW. The parts
+    that this replaces are deleted by another compact, a day later or more, because an older snapshot refers to them.
 
     It needs disk space for a second copy. If it fails, the old file is unchanged.
 
@@ -56,7 +56,7 @@ def rebuild(*, dry_run: bool = False, force: bool = False, options: WarehouseOpt
 
     Args:
         dry_run: Only print how many items have each path of the mapping.
-        force: Rebuild even if a mapped column that has values becomes empty.
+        force: Rebuild even if a mapped column that has values becomes empty, or items have other ids.
     """
     settings = options.settings()
     from flows.engine.upkeep import count_paths_now, rebuild_now
@@ -65,7 +65,7 @@ def rebuild(*, dry_run: bool = False, force: bool = False, options: WarehouseOpt
         counts = count_paths_now(settings)
         return Answer(counts, _list_paths(settings, counts))
     document = rebuild_now(settings, force=force)
-    lines = _list_paths(settings, {**document, "emptied": []})
+    lines = _list_paths(settings, {**document, "emptied": [], "other_ids": 0})
     return Answer(document, [*fields({**document, "paths": None}), *lines])
 
 

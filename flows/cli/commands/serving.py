@@ -55,7 +55,7 @@ def describe_environment(settings: Settings, api: str | None, *, as_json: bool =
         address = settings.report_url or f"http://127.0.0.1:{settings.prefect_port}{REPORT_PATH}"
         env |= {**local_prefect(settings.prefect_home, settings.prefect_port), "GRAMHOUSE_REPORT_URL": address}
     if as_json:
-        env["PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS"] = "logging.StreamHandler"
+        env["PREFECT_LOGGING_COLORS"] = "false"
         env["PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER"] = "json"
     return env
 

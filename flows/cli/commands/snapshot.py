@@ -169,13 +169,16 @@ def query(
             rows = print_stream(stream, chosen)
     more = f"; the first {SHOWN} are shown, `--format csv` prints all" if chosen in ("table", "box") else ""
     where = f" in {clean(target)}" if target else ""
-    err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
+    if options.log_format == "text":
+        err.print(f"[dim]({count(rows, 'row')}{where}{more if rows > SHOWN else ''})[/]")
 
 
 def file_of_results(path: Path) -> Path:
     """Return the path of a file for results. Raises ValueError for a name that tells programs something else."""
     if path.suffix in (".duckdb", ".sqlite", ".parquet"):
         raise ValueError(f"{path.suffix} is not the format of a query's result; choose another name, such as rows.csv")
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no file; leave out --output to write to standard output")
     return local(path)
 
 
@@ -285,10 +288,11 @@ def mcp(*, snapshot: Annotated[str | None, of_setting("snapshot")] = None) -> No
     Its tools are describe, query, changes, explain and status. They only read the snapshot, and what it hides stays
     hidden. An answer has at most 50,000 bytes, and takes at most a minute.
     """
-    path = current_snapshot(SnapshotOptions(snapshot=snapshot).settings())
+    settings = SnapshotOptions(snapshot=snapshot).settings()
+    current_snapshot(settings)
     try:
         from flows.cli.agent_tools import build_server
     except ImportError as error:
         fix = "Fix: install gramhouse with its extra 'mcp' (docs/analyst.md)."
         raise SettingsError(f"`gramhouse mcp` needs a library that is not installed. {fix}") from error
-    build_server(str(path)).run("stdio")
+    build_server(settings.snapshot).run("stdio")

@@ -1,5 +1,5 @@
 -- The accounts that were listed at a time, with their names and status of then, one row each:
--- FROM accounts_at('2026-11-23 08:00:00+00'). A date is its midnight.
+-- FROM accounts_at('2026-11-23 08:00:00+00'). A date is its midnight. USE an attached snapshot first.
 -- key: account_id
 SELECT
     gh_row.account_id,  -- The account's id, a UUID in lower case.
@@ -13,7 +13,8 @@ FROM core.accounts AS gh_row
 JOIN core.account_periods AS gh_status
     ON gh_status.account_id = gh_row.account_id AND gh_status.attribute = 'status'
     AND gh_status.valid_from <= t::TIMESTAMPTZ AND coalesce(gh_status.valid_to > t::TIMESTAMPTZ, true)
-LEFT JOIN core.account_periods AS gh_name
-    ON gh_name.account_id = gh_row.account_id AND gh_name.attribute = 'ig_username'
-    AND gh_name.valid_from <= t::TIMESTAMPTZ AND coalesce(gh_name.valid_to > t::TIMESTAMPTZ, true)
+LEFT JOIN (
+    FROM core.account_periods
+    WHERE attribute = 'ig_username' AND valid_from <= t::TIMESTAMPTZ AND coalesce(valid_to > t::TIMESTAMPTZ, true)
+) AS gh_name ON gh_name.account_id = gh_row.account_id
 WHERE gh_status.value <> 'removed'

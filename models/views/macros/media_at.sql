@@ -1,6 +1,6 @@
 -- The items that were listed at a time, with their content and counts of then, one row each:
--- FROM media_at('2026-11-23 08:00:00+00'). A date is its midnight. Addresses in fields other than permalink have no
--- history: they are NULL, unless the content has not changed since.
+-- FROM media_at('2026-11-23 08:00:00+00'). A date is its midnight. USE an attached snapshot first. Addresses
+-- in fields other than permalink have no history: they are NULL, unless the content has not changed since.
 -- key: account_id, surface, media_id
 -- join: accounts by account_id
 WITH gh_count AS (

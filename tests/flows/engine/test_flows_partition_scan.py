@@ -199,6 +199,39 @@ async def test_a_backfill_scans_its_selection_again_and_a_sync_keeps_its_progres
     assert service.post_cursors(2) == ["c4"]
 
 
+async def test_a_sync_continues_after_a_backfill_that_saw_the_rest_of_its_list(tmp_path: Path) -> None:
+    service = ListedApi(accounts=1, posts=60)
+    service.fault = lambda asked: RuntimeError("killed") if asked.is_posts(1) and asked.cursor == "c10" else None
+    with pytest.raises(RuntimeError, match="killed"):
+        await synced(tmp_path, service)
+    service.fault = lambda _: None
+    service.clock.passed += 600
+    await synced(tmp_path, service, selection=Selection((uuid(1),), surfaces=("posts",)))
+    service.clock.passed += 600
+    report, _ = await _run(tmp_path, service)
+    assert report.state is RunState.COMPLETE
+
+
+async def test_a_backfill_does_not_take_a_page_that_lost_its_cursor_for_the_last_one(tmp_path: Path) -> None:
+    service = ListedApi(accounts=1, posts=8)
+    await _run(tmp_path, service)
+    lost = change_page(lambda page: {"items": page["items"]})
+    service.fault = lambda asked: lost if asked.is_posts(1) else None
+    await _run(tmp_path, service)
+    report = await synced(tmp_path, service, selection=Selection(failed=True))
+    assert [group.error_code for group in report.failure_groups] == ["cursor_missing"]
+
+
+@pytest.mark.parametrize("kind", ["deferred", "failed"])
+async def test_what_ended_the_run_leaves_the_pages_that_a_scan_has_landed(tmp_path: Path, kind: str) -> None:
+    service = ListedApi(accounts=1, posts=8)
+    if kind == "failed":
+        service.fault = lambda asked: refuse("api_unauthorized") if asked.cursor == "c4" else None
+    _, outcomes = await _run(tmp_path, service, **({"max_requests": 4} if kind == "deferred" else {}))
+    assert outcomes[POSTS][:3] == (kind, 2, 4)
+    assert Operator(tmp_path).ask("SELECT observed FROM observed WHERE surface = 'posts'") == [("partly",)]
+
+
 async def test_a_backfill_that_skips_all_is_partial(tmp_path: Path) -> None:
     service = ListedApi(expired=frozenset({2}))
     await synced(tmp_path, service)

@@ -181,7 +181,7 @@ async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Pa
     assert group.error_code == "request_budget"
     for due in (True, False):
         with pytest.raises(
-            NothingChosen, match=r"no request is left of GRAMHOUSE_REQUESTS_PER_DAY until 2026-03-05 02:15 UTC\."
+            NothingChosen, match=r"no request is left of GRAMHOUSE_REQUESTS_PER_DAY until 2026-03-05 01:45 UTC\."
         ):
             await runs.sync(**spent | {"due": due})
     assert make_plan(runs.request(**spent | {"due": False}), now=runs.now)["requests"] == 0

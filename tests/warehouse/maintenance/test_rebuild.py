@@ -114,6 +114,26 @@ def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
     assert rig.rows("*", "media_versions") == []
 
 
+def test_a_count_that_is_ignored_since_a_rebuild_makes_no_change(rig: Rig) -> None:
+    rig.full_scan(item("a", view_count=1, kept=1))
+    again(rig, replace(BUILT_IN, ignore=("/view_count",)))
+    rig.full_scan(item("a", view_count=2, kept=1))
+    assert rig.rows("view_count, changed_at = first_seen_at") == [(2, True)]
+    assert rig.rows("value", "media_counts") == [(1,)]
+
+
+def test_it_refuses_other_ids_unless_it_is_told(rig: Rig) -> None:
+    rig.full_scan(*({"id": str(n), "uuid": f"u{n}"} for n in range(3)))
+    other = replace(BUILT_IN, media_id=("/uuid", *BUILT_IN.media_id))
+    assert "3 of 3 items would have another id" in explain_paths(
+        other, count_paths(rig.db, rig.folder / "raw", other)
+    )[-1]  # fmt: skip
+    with pytest.raises(WarehouseUnusable, match="3 of 3 items would have another id"):
+        again(rig, other)
+    assert again(rig, WITH_UUID)["other_ids"] == 0
+    assert again(rig, other, force=True)["other_ids"] == 3
+
+
 def test_it_refuses_to_empty_a_mapped_column_unless_it_is_told(rig: Rig) -> None:
     rig.full_scan(item("1", about={"picture": "a cat"}), item("2"))
     again(rig, ALT_TEXT)

@@ -138,6 +138,30 @@ def test_a_time_shows_the_items_and_accounts_that_its_snapshot_showed(saved: dic
     assert ask(last, f"SELECT {columns} FROM accounts_at('{at(hour)}') ORDER BY ALL") == accounts
 
 
+@pytest.mark.parametrize("other", ["1.2k", 0.5])
+def test_a_time_shows_counts_of_a_field_that_also_has_other_values(rig: Rig, other: object) -> None:
+    rig.scan(CATALOGUE, 0, [account()])
+    for day, seen in enumerate((5, 9, other, 20)):
+        rig.scan(POSTS, 24 * day, [{"id": "1", "view_count": seen}])
+    last = rig.publish(hour=99)
+    shown = [ask(last, f"SELECT view_count FROM media_at('{at(24 * day + 1)}')")[0][0] for day in range(4)]
+    assert [str(one).removesuffix(".0") for one in shown] == ["5", "9", str(other), "20"]
+    history = ask(last, "SELECT view_count FROM media_history ORDER BY valid_from")
+    assert [one and str(one) for (one,) in history] == [None, str(other), None]
+
+
+def test_a_time_without_seconds_is_in_lists_and_in_versions(rig: Rig) -> None:
+    rig.scan(CATALOGUE, 0, [account()])
+    for day, caption in enumerate("ab"):
+        told = {"edited": "2026-01-02T10:15Z", "notes": [{"said": "2026-01-02T10:15+01:00"}], "words": ["x", "y"]}
+        rig.scan(POSTS, 24 * day, [{"id": "1", "caption": caption, **told}])
+    last = rig.publish(hour=99)
+    asked = "SELECT DISTINCT strftime({0} AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M') FROM {1}"
+    assert ask(last, asked.format("edited", "media_history")) == [("2026-01-02 10:15",)]
+    assert ask(last, asked.format("said", "media_notes")) == [("2026-01-02 09:15",)]
+    assert ask(last, "SELECT value FROM media_words ORDER BY position") == [("x",), ("y",)]
+
+
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("models", "connectors/warehouse", "flows")
 

@@ -138,7 +138,7 @@ def test_every_table_and_view_is_a_file_sorted_by_account(truth: dict[str, Rows]
 
 
 def test_an_earlier_export_and_the_remains_of_a_killed_one_are_replaced(snapshot: Path) -> None:
-    folder, draft = snapshot.parent / "export", snapshot.parent / ".export.exporting"
+    folder, draft = snapshot.parent / "export", snapshot.parent / "export" / ".exporting"
     (folder / "notes.txt").write_text("mine")
     draft.mkdir()
     (draft / "half.parquet").write_text("half")
@@ -173,7 +173,7 @@ def no_space(_: Path) -> None:
     [
         (mine_is_there, "mine.parquet is not part of a gramhouse export"),
         (link_in_its_place, "media.parquet is not part of a gramhouse export"),
-        (file_instead_of_the_folder, "File exists"),
+        (file_instead_of_the_folder, "Not a directory"),
         (no_space, "Fix: free space"),
     ],
 )

@@ -418,6 +418,7 @@ def test_a_hashtag_does_not_begin_within_a_word(db: DuckDBPyConnection) -> None:
         ("Tom&#39;s #one", ["one"]),
         ("a#b a_#c \u0301#d 1#e # #", []),
         ("(#one)#two_2 ##three\n#four", ["four", "one", "three", "two_2"]),
+        ("\u2764\ufe0f#love 1\ufe0f\u20e3#first #\ufe0f\u20e31 #ok\ufe0f", ["first", "love", "ok"]),
         ("#\u00e9t\u00e9 #e\u0301te\u0301 #\u00c9T\u00c9", ["\u00e9t\u00e9"]),
     ):
         fill(db, {"accounts": [account("anna")], "media": [item("anna", "1", ago(1), caption=caption)]})
