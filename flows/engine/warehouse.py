@@ -138,7 +138,13 @@ def _finish(state: State, db: Database, settings: Settings) -> Files:
     theirs = of_warehouse.read_warehouse(db)
     before = _check_pair(state, settings.warehouse, theirs.identity)
     raw, unmerged = settings.raw_folder() / theirs.id, state.read(read_unmerged)
-    for part in find_unmerged_parts(raw, merged_seq=theirs.merged_seq, raw_seq=theirs.raw_seq, inbox=unmerged):
+    for part in find_unmerged_parts(
+        raw,
+        merged_seq=theirs.merged_seq,
+        raw_seq=theirs.raw_seq,
+        inbox=unmerged,
+        is_erasing=bool(state.read(read_erasure).accounts),
+    ):
         part.unlink()
     # A kill in between leaves the state with the token that the warehouse knows as the one before.
     token = uuid4().hex

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from connectors.state.database import open_state_read_only, state_path
 from connectors.state.identity import read_erasure
+from connectors.state.inbox import read_checkpoints, read_cooldowns
 from connectors.state.runs import warn
 from connectors.warehouse.maintenance.compact_parts import compact_parts
 from connectors.warehouse.storage.holder import hold
@@ -75,9 +76,10 @@ def _fill(folder: Path) -> None:
         rig.full_scan(twice, partition=POSTS)
         compact_parts(rig.db, rig.files.raw, now=rig.now, before=None)
         rig.begin(POSTS).page(_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}, cursor="next")
-        failed = Outcome(POSTS, "run-1", OutcomeKind.FAILED, rig.now, rig.now, detail=f"No {ID}.")
-        rig.seq += 1
-        rig.inbox.append(Landing(failed.partition, failed.run_id, outcomes=(failed,)))
+        for partition in (POSTS, other):
+            failed = Outcome(partition, "run-1", OutcomeKind.FAILED, rig.now, rig.now, detail=f"No {ID}.")
+            rig.seq += 1
+            rig.inbox.append(Landing(failed.partition, failed.run_id, outcomes=(failed,)))
         rig.begin(CATALOGUE).page(account(ID, name=NAME) | {"public_id": 5}, {"ig_username": NAME}, cursor="next")
         rig.begin(other).close()
         rig.inbox[-1] = replace(rig.inbox[-1], body=f"<{ID}>".encode())
@@ -86,7 +88,8 @@ def _fill(folder: Path) -> None:
         rig.files.state.write(warn, "run-1", [warning])
         rig.begin(POSTS).page(cursor="next")
         rig.begin(STORIES).page(_item(4), cursor="next")
-        rig.land(ScopeCooldown(f"selected_account:{ID.lower()}", at(90), rig.now))
+        for account_id in (ID.lower(), BEN):
+            rig.land(ScopeCooldown(f"selected_account:{account_id}", at(90), rig.now))
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +141,12 @@ def test_nothing_of_a_forgotten_account_is_left_in_any_file(folder: Path, run_cl
     written = {Path(path).name for path in receipt["rewritten"]}
     assert written >= {"w.duckdb", "w.duckdb.state.sqlite", "s.duckdb", "report.html"}
     assert _stored(folder, "SELECT media_id FROM core.media") == [("9",)]
+    assert _stored(folder, "SELECT detail FROM core.run_outcomes WHERE detail IS NOT NULL") == [("No forgotten.",)]
+    with open_state_read_only(state_path(folder / "w.duckdb")) as state:
+        assert state is not None
+        assert [*state.read(read_cooldowns, now=at(0))] == [f"selected_account:{BEN}"]
+        # Its cursor may contain the account.
+        assert CATALOGUE not in state.read(read_checkpoints, [""])
     assert _stored(folder, "SELECT selection, reason FROM core.runs") == [
         ("forgotten (posts)", "forgotten, and ben, asked for forgotten.")
     ]

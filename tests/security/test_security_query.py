@@ -203,6 +203,14 @@ def test_a_session_of_a_client(published: Path) -> None:
     asyncio.run(session())
 
 
+def test_an_agent_does_not_read_the_raw_store(tmp_path: Path) -> None:
+    with opened(tmp_path) as rig:
+        rig.scan(POSTS, 1, [{"id": "1", "caption": SECRET}])
+        tools = Tools(str(rig.publish()))
+    with pytest.raises(ToolError, match="raw_media and raw_versions are not in the snapshot"):
+        asyncio.run(tools.query("SELECT payload FROM RAW_versions"))
+
+
 @pytest.mark.parametrize("sql", ["FROM read_text('{0}/other.txt')", "FROM raw_media", "--output={0}/out", "-"])
 def test_a_query_reads_nothing_but_what_is_published(published: Path, sql: str) -> None:
     before = sorted(published.parent.iterdir())

@@ -95,6 +95,18 @@ def test_a_file_that_cannot_be_used_is_refused_and_unchanged(file: Path, stateme
     assert file.read_bytes() == content
 
 
+def test_an_erasure_fails_while_another_reader_keeps_what_was_deleted(state: State, file: Path) -> None:
+    state.write(land, [page()])
+    with open_state_read_only(file) as reader:
+        assert reader is not None
+        with reader.reading() as connection:
+            connection.exec_driver_sql("SELECT count(*) FROM inbox").all()
+            state.write(delete_landings, 1)
+            with pytest.raises(WarehouseUnusable, match="is being read, so its log still has what was erased"):
+                state.erase()
+    state.erase()
+
+
 def test_the_last_landing_number_never_falls(state: State) -> None:
     begin(state, "run")
     assert state.write(land, [page(1), page(2)]) == 2

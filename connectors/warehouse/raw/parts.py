@@ -59,12 +59,14 @@ def write_part(folder: Path, number: int, rows: pa.Table) -> None:
     sync(folder)
 
 
-def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: Collection[int]) -> Sequence[Path]:
+def find_unmerged_parts(
+    folder: Path, *, merged_seq: int, raw_seq: int, inbox: Collection[int], is_erasing: bool = False
+) -> Sequence[Path]:
     """Return the parts that an unfinished merge wrote, whose landings are in the inbox and are merged again.
 
-    `raw_seq` is the last landing of which the warehouse has rows there.
+    `raw_seq` is the last landing of which the warehouse has rows there; an interrupted erasure leaves later ones.
     Raises WarehouseUnusable if the raw store does not belong to the warehouse: it has landings that are neither merged
-    nor in the inbox, or lacks the last ones; or if its last part is damaged.
+    nor in the inbox, or were erased, or lacks the last ones; or if its last part is damaged.
     """
     merged, unmerged = dict[int, Path](), dict[int, Path]()
     for number, part in list_parts(folder).items():
@@ -75,6 +77,8 @@ def find_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: C
     # In a warehouse of an earlier build, raw_seq is the number of the last part, whose rows may have been erased.
     elif last < raw_seq and raw_seq not in merged:
         what = f"{folder} lacks the last rows that the warehouse has there"
+    elif last > raw_seq and raw_seq not in merged and not is_erasing:
+        what = f"{folder} has rows that the warehouse has not there"
     else:
         return [*unmerged.values()]
     raise WarehouseUnusable(f"{what}. Fix: restore the warehouse, the state and the raw store from the same backup.")

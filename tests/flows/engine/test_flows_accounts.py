@@ -22,8 +22,9 @@ pytestmark = pytest.mark.anyio
 
 async def forget(folder: Path, service: ListedApi) -> None:
     async with open_run_resources(folder, service) as resources:
+        state, now = resources.warehouse.files.state, service.clock.now()
         for number in (2, 3):
-            resources.warehouse.files.state.write(mark_forgotten, uuid(number), "a salt", at=service.clock.now())
+            state.write(mark_forgotten, uuid(number), f"salt {number}", at=now)
 
 
 UNKNOWN = "The catalogue lists it with a status that gramhouse does not know; `gramhouse accounts` shows it."

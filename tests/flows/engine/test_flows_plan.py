@@ -185,7 +185,10 @@ async def test_a_limit_a_day_lets_the_most_overdue_be_scanned_first(tmp_path: Pa
         ):
             await runs.sync(**spent | {"due": due})
     assert make_plan(runs.request(**spent | {"due": False}), now=runs.now)["requests"] == 0
-    runs.clock.days(1)
+    runs.clock.passed += 22 * 3600
+    with pytest.raises(NothingChosen, match="no request is left"):
+        await runs.sync(**spent)
+    runs.clock.passed += 2 * 3600
     before = len(runs.service.requests)
     await runs.sync(**{**spent, "requests_per_day": 2})
     assert [one.number for one in runs.service.requests[before:]] == [None, 4]

@@ -26,6 +26,7 @@ from models.checkpoint import Checkpoint
 from models.feeds import media
 from models.runs import RunState, Severity
 from models.selection import ChosenAccount
+from tests.api.asked import Asked
 from tests.api.faults import refuse
 from tests.api.listed import ListedApi
 from tests.clocks import START, VirtualClock
@@ -171,6 +172,20 @@ def limited(rate: RequestRate, *answers: tuple[str, float]) -> RequestRate:
     for scope, now in answers:
         rate = rate.observe(scope, limited=True, now=now)
     return rate
+
+
+@pytest.mark.anyio
+async def test_a_run_stops_when_nothing_has_answered_for_as_long_as_it_may_wait(tmp_path: Path) -> None:
+    service = ListedApi(8)
+
+    def away(asked: Asked) -> Exception | None:
+        assert service.clock.passed < 1000, "it may wait 100 seconds"
+        return None if asked.number is None else ConnectionResetError("away")
+
+    service.fault = away
+    report = await synced(tmp_path, service)
+    assert {group.error_code for group in report.failure_groups} == {"connection_reset"}
+    assert service.clock.passed > 100
 
 
 def test_a_rate_is_kept_from_the_limits_of_two_scopes_in_a_moment_until_there_are_none_for_long() -> None:

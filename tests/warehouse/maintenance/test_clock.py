@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from connectors.warehouse.maintenance.clock import find_ahead, repair_clock, repair_raw
+from connectors.warehouse.maintenance.clock import find_ahead, lift_waits, repair_clock, repair_raw
 from connectors.warehouse.storage.connection import transaction
 from models.feeds import CATALOGUE
 from models.runs import Outcome, OutcomeKind
@@ -50,6 +50,11 @@ def test_every_time_after_now_is_moved_to_now_and_those_of_the_service_stay(rig:
     assert rig.values("merged_seq", "warehouse") == [rig.seq + 1]
     times = [row["seen_at"] for row in rig.raw()]
     assert (min(times), max(times)) == (START, rig.now)
+    with transaction(rig.db):
+        lift_waits(rig.db, after=rig.now + timedelta(hours=4), now=rig.now)
+        assert rig.values("resume_after", "run_outcomes") == [rig.now + timedelta(hours=3)]
+        lift_waits(rig.db, after=rig.now + timedelta(hours=2), now=rig.now)
+        assert rig.values("resume_after", "run_outcomes") == [rig.now]
     before = {path.name: path.stat().st_mtime_ns for path in (rig.folder / "raw").iterdir()}
     repair_raw(rig.folder / "raw", now=rig.now)
     assert {path.name: path.stat().st_mtime_ns for path in (rig.folder / "raw").iterdir()} == before

@@ -24,7 +24,8 @@ NO_SHOW = "#canary-tag"
 def post(number: int, caption: str = CAPTION, **more: object) -> Item:
     return {
         "id": f"10{number}", "caption": f"{caption} {NO_SHOW}", "media_type": "IMAGE", "like_count": 20 + number,
-        "permalink": f"https://social.example/{NAME}/p/{number}", "timestamp": f"2026-01-0{number}T00:00:00Z",
+        "permalink": f"https://social.example/{NAME}/p/{number}", "shortcode": f"{NAME}{number}",
+        "timestamp": f"2026-01-0{number}T00:00:00Z",
         "owner": {"username": NAME, "name": "n"}, "children": [
             {"id": "c", "text": TAGGED, "username": NAME, "replies": [{"userName": NAME, "text": TAGGED}]},
         ],

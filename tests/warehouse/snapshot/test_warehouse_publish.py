@@ -12,9 +12,10 @@ import duckdb
 import pytest
 
 from connectors.warehouse.publish import publish as publishing
+from connectors.warehouse.queries.export import export
 from models.feeds import CATALOGUE
 from models.views import views
-from tests.warehouse.rig import POSTS, Rig, account, ask, at, opened, refusal
+from tests.warehouse.rig import POSTS, Rig, account, ask, at, item, opened, refusal
 
 
 def names_beside(snapshot: Path) -> list[str]:
@@ -144,3 +145,33 @@ def test_what_was_hidden_is_not_shown_in_silence(rig: Rig, snapshot: Path) -> No
     assert ask(snapshot, "SELECT hidden FROM published") == [("caption",)]
     rig.publish(snapshot, may_show=True)
     assert ask(snapshot, "SELECT hidden FROM published") == [(None,)]
+
+
+def test_files_are_durable_before_they_are_renamed_and_their_folder_after_that(
+    rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = list[tuple[str, int]]()
+    fsync, renaming = os.fsync, {name: getattr(Path, name) for name in ("rename", "replace")}
+
+    def note_sync(descriptor: int) -> None:
+        done.append(("sync", os.fstat(descriptor).st_ino))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    for name, rename in renaming.items():
+
+        def note_rename(path: Path, to: Path, rename: Callable[[Path, Path], Path] = rename) -> Path:
+            done.append(("rename", path.stat().st_ino))
+            return rename(path, to)
+
+        monkeypatch.setattr(Path, name, note_rename)
+    rig.full_scan(item("1"))
+    exported = snapshot.parent / "export"
+    export(rig.publish(snapshot), exported)
+    [part] = (rig.folder / "raw").iterdir()
+    for file in (part, snapshot, exported / "media.parquet"):
+        wanted = {file.stat().st_ino: "file", file.parent.stat().st_ino: "folder"}
+        steps = [(what, wanted[number]) for what, number in done if number in wanted]
+        begin = steps.index(("rename", "file"))
+        assert ("sync", "file") in steps[:begin], file
+        assert ("sync", "folder") in steps[begin:], file
