@@ -3,10 +3,13 @@
 tests/e2e/prefect shows them on a Prefect server.
 """
 
+import json
 import os
 import runpy
 import signal
 import socket
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -85,6 +88,21 @@ def test_runs_of_up_wait_six_hours_for_the_lock_unless_set_otherwise(monkeypatch
     assert describe_environment(load(), None)["GRAMHOUSE_BUSY_WAIT"] == str(6 * 3600)
     monkeypatch.setenv("GRAMHOUSE_BUSY_WAIT", "0")
     assert "GRAMHOUSE_BUSY_WAIT" not in describe_environment(load(), None)
+
+
+def test_log_lines_of_runs_are_objects_if_wanted() -> None:
+    # As Prefect does in the process of a flow run.
+    program = """
+from prefect.logging.configuration import setup_logging
+from prefect.logging.loggers import get_logger
+setup_logging()
+get_logger("flow_runs").warning("a line")
+"""
+    env = {**os.environ, **describe_environment(load(), None, as_json=True)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, check=True, text=True)
+    # Prefect says that there is no server, too.
+    [line] = [line for line in done.stderr.splitlines() if "a line" in line]
+    assert (json.loads(line)["msg"], json.loads(line)["levelname"]) == ("a line", "WARNING")
 
 
 @pytest.mark.parametrize("expression", ["15 2 * * *", "0 3 * * MON-FRI"])
