@@ -42,7 +42,8 @@ def main() -> None:
     with (
         temporary_folder(args) as folder,
         start_server(accounts, posts, latency=latency) as server,
-        start_server(0, 0) as empty_server,
+        # Without an account, a sync is partial.
+        start_server(1, 1) as empty_server,
     ):
         samples = measure_interleaved(
             {
