@@ -68,8 +68,12 @@ def _describe_changes(found: Record, numbers: Record, *, values: bool) -> Iterat
             yield row(" ", f"{each['change']:<8}", text=join("  ", (what, _differences(each.get("values") or {}))))
     elif rows:
         yield from listing(rows, _CHANGE, prose="columns caption")
-    if (shown := len(found["changes"])) < (total := numbers["total"]):
-        yield f"The first {shown:,} of {total:,} changes of items. List all with `--limit {total}`."
+    for name, what, total in (
+        ("account_changes", "accounts", numbers["of_accounts"]),
+        ("changes", "items", numbers["total"]),
+    ):
+        if (shown := len(found[name])) < total:
+            yield f"The first {shown:,} of {total:,} changes of {what}. List all with `--limit {total}`."
 
 
 def changes(

@@ -13,8 +13,10 @@ WHERE kind <> 'totals' AND seq >= getvariable('first_run')
 ORDER BY seq DESC
 
 -- name: counts
--- What is listed of items: as text, and the number.
+-- What is listed of items: as text, and the number; and the number of changes of accounts.
 SELECT
+    (SELECT count(*) FROM account_changes WHERE run_seq >= getvariable('first_run') AND account_id IN (FROM chosen))
+        AS of_accounts,
     coalesce(string_agg(format('{:,} {}', items, change), ', ' ORDER BY change = 'counted', change), 'no changes of items')
         AS text,
     coalesce(sum(items), 0)::BIGINT AS total
