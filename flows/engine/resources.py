@@ -3,11 +3,12 @@
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.buckets import SnapshotBucket
@@ -63,17 +64,35 @@ def check_writable(settings: Settings) -> None:
         from flows.reporting.page import check_place  # noqa: PLC0415
 
         check_place(settings.report)
-    folders = {
-        "warehouse": real(warehouse).parent,
-        "snapshot": real(snapshot).parent,
-        "raw": real(settings.raw_folder()),
-    }
-    for name, wanted in folders.items():
-        folder = next(there for there in (wanted, *wanted.parents) if os.path.exists(there))  # noqa: PTH110 - no errors
+    for name, folder in find_folders(settings).items():
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             why = "not writable" if folder.is_dir() else "not a folder"
             fix = f"set {PREFIX}{name.upper()} to a path in a writable folder"
             raise WarehouseUnusable(f"cannot write the {name}: {folder} is {why}. Fix: {fix}.")
+
+
+def find_folders(settings: Settings) -> Mapping[str, Path]:
+    """Return the folders of warehouse, snapshot and raw store; of one that does not exist, the first that it is in."""
+    wanted = {
+        "warehouse": real(settings.warehouse).parent,
+        "snapshot": real(settings.snapshot_file()).parent,
+        "raw": real(settings.raw_folder()),
+    }
+    return {
+        name: next(there for there in (folder, *folder.parents) if os.path.exists(there))  # noqa: PTH110 - no errors
+        for name, folder in wanted.items()
+    }
+
+
+def explain_lone_snapshot(settings: Settings) -> str | None:
+    """Return why a run must not begin if there is a snapshot without its warehouse, whose disk may not be mounted."""
+    snapshot = settings.snapshot_file()
+    if settings.warehouse.exists() or settings.snapshot_url() is not None or not snapshot.exists():
+        return None
+    # Imported here, because it imports DuckDB.
+    from connectors.warehouse.publish.replaceable import another_warehouse  # noqa: PLC0415
+
+    return f"{settings.warehouse} does not exist yet, so {another_warehouse(str(snapshot))}"
 
 
 def check_clock(state: SqlConnection, *, now: datetime) -> datetime | None:
@@ -118,12 +137,10 @@ async def open_resources(
 
     Raises SettingsError, WarehouseBusy, WarehouseUnusable and BucketError, before the first request to the API.
     """
-    clock, snapshot = SystemClock(), settings.snapshot_file()
+    clock = SystemClock()
     check_writable(settings)
-    if not settings.warehouse.exists() and settings.snapshot_url() is None and snapshot.exists():
-        from connectors.warehouse.publish.replaceable import another_warehouse  # noqa: PLC0415 - as above
-
-        raise WarehouseUnusable(f"{settings.warehouse} does not exist yet, so {another_warehouse(str(snapshot))}")
+    if (why := explain_lone_snapshot(settings)) is not None:
+        raise WarehouseUnusable(why)
     settings.address(), settings.key(), settings.network()
     # On another thread, because importing aiohttp takes about as long as opening the warehouse.
     importing = asyncio.get_running_loop().run_in_executor(None, import_module, "connectors.source.client")

@@ -1,5 +1,5 @@
--- The queries of the page, in their order. The variables are those of Reader, and: since, the first midnight of the days; is_whole,
--- whether it shows all accounts and surfaces.
+-- The queries of the page, in their order. The variables are those of Reader, and: since, the first midnight of the days;
+-- is_whole, whether it shows all accounts and surfaces.
 
 -- name: totals
 SELECT
@@ -76,8 +76,10 @@ SELECT strftime(d.day, '%a %Y-%m-%d') AS name, strftime(d.day, '%-d %b') AS labe
     coalesce(COLUMNS(s.* EXCLUDE (day)), if('stories' IN r.surfaces, 0, NULL))
 FROM (
     SELECT unnest(generate_series(
-        greatest(getvariable('since'), date_trunc('day', (SELECT min(started_at) FROM runs WHERE kind <> 'totals'))), getvariable('made_at'),
-        INTERVAL 1 DAY
+        greatest(
+            getvariable('since'), date_trunc('day', (SELECT min(started_at) FROM runs WHERE kind <> 'totals'))
+        ),
+        getvariable('made_at'), INTERVAL 1 DAY
     ))::DATE AS day
 ) AS d
 LEFT JOIN scanned AS r USING (day)

@@ -29,7 +29,8 @@ known AS (
     FROM told
     UNION ALL BY NAME
     SELECT * EXCLUDE (told_on, told_by) FROM repeated
-    WHERE outcome IN ('complete', 'recent', 'skipped') AND told_by < seq AND date_trunc('month', told_on) = date_trunc('month', day)
+    WHERE outcome IN ('complete', 'recent', 'skipped') AND told_by < seq
+      AND date_trunc('month', told_on) = date_trunc('month', day)
 ),
 days AS (
     SELECT

@@ -1,6 +1,7 @@
 -- The outcomes of partitions in runs, one row each. All outcomes of the last 30 runs and of the last 7 days are kept.
 -- In older runs, a complete, recent or skipped outcome is deleted if it equals the one before in the same month (UTC), of
--- runs with --due and backfills in the same day; the last one of each partition is kept. The id of an account that was forgotten is a salted hash.
+-- runs with --due and backfills in the same day; the last one of each partition is kept. The id of an account that was
+-- forgotten is a salted hash.
 -- key: run_id, resource, account_id, surface
 -- join: runs by run_id
 -- join, not all rows: accounts by account_id

@@ -116,7 +116,9 @@ def explain_paths(mapping: MediaMapping, counts: Mapping[str, Any]) -> Sequence[
 
 
 def _explain_ids(counts: Mapping[str, Any]) -> str:
-    what = f"{counts['other_ids']:,} of {counts['items']:,} items would have another id, and be new ones for syncs"
+    what = (
+        f"{counts['other_ids']:,} of {counts['items']:,} items would have another id, and a sync would add them again"
+    )
     return f'{what}. Fix: write the path of their id first, such as media_id = ["$.id", "$.uuid"]'
 
 

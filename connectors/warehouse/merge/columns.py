@@ -120,20 +120,22 @@ def _overflow(item: Item, in_columns: AbstractSet[str]) -> str | None:
 def read_version(row: Row, columns: Sequence[Column], mapping: MediaMapping) -> Row:
     """Return the content of a stored row as it was `before`, by the rule of records, and what differs in it `after`."""
     content = content_of(_values_of(row["before"], columns), mapping)
-    before, after = (content_of(_values_of(row[which], columns, spells=True), mapping) for which in ("before", "after"))
+    before, after = (
+        content_of(_values_of(row[which], columns, reads_texts=True), mapping) for which in ("before", "after")
+    )
     return {"n": row["n"], "content": content.decode(), "changed": changed_columns(before, after)}
 
 
-def _values_of(row: Row, columns: Sequence[Column], *, spells: bool = False) -> Row:
+def _values_of(row: Row, columns: Sequence[Column], *, reads_texts: bool = False) -> Row:
     """Return the values of a row as those of an item: by the name of a mapped column, or the path of a field.
 
     In a column of texts for several types, the spelling of a number or a time depends on when the column became one of
-    texts. If texts are what they only `spell`, such a text is its number or its time.
+    texts. With `reads_texts`, such a text is the number or the time that it spells.
     """
     values = {column.key: _by_value(row[column.name], column.kinds) for column in columns}
     left = _decode(row["overflow"] or "{}")
     values |= {path: _by_value(value, {FieldType.LIST}) for path, value in left.items()}
-    if spells:
+    if reads_texts:
         values |= {one.key: _spelled(values[one.key]) for one in columns if len(one.kinds) > 1}
     return {key: value for key, value in values.items() if value is not None}
 
@@ -149,6 +151,7 @@ def _by_value(value: Any, kinds: Collection[FieldType]) -> Any:  # noqa: ANN401 
 
 
 def _spelled(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return the number or the time that a text spells; any other value as it is."""
     if isinstance(value, str):
         for read in (as_count, READ[Reading.NUMBER], time_of):
             if (found := read(value)) is not None:

@@ -78,7 +78,7 @@ def find_unmerged_parts(
     elif last < raw_seq and raw_seq not in merged:
         what = f"{folder} lacks the last rows that the warehouse has there"
     elif last > raw_seq and raw_seq not in merged and not is_erasing:
-        what = f"{folder} has rows that the warehouse has not there"
+        what = f"{folder} has rows that the warehouse does not have there"
     else:
         return [*unmerged.values()]
     raise WarehouseUnusable(f"{what}. Fix: restore the warehouse, the state and the raw store from the same backup.")

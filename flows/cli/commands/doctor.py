@@ -12,7 +12,6 @@ from rich.table import Table
 from connectors.source.messages import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.maintenance.clock import find_ahead
 from connectors.warehouse.publish.publish import prepare
-from connectors.warehouse.publish.replaceable import another_warehouse
 from connectors.warehouse.queries.reader import Record, open_snapshot
 from connectors.warehouse.storage.connection import explained
 from connectors.warehouse.storage.files import real
@@ -26,7 +25,7 @@ from flows.config.environment import find_exposed_key, origin, prefect_api_url
 from flows.config.errors import ExitCode, SettingsError, error_line
 from flows.config.settings import Settings, load
 from flows.engine.publishing import publication
-from flows.engine.resources import check_clock, check_writable, make_client
+from flows.engine.resources import check_clock, check_writable, explain_lone_snapshot, find_folders, make_client
 from flows.engine.warehouse import open_existing_state, open_files
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.words import count, moment, span
@@ -121,11 +120,10 @@ async def _request_pages(settings: Settings, cooldowns: Collection[str]) -> _Res
 
 
 def _disk(settings: Settings, _: datetime) -> _Results:
-    warehouse, snapshot = real(settings.warehouse), settings.snapshot_file().absolute()
+    warehouse = real(settings.warehouse)
     size = warehouse.stat().st_size if warehouse.exists() else 0
-    places = (path.parents for path in (warehouse, snapshot, settings.raw_folder() / "part"))
-    folders = [next(folder for folder in above if folder.exists()) for above in places]
-    # One of each disk.
+    # The first folder on each disk.
+    folders = [*find_folders(settings).values()]
     for folder in {each.stat().st_dev: each for each in reversed(folders)}.values():
         free = shutil.disk_usage(folder).free
         text = f"{naturalsize(free)} are free in {folder}"
@@ -148,10 +146,8 @@ def _warehouse(settings: Settings, now: datetime) -> _Results:
 
     file = settings.warehouse
     if not file.exists():
-        if settings.snapshot_url() is None and settings.snapshot_file().exists():
-            yield "bad", f"{file} does not exist yet, so {another_warehouse(settings.snapshot)}"
-        else:
-            yield "note", f"{file} does not exist yet: the first sync creates it"
+        why = explain_lone_snapshot(settings)
+        yield ("bad", why) if why else ("note", f"{file} does not exist yet: the first sync creates it")
         return
     with open_files(settings, "gramhouse doctor", now=now) as files, explained(file):
         state, db = files.state, files.db

@@ -178,7 +178,7 @@ def file_of_results(path: Path) -> Path:
     if path.suffix in (".duckdb", ".sqlite", ".parquet"):
         raise ValueError(f"{path.suffix} is not the format of a query's result; choose another name, such as rows.csv")
     if path.exists() and not path.is_file():
-        raise ValueError("it is no file; leave out --output to write to standard output")
+        raise ValueError("it is not a file; leave out --output to write to standard output")
     return local(path)
 
 

@@ -141,7 +141,7 @@ def test_all_rows_are_in_one_part_and_the_others_stay_for_a_day(days: Rig) -> No
     with pytest.raises(WarehouseUnusable, match="lacks"):
         find_unmerged_parts(raw, merged_seq=8, raw_seq=8, inbox=set())
     # As after an erasure, when an older raw store is restored alone.
-    with pytest.raises(WarehouseUnusable, match="rows that the warehouse has not"):
+    with pytest.raises(WarehouseUnusable, match="rows that the warehouse does not have there"):
         find_unmerged_parts(raw, merged_seq=7, raw_seq=0, inbox=set())
     assert not find_unmerged_parts(raw, merged_seq=7, raw_seq=0, inbox=set(), is_erasing=True)
 
